@@ -57,8 +57,8 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
-.PHONY: purge-case reproduce bench-judge soak soak-purge docs lock packages release release-test screenshots bench-watch clean
-.PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
+.PHONY: purge-case reproduce bench-judge soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
+.PHONY: bench-removal bench-scan bench-scale bench-workers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -128,6 +128,12 @@ bench-flash: .venv/.core
 bench-scan: .venv/.core
 	$(BIN)/python benchmarks/namespace_scan.py $(ARGS)
 
+bench-scale: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/scan_scaling.py $(ARGS)
+
+bench-workers: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/index_by_workers.py $(ARGS)
+
 bench-tally: .venv/.core
 	$(BIN)/python benchmarks/namespace_tally.py $(ARGS)
 
@@ -192,6 +198,9 @@ soak: .venv/.core .venv/.dev
 
 soak-purge: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/purge_soak.py $(ARGS)
+
+soak-dask: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/dask_chaos.py $(ARGS)
 
 screenshots: .venv/.core .venv/.dev
 	$(BIN)/python scripts/screenshots.py build/screenshots $(ARGS)

@@ -15,14 +15,13 @@ import logging
 import resource
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.killed_watch import Killed, Kills, Process, Receiver  # noqa: E402
 from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 from benchmarks.score_of_faults import KINDS, OSTS, Length, site  # noqa: E402
 
@@ -63,11 +63,16 @@ from trimtab.twin.site_file import site_of  # noqa: E402
 RESULT: Final = ROOT / "benchmarks" / "results" / "year_of_the_watch.json"
 MOUNT = "/twin"
 FAULTY: Final = 2 / 3
-"""Part of the time between two faults after which the first is repaired at the latest."""
+REPAIRED: Final = timedelta(days=7)
+"""A fault is repaired after this part of the time to the next one, or so long if that is less."""
 RETENTION_DAYS: Final = 14.0
+REPORTED_EVERY: Final = timedelta(days=28)
+"""So often the figures so far are written: a run of hours may be lost."""
 AFTERWARDS: Final = timedelta(days=2)
 """An alert that comes so long after a repair may still be of it."""
 HOUR: Final = timedelta(hours=1)
+SELDOM: Final = 3
+"""Hours between two slots of policies, and of snapshots that belong to no probe."""
 GOAL_COV: Final = 0.08
 ARMED: Final = Policies(
     tunables=TunablesPolicy(
@@ -76,16 +81,8 @@ ARMED: Final = Policies(
     allocator=AllocatorPolicy(armed=True),
     trim=TrimPolicy(armed=True, slower=None, range_bytes=64 * 2**40),
     balance=BalancePolicy(armed=True),
-    schedule="every 1h",
+    schedule=f"every {SELDOM}h",
 )
-STORE_CALLS: Final = frozenset(
-    {"finish_slot", "claim_slot", "put_action", "renew_right", "renew_lease", "add_alert"}
-)
-"""At which a watch may be killed, before or after."""
-
-
-class Killed(BaseException):
-    """The process is no more: no handler of errors stops it."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ def months(
     stretches = []
     for number, (name, kind) in enumerate([*KINDS.items()] * rounds):
         at = base.start + timedelta(days=quiet_days) + number * apart
-        repaired = at + apart * FAULTY
+        repaired = at + min(apart * FAULTY, REPAIRED)
         put = kind.put(at, int(draws.integers(0, OSTS)), seed)
         for change in put.changes:
             before = {key: value_of(base, key) for key in change.set}
@@ -154,66 +151,6 @@ def months(
     scenario = replace(base, changes=tuple(changes), faults=tuple(faults))
     whole = Months(scenario, tuple(stretches), days)
     return whole.until(base.start + timedelta(days=min(days, until_day or days)))
-
-
-class Receiver:
-    """A webhook that keeps the key of every message."""
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                outer.keys.append(str(self.headers["Idempotency-Key"]))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self.server.server_address[1]}/alerts"
-
-
-class Kills:
-    """Ends the watch at random calls of its store: before a transaction, or after it."""
-
-    def __init__(self, store: Store, every: int, seed: int) -> None:
-        self._store, self._draws, self._every = store, np.random.default_rng(seed), every
-        self._left = self._next()
-        self.count = 0
-
-    def _next(self) -> int:
-        return int(self._draws.integers(1, 2 * self._every)) if self._every else -1
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._store, name)
-        if name not in STORE_CALLS:
-            return value
-
-        def call(*arguments: Any, **more: Any) -> Any:
-            is_due = self._left == 0
-            self._left -= 1
-            if is_due and bool(self._draws.integers(0, 2)):
-                self._kill()
-            answer = value(*arguments, **more)
-            if is_due:
-                self._kill()
-            return answer
-
-        return call
-
-    def _kill(self) -> None:
-        self._left = self._next()
-        self.count += 1
-        raise Killed
 
 
 @dataclass
@@ -284,7 +221,7 @@ def watched_site(of: Months, place: Path, policies: Policies, receiver: Receiver
     return replace(
         described,
         store=SiteStore(url=url, retention_s=RETENTION_DAYS * 86400.0),
-        snapshot_schedule="every 1h",
+        snapshot_schedule=f"every {SELDOM}h",
         probes=tuple(replace(probe, schedule="every 1h at :20") for probe in described.probes),
         policies=policies,
         webhooks=(Webhook("loopback", url=receiver.url),),
@@ -319,19 +256,43 @@ def watched(
     place: Path,
     *,
     most_s: float = float("inf"),
+    report: Callable[[dict[str, Any]], None] = lambda figures: None,
 ) -> dict[str, Any]:
-    """Watch the months and return what became of them, or of those that passed in ``most_s``."""
+    """Watch the months and return what became of them, or of those that passed in ``most_s``.
+
+    Parameters
+    ----------
+    report
+        Given the figures so far now and then.
+    """
     receiver = Receiver()
     of_site = watched_site(of, place, policies, receiver)
     log = logging.Logger("months", level=logging.CRITICAL)
     begun_s, ends_s = time.process_time(), time.monotonic() + most_s
     with living(of, of_site.limits.fullness) as life, Store.open(of_site.store.url) as store:
         reach = twin_site.twin_reach(life.driver)
-        kills = Kills(store, kills_every, seed)
-        note_at = of.scenario.start
+        kills = Kills(kills_every, seed)
+        note_at, report_at = of.scenario.start, of.scenario.start + REPORTED_EVERY
+
+        def figures(until: Months) -> dict[str, Any]:
+            runs = [run for run in store.runs(site=of_site.name) if run.at is not None]
+            return {
+                **performance(writes_of(runs), life),
+                **bookkeeping(store, of_site, until),
+                **alerting(store.alerts(of_site.name), until, receiver),
+                "days": until.days,
+                "kills": kills.count,
+                "memory_after_a_week": {
+                    name: memory_change(life.noted, name)
+                    for name in ("resident_mib", "anonymous_mib")
+                },
+                "watch_s_per_hour": life.noted[-1]["watch_s"] / (until.days * 24),
+                "core_share": life.noted[-1]["watch_s"] / (until.days * 86400.0),
+                "noted": life.noted,
+            }
 
         def sleep(seconds: float) -> None:
-            nonlocal note_at
+            nonlocal note_at, report_at
             now = reach.clock()
             life.hour()
             too_long = now.minute >= 50 and time.monotonic() > ends_s
@@ -340,15 +301,21 @@ def watched(
             if now >= note_at:
                 note_at = now + timedelta(days=max(1.0, of.days / 48))
                 life.noted.append(noted(of, now, place, begun_s, life))
+            if now >= report_at:
+                report_at = now + REPORTED_EVERY
+                so_far = life.timed(figures)  # not of the watch
+                report(so_far(of.until(now)))
             reach.sleep(min(seconds, (of.end - now).total_seconds() + 1))
 
         while True:
+            process: Any = Process(store, kills)
             watch = Watch(
-                of_site, kills, life.driver, runner_of(of_site, store, reach),  # type: ignore[arg-type]
+                of_site, process, life.driver, runner_of(of_site, process, reach),
                 clock=reach.clock, sleep=sleep, elapsed_s=reach.elapsed_s, log=log,
-                gone=lambda holder: True, open_acting=lambda *_, **__: life.driver,
+                holder=process.name, gone=lambda holder: True,
+                open_acting=lambda *_, **__: life.driver,
             )  # fmt: skip
-            watch.observe(observers_of(of_site, kills, log=log, clock=reach.clock))  # type: ignore[arg-type]
+            watch.observe(observers_of(of_site, process, log=log, clock=reach.clock))
             try:
                 watch.run()
             except Killed:
@@ -359,20 +326,7 @@ def watched(
                 raise SystemExit(f"the watch ended: {error!r}") from error
         of = of.until(reach.clock())
         life.noted.append(noted(of, reach.clock(), place, begun_s, life))
-        runs = [run for run in store.runs(site=of_site.name) if run.at is not None]
-        return {
-            **performance(writes_of(runs), life),
-            **bookkeeping(store, of_site, of),
-            **alerting(store.alerts(of_site.name), of, receiver),
-            "days": of.days,
-            "kills": kills.count,
-            "memory_after_a_week": {
-                name: memory_change(life.noted, name) for name in ("resident_mib", "anonymous_mib")
-            },
-            "watch_s_per_hour": life.noted[-1]["watch_s"] / (of.days * 24),
-            "core_share": life.noted[-1]["watch_s"] / (of.days * 86400.0),
-            "noted": life.noted,
-        }
+        return figures(of)
 
 
 def noted(
@@ -387,12 +341,21 @@ def noted(
         "resident_mib": round(resident * mib_a_page, 1),
         # Without the pages of libraries, which come with their first use.
         "anonymous_mib": round((resident - mapped) * mib_a_page, 1),
+        "highest_mib": round(highest_since(), 1),
         "store_bytes": sum(path.stat().st_size for path in place.rglob("*") if path.is_file()),
         "watch_s": round(watch_s, 2),
         "simulation_s": round(life.simulation_s, 2),
     }
     print(f"  {row}", file=sys.stderr, flush=True)
     return row
+
+
+def highest_since() -> float:
+    """Return the most memory that was resident since the last call, in MiB."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    Path("/proc/self/clear_refs").write_text("5")  # proc_pid_clear_refs(5): begins anew
+    return kib / 1024.0
 
 
 def memory_change(rows: list[dict[str, float]], name: str) -> float | None:
@@ -436,9 +399,10 @@ def bookkeeping(store: Store, of_site: Site, of: Months) -> dict[str, Any]:
     actions = store.actions(of_site.name)
     lost = 0
     for item in {slot.item for slot in slots}:
+        apart = HOUR if item.startswith("probe:") else SELDOM * HOUR
         present = sorted(slot.due_at for slot in slots if slot.item == item)
-        expected = round((present[-1] - present[0]) / HOUR) + 1
-        lost += expected - len(present) + ((of.end - present[-1]) > HOUR * 1.5)
+        expected = round((present[-1] - present[0]) / apart) + 1
+        lost += expected - len(present) + ((of.end - present[-1]) > apart + HOUR / 2)
     return {
         "slots": dict(Counter(f"{slot.item} {slot.state.value}" for slot in slots)),
         "failed": [
@@ -477,12 +441,20 @@ def alerting(alerts: tuple[Alert, ...], of: Months, receiver: Receiver) -> dict[
         "alerts": dict(Counter(f"{alert.name} {alert.phase.value}" for alert in sent)),
         "alerts_a_month": len(sent) / (of.days / 30.0),
         "problems_a_month": len(opened) / (of.days / 30.0),
+        "alerts_each_month": each_month([alert.at for alert in sent], of),
+        "faults_each_month": each_month([fault.at for fault in of.faults], of),
         "alerts_in_quiet_days": sum(alert.at < quiet_until for alert in opened),
         "alerts_of_no_fault": [f"{alert.at:%Y-%m-%d} {alert.title}" for alert in apart],
         "phases_twice": sum(count > 1 for count in once.values()),
         "messages_twice": sum(count > 1 for count in Counter(receiver.keys).values()),
         "faults_alerted": heard,
     }
+
+
+def each_month(times: list[datetime], of: Months) -> list[int]:
+    """Return how many times lie in each thirty days."""
+    counts = Counter(int((at - of.scenario.start) / timedelta(days=30)) for at in times)
+    return [counts[month] for month in range(max(1, round(of.days / 30)))]
 
 
 def _is_of_a_fault(alert: Alert, of: Months) -> bool:
@@ -502,7 +474,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=float, default=364.0)
     parser.add_argument("--quiet-days", type=float, default=28.0, help="Before the first fault.")
-    parser.add_argument("--rounds", type=int, default=2, help="Of all kinds of faults.")
+    parser.add_argument("--rounds", type=int, default=1, help="Of all kinds of faults.")
     parser.add_argument("--kills", type=int, default=500, help="About so many, where it acts.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=VARIANTS, nargs="*", default=VARIANTS)
@@ -526,22 +498,27 @@ def main() -> None:
         "faults": [f"{fault.at:%Y-%m-%d} {fault.name}" for fault in of.faults],
     }
     every = round(options.days * 24 * CALLS_AN_HOUR / max(1, options.kills))
+
+    def keep(name: str, figures: Mapping[str, Any]) -> None:
+        result[name] = figures
+        options.result.write_text(json.dumps(result, indent=1) + "\n")
+
     for name in options.only:
         print(name, file=sys.stderr)
+        ways: dict[str, Any] = {"most_s": options.most_s, "report": partial(keep, name)}
         with tempfile.TemporaryDirectory() as directory:
             place = Path(directory)
             figures: Mapping[str, Any] = (
                 unwatched(of, place)
                 if name == "no watch"
-                else watched(of, Policies(), 0, options.seed, place, most_s=options.most_s)
+                else watched(of, Policies(), 0, options.seed, place, **ways)
                 if name == "measures"
-                else watched(of, ARMED, every, options.seed, place, most_s=options.most_s)
+                else watched(of, ARMED, every, options.seed, place, **ways)
             )
-        result[name] = figures
-        options.result.write_text(json.dumps(result, indent=1) + "\n")
+        keep(name, figures)
 
 
-CALLS_AN_HOUR: Final = 11
+CALLS_AN_HOUR: Final = 8
 """Of `STORE_CALLS`, where every policy is armed: measured."""
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 
@@ -105,3 +107,18 @@ def test_one_by_one_answers_when_it_is_asked() -> None:
     assert next(answers) == (4, os.getpid())
     with pytest.raises(LookupError):
         next(answers)
+
+
+def test_a_process_of_months_has_one_thread_for_frames_and_its_children_have_all() -> None:
+    of_polars = "import polars; print(polars.thread_pool_size())"
+    asked = (
+        "import os, subprocess, sys\n"
+        "from trimtab.loop.workers import frames_on_one_thread\n"
+        f"frames_on_one_thread()\n{of_polars}\n"
+        f"sys.stdout.flush(); subprocess.run([sys.executable, '-c', {of_polars!r}])\n"
+    )
+    environment = {**os.environ, "POLARS_MAX_THREADS": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "3"]

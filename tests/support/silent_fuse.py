@@ -60,6 +60,28 @@ def silent_mount(
     files
         Of a mute mount: how many files it has, every second of them on a lost server.
     """
+    with fuse_mount(path, "silent") as (point, device):
+        stop = threading.Event()
+        reader = threading.Thread(
+            target=_read_and_say_nothing, args=(device, stop, files), daemon=True
+        )
+        try:
+            if mute:
+                reader.start()
+                _wait_until_mute(reader)
+            yield point
+        finally:
+            stop.set()
+            if mute:
+                reader.join(5.0)
+
+
+@contextlib.contextmanager
+def fuse_mount(path: Path | str, kind: str) -> Iterator[tuple[Path, int]]:
+    """Mount FUSE at ``path``, and yield it with the descriptor by which requests are answered.
+
+    Skips the test where that is not possible.
+    """
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -67,25 +89,17 @@ def silent_mount(
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
     libc = ctypes.CDLL(None, use_errno=True)
-    arguments = (b"silent", os.fsencode(point), b"fuse.silent", 0, options.encode())
+    arguments = (kind.encode(), os.fsencode(point), f"fuse.{kind}".encode(), 0, options.encode())
     if libc.mount(*arguments) != 0:
         number = ctypes.get_errno()
         os.close(device)
         pytest.skip(f"mounting FUSE is not possible here: {os.strerror(number)}")
     connection = _connection_of(point)
-    stop = threading.Event()
-    reader = threading.Thread(target=_read_and_say_nothing, args=(device, stop, files), daemon=True)
     try:
-        if mute:
-            reader.start()
-            _wait_until_mute(reader)
-        yield point
+        yield point, device
     finally:
-        stop.set()
         _release(connection, point, libc)
         os.close(device)
-        if mute:
-            reader.join(5.0)
 
 
 def _connection_of(point: Path) -> Path | None:

@@ -274,6 +274,7 @@ def test_settings_that_open_too_much_are_refused(tmp_path, text, code):
 
 def test_settings_are_read(tmp_path):
     (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "secret").chmod(0o600)
     file = tmp_path / "web.toml"
     file.write_text(
         f'[web]\nhosts = ["x.test"]\n[proxy]\npeers = ["192.0.2.1"]\n'
@@ -284,3 +285,18 @@ def test_settings_are_read(tmp_path):
         ("x.test",), ("192.0.2.1",), SECRET,
     )  # fmt: skip
     assert SECRET not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("secret", "mode", "code"),
+    [("short", 0o600, "secret-short"), (SECRET, 0o644, "secret-readable")],
+)
+def test_a_secret_that_is_none_is_refused(tmp_path, secret, mode, code):
+    (tmp_path / "secret").write_text(secret)
+    (tmp_path / "secret").chmod(mode)
+    file = tmp_path / "web.toml"
+    file.write_text(f'[proxy]\npeers = ["192.0.2.1"]\nsecret_file = "{tmp_path}/secret"\n'
+                    '[roles]\nviewers = ["*"]\n')  # fmt: skip
+    with pytest.raises(ConfigError) as refused:
+        load_settings(str(file))
+    assert {problem.code for problem in refused.value.problems} == {code}

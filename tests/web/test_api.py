@@ -230,3 +230,32 @@ def test_documents_that_are_remembered_are_bounded_and_of_this_state(desk, monke
     body("a", 10)
     body("a", 10)
     assert made[-2:] == ["large", "a"]
+
+
+def test_what_is_shown_is_of_one_state_until_the_next_is_ready(desk, monkeypatch):
+    """A year takes seconds to judge anew: nobody waits, and nobody sees half of it."""
+    waiting: list = []
+    alone = Desk(desk.store, elapsed_s=iter(range(10**6)).__next__, beside=waiting.append)
+    shown = (alone.judged(SITE), alone.status(SITE), alone.targets(SITE))
+    body = alone.encoded(SITE, "word", make=lambda: b"before")
+    mark, count = alone.mark(SITE), len(alone.events(SITE))
+    add_event(desk.store, Place(SITE, None), kind="note", detail="something", now=hour(302))
+    assert (alone.judged(SITE), alone.status(SITE), alone.targets(SITE)) == shown
+    assert alone.encoded(SITE, "word", make=lambda: b"after") == body
+    assert len(alone.events(SITE)) == count + 1  # what somebody wrote is there at once
+    assert len(waiting) == 1  # it is worked out once, however many ask
+    of_change = alone.mark(SITE)
+    assert of_change != mark
+    waiting.pop()()
+    assert alone.mark(SITE) != of_change
+    assert alone.judged(SITE) is not shown[0]
+    assert alone.status(SITE) == shown[1]
+    assert alone.encoded(SITE, "word", make=lambda: b"after") == b"after"
+    assert not waiting
+    monkeypatch.setattr(desks, "status_of", lambda *a, **k: 1 / 0)
+    add_event(desk.store, Place(SITE, None), kind="note", detail="more", now=hour(303))
+    assert alone.status(SITE) == shown[1]
+    with pytest.raises(ZeroDivisionError):
+        waiting.pop()()
+    with pytest.raises(ZeroDivisionError):  # not the status of before for ever
+        alone.status(SITE)

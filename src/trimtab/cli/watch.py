@@ -86,7 +86,7 @@ def command(
         return _show_state(where, store_url, dry_run=dry_run)
     if check:
         return _check(where, store_url)
-    loaded = _site(where)
+    loaded = _site_to_watch(where)
     site = loaded.site
     if not once and not items(site):
         raise _nothing_scheduled(site)
@@ -139,6 +139,14 @@ def _site(where: str) -> LoadedSite:
     from trimtab.loop.sites import open_site, site_file
 
     return site_file(where, only_sites=True) or open_site(where)
+
+
+def _site_to_watch(where: str) -> LoadedSite:
+    """Return a site for a process that may run for months, which does with one thread."""
+    from trimtab.loop.workers import frames_on_one_thread
+
+    frames_on_one_thread()
+    return _site(where)
 
 
 def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:

@@ -19,7 +19,7 @@ from trimtab.model.site import LIMITS
 if TYPE_CHECKING:
     import polars as pl
 
-    from trimtab.judge.changes import Changes
+    from trimtab.judge.changes import Changes, Recollection
     from trimtab.model.verdict import Trend, Verdict
 
 __all__ = ["frame_of", "judge_series"]
@@ -37,7 +37,7 @@ def judge_series(
     schedule: Sequence[datetime] | None = None,
     invalid: Sequence[InvalidRun] = (),
     requested: Mapping[str, object] | None = None,
-    changes: Changes | None = None,
+    changes: Changes | Recollection | None = None,
 ) -> SeriesJudgement:
     """Analyse one series.
 
@@ -57,7 +57,7 @@ def judge_series(
     invalid
         Runs whose workload was not the requested one; removed from the frame.
     requested, changes
-        Parameters that distinguish the series; change points, detected here where ``None``.
+        Parameters that distinguish the series; change points, or what the last look at it found.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def judge_series(
     excluded = (*invalid, *refused)
     judged = between(_without(tidy, invalid), None, until)
     reported = between(judged, since, None)
-    changes = changes or _changes_of(judged, key, timezone)
+    changes = _changes_of(judged, key, timezone, changes)
     levels = confirmed_times(changes.points)
     more = key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
@@ -128,10 +128,18 @@ def _verdict_and_trend(
     )
 
 
-def _changes_of(frame: pl.DataFrame, key: SeriesKey, timezone: str) -> Changes:
-    from trimtab.judge.changes import find_changes
+def _changes_of(
+    frame: pl.DataFrame,
+    key: SeriesKey,
+    timezone: str,
+    known: Changes | Recollection | None,
+) -> Changes:
+    from trimtab.judge.changes import Changes, find_changes
 
-    return find_changes(frame, more_is_better=key.more_is_better, timezone=timezone)
+    if isinstance(known, Changes):
+        return known
+    more = key.more_is_better
+    return find_changes(frame, more_is_better=more, timezone=timezone, recollection=known)
 
 
 def _recent(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:

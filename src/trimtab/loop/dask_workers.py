@@ -35,6 +35,8 @@ _WORKERS_S: Final = 60.0
 left."""
 _LOOK_S: Final = 5.0
 """Time without an ended task after which workers are counted."""
+_COUNT_S: Final = 0.2
+"""So long a count of workers is used: it is a round trip to the scheduler."""
 _UNREAD: Final = "Error during deserialization"
 """How the scheduler's error begins where it lacks a module that a task needs."""
 _ONE_THREAD: Final = dict.fromkeys(
@@ -157,7 +159,9 @@ class Workers:
         self._tasks: dict[Any, _Task] = {}
         self._ended: SimpleQueue[Any] = SimpleQueue()
         self.threads = 1
-        """Of all workers, when tasks were last handed out."""
+        """Of all workers, when they were last counted; at least 1."""
+        self._counted = 0
+        self._count_at_s = -_COUNT_S
 
     def together(self, questions: Iterable[Question[Any]]) -> Iterator[Any]:
         """Begin with the questions, and return what yields their answers in order."""
@@ -228,13 +232,17 @@ class Workers:
                 raise _no_workers()
 
     def _threads(self) -> int:
-        """Return the threads of all workers, as the scheduler counts them now."""
+        """Return the threads of all workers, as the scheduler has counted them lately."""
+        if time.monotonic() - self._count_at_s < _COUNT_S:
+            return self._counted
         client = self._client
         try:
             threads = client.sync(client.scheduler.ncores, callback_timeout=_WORKERS_S)
         except (OSError, TimeoutError, AttributeError) as error:
             raise _lost() from error
-        return sum(threads.values())
+        self._counted = sum(threads.values())
+        self._count_at_s = time.monotonic()
+        return self._counted
 
     def _hand_out(self, waiting: Iterator[_Task]) -> int:
         """Send as many tasks as the workers have room for; return how many threads they have."""

@@ -25,6 +25,7 @@ from trimtab.units import format_value
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from trimtab.record.kept import Site as KeptSite
     from trimtab.record.store import Store
 
 _OF_DATA_SHEET: Final = {
@@ -92,11 +93,16 @@ def _site(where: str, store_url: str | None) -> Site:
                 return replace(here, name=stored_site.name)
     for stored_site in known:
         if stored_site.name == where:
-            entry = DRIVERS.get(stored_site.driver or "")
-            # A twin without its scenario is only a network file system, as Lustre is.
-            driver = "lustre" if entry is None or entry.simulated else entry.name
-            return Site(stored_site.name, driver, stored_site.path or "")
+            return site_as_kept(stored_site)
     return here or _refused(where, state, nowhere)
+
+
+def site_as_kept(stored: KeptSite) -> Site:
+    """Return a site of which only the store knows."""
+    entry = DRIVERS.get(stored.driver or "")
+    # A twin without its scenario is only a network file system, as Lustre is.
+    driver = "lustre" if entry is None or entry.simulated else entry.name
+    return Site(stored.name, driver, stored.path or "")
 
 
 def _refused(where: str, state: bounded.PathState, nowhere: str) -> NoReturn:

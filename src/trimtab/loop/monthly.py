@@ -6,7 +6,7 @@ import calendar
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -171,12 +171,16 @@ def _part(progress: Progress, low: float, high: float) -> Progress:
 def _space(store: Store, site: str, span: Span) -> tuple[SpaceAt, ...]:
     """Return how full a site was, one snapshot a day and the last."""
     times = store.snapshot_times(site, since=span.since, until=span.until)
+    by_day = {at.date(): at for at in reversed(times)}
+    return space_at(store, site, sorted({*by_day.values(), *times[-1:]}))
+
+
+def space_at(store: Store, site: str, times: Sequence[datetime]) -> tuple[SpaceAt, ...]:
+    """Return how full a site was in some of its snapshots, the oldest first."""
     if not times:
         return ()
-    by_day = {at.date(): at for at in reversed(times)}
-    chosen = sorted({*by_day.values(), times[-1]})
     readings, _ = store.telemetry_frames(
-        site, chosen, names=("used_bytes", "available_bytes"), settings_at=()
+        site, times, names=("used_bytes", "available_bytes"), settings_at=()
     )
     return tuple(_space_of(readings))
 

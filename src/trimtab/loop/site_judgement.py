@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from trimtab.config.problems import did_you_mean
 from trimtab.errors import UsageError
+from trimtab.judge.changes import Recollection
 from trimtab.judge.frame import between, frame_of
 from trimtab.judge.series import judge_series
 from trimtab.judge.targets import target_tails
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 Progress = Callable[[str, float], None]
+Recollections = MutableMapping[SeriesKey, Recollection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class _OfSeries:
     due: tuple[datetime, ...] | None
     left: tuple[LeftOut, ...]
     asked: Mapping[str, object]
+    recollection: Recollection | None = None
 
     def fingerprint(self) -> tuple[object, ...]:
         """Return what is equal for two questions that have the same answer."""
@@ -121,6 +124,7 @@ class _OfSeries:
             schedule=self.due,
             invalid=_invalid(self.left),
             requested=self.asked,
+            changes=self.recollection,
         )
 
 
@@ -155,6 +159,7 @@ def judge_site(
     terms: Terms | None = None,
     *,
     together: Together = one_by_one,
+    recollections: Recollections | None = None,
     progress: Progress = lambda text, fraction: None,
 ) -> Judged:
     """Return what is said of every series of a site, and of its targets one by one.
@@ -163,6 +168,8 @@ def judge_site(
     ----------
     together
         Answers for all series and metrics, side by side where there is more than one processor.
+    recollections
+        What the last look of this process found, where it answers alone: kept for the next one.
 
     Raises
     ------
@@ -190,8 +197,9 @@ def judge_site(
         for key, frame in frames_of(series, points, terms.metric):
             frames[key], left_out[key] = frame, left
             requested = apart.get((series.site, series.comparability), {})
+            known = None if recollections is None else recollections.setdefault(key, Recollection())
             questions.append(
-                _OfSeries(frame, key, limits, place.timezone, since, due, left, requested)
+                _OfSeries(frame, key, limits, place.timezone, since, due, left, requested, known)
             )
     surveys = _surveys(store, place.name, since, until)
     answers = together([*questions, *_of_targets(surveys, place, terms)])

@@ -6,7 +6,7 @@ A path is touched only to find out which file system it is on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from operator import itemgetter
@@ -316,8 +316,16 @@ _SLOWEST: Final = 3
 GOING_ON: Final = (IncidentState.OPEN.value, IncidentState.LASTING.value)
 
 
-def suspect_of(points: Sequence[HistoryPoint]) -> ChangePoint | None:
-    """Return the change of level that is suspected at the end of a series of one metric."""
+def suspect_of(
+    points: Sequence[HistoryPoint], known: Collection[datetime] = ()
+) -> ChangePoint | None:
+    """Return the change of level that is suspected at the end of a series of one metric.
+
+    Parameters
+    ----------
+    known
+        Beginnings of suspects that need not be reported again.
+    """
     if not points:
         return None
     since = points[-1].at - HISTORY
@@ -326,6 +334,7 @@ def suspect_of(points: Sequence[HistoryPoint]) -> ChangePoint | None:
         [point.at for point in recent],
         [None if point.unfinished else point.value for point in recent],
         more_is_better=higher_is_better(points[-1].metric),
+        known=known,
     )
 
 

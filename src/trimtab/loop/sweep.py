@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError
+from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch.bounded import Space
 from trimtab.launch.interruption import shielded
 from trimtab.loop.excluded_runs import Doubt, doubts
@@ -111,6 +111,80 @@ def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) ->
     manual = [{key: levels[key] for key in sweep.manual} for levels in left]
     waiting = [levels for at, levels in enumerate(manual) if levels and levels not in manual[:at]]
     return SweepState(sweep, points, tuple(waiting), left_out=left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSweep:
+    """A sweep as the store has it, without its file: what was measured, not what is left.
+
+    Attributes
+    ----------
+    measured
+        Levels, round and run of each point of a round, as `measured_points` takes them.
+    fixed
+        Levels that are the same at every point.
+    left_out
+        Runs that were asked something else than later ones at the same levels.
+    """
+
+    name: str
+    measured: tuple[tuple[Mapping[str, Level], int, Run], ...]
+    fixed: Mapping[str, Level]
+    left_out: int
+
+    @property
+    def points(self) -> int:
+        """How many combinations of levels were measured."""
+        return len({_key(levels) for levels, _, _ in self.measured})
+
+    @property
+    def varying(self) -> frozenset[str]:
+        """Factors whose level differs between points."""
+        return frozenset(factor for levels, _, _ in self.measured for factor in levels)
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Why runs hold no figure that is believed, the most frequent reason first."""
+        return doubts(run for _, _, run in self.measured)
+
+
+def stored_sweep(store: Store, site: str, name: str) -> StoredSweep:
+    """Return a sweep from the runs of a site alone.
+
+    Raises
+    ------
+    UsageError
+        The store holds none of that name: `code` is ``sweep-unknown``.
+    """
+    newest: dict[str, object] = {}
+    runs: dict[tuple[str, int], tuple[Mapping[str, Level], Run]] = {}
+    left_out = 0
+    for run in store.runs(site=site, probe=f"sweep-{name}"):  # the newest first
+        place = run.parameters.get(SWEEP)
+        if run.status not in MEASURED or not isinstance(place, dict):
+            continue
+        levels: Mapping[str, Level] = place.get("levels", {})
+        key, number = _key(levels), place.get("round", 0)
+        if newest.setdefault(key, place.get("asked")) != place.get("asked"):
+            left_out += 1
+        else:
+            runs.setdefault((key, number), (levels, run))
+    if not runs:
+        raise UsageError("no such sweep", code="sweep-unknown")
+    values: dict[str, list[Level]] = {}
+    for levels, _ in runs.values():
+        for factor, level in levels.items():
+            values.setdefault(factor, []).append(level)
+    fixed = {
+        factor: levels[0]
+        for factor, levels in values.items()
+        if len(levels) == len(runs) and len(set(map(repr, levels))) == 1
+    }
+    measured = tuple(
+        ({factor: level for factor, level in levels.items() if factor not in fixed}, number, run)
+        for (_, number), (levels, run) in sorted(runs.items(), key=lambda pair: pair[0][1])
+    )
+    return StoredSweep(name, measured, fixed, left_out)
 
 
 def check_levels(sweep: Sweep, site: Site, probe: SiteProbe) -> dict[str, SiteProbe]:

@@ -12,6 +12,7 @@ from trimtab.errors import UsageError
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.sites import open_site
 from trimtab.model.driver import DRIVERS
+from trimtab.model.site import Site
 from trimtab.twin.scenario.load import is_path, load_scenario, preset_names
 from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
@@ -122,13 +123,21 @@ def scenario_of(where: str) -> Scenario:
                 hint=near,
             ) from error
         raise
-    if not DRIVERS[site.driver].simulated or site.scenario is None:
+    scenario = scenario_of_site(site)
+    if scenario is None:
         raise UsageError(
             f"{visible(where[:80])} is a real site: its users' behaviour is unknown",
             code="not-a-twin",
             hint="describe it as a scenario: trimtab twin show template --toml > mine.toml",
         )
+    return scenario
+
+
+def scenario_of_site(site: Site) -> Scenario | None:
+    """Return the scenario of a simulated site; ``None`` of a real one."""
     named = site.scenario
+    if not DRIVERS[site.driver].simulated or named is None:
+        return None
     if site.source is not None and is_path(named) and not Path(named).is_absolute():
         named = str(Path(site.source).parent / named)
     return load_scenario(named)

@@ -195,6 +195,19 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
+def frames_on_one_thread() -> None:
+    """Load what works on frames so that it has one thread in this process, if none has loaded it.
+
+    It would start one for each processor, and each keeps memory of its own for good. Processes
+    that this one starts are not concerned.
+    """
+    with _one_thread_each():
+        import numpy as np  # noqa: F401 (reads how many threads it may have)
+        import polars as pl
+
+        pl.thread_pool_size()
+
+
 @contextmanager
 def _rarely_collected() -> Iterator[None]:
     """Look for garbage in cycles once for a million new objects, and not for 700.

@@ -47,7 +47,7 @@ from trimtab.model.telemetry import (
     Target,
     TargetSnapshot,
 )
-from trimtab.record.planes import MAGIC, Changed, order_of
+from trimtab.record.planes import Changed, are_planes, order_of
 from trimtab.record.text import restored, storable
 
 if TYPE_CHECKING:
@@ -165,6 +165,22 @@ class Base:
         """Return the rows of a snapshot as a base."""
         batch = packed(frame)
         return cls(frame, Values.of(frame), _order(frame), batch, hashlib.sha256(batch).hexdigest())
+
+    def with_values(self, values: Values) -> Self:
+        """Return a base with the same rows and other values.
+
+        From one that is near in time less has changed.
+        """
+        import polars as pl
+
+        frame = self.frame.with_columns(
+            _where("number", values.numbers, values.is_number),
+            _where("integer", values.integers, values.is_integer),
+            pl.Series("text", values.texts.tolist(), dtype=pl.String),
+        )
+        batch = packed(frame)
+        digest = hashlib.sha256(batch).hexdigest()
+        return type(self)(frame, Values.of(frame), self.order, batch, digest)
 
     @classmethod
     def read(cls, batch: bytes, digest: str) -> Self:
@@ -388,7 +404,7 @@ def _changed(base: Base, data: bytes) -> pl.DataFrame:
     import polars as pl
 
     height = base.frame.height
-    if data.startswith(MAGIC):
+    if are_planes(data):
         changed = Changed.of(data)
         rows, others = changed.places, _values_of(changed)
     else:  # of before there were planes
@@ -396,7 +412,7 @@ def _changed(base: Base, data: bytes) -> pl.DataFrame:
         rows = np.cumsum(others["row"].to_numpy().astype(np.int64))
     if len(rows) and rows.max() >= height:
         raise ValueError("the batch holds changes of another base")
-    if data.startswith(MAGIC):
+    if are_planes(data):
         rows = base.order[rows]
     integer = others["integer"] + pl.Series(base.values.integers[rows])  # wraps, as differences did
     others = others.select("number", integer.alias("integer"), "text")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine
 
 from trimtab.errors import UnreadableError
-from trimtab.record.database import WRITES
+from trimtab.record.database import WRITES, refuse_other_revision
 from trimtab.record.failures import store_errors
 from trimtab.record.location import Location
 from trimtab.record.raw import RawDirectory
@@ -22,6 +22,32 @@ class Connections:
         self.location = location
         self.raw = RawDirectory(location.raw)
         self._file = _identity(location)
+
+    def look_again(self) -> bool:
+        """Return whether another store was put in the place of the one that was opened.
+
+        From now on that one is read. For who reads for months: a store may be restored from a copy,
+        or migrated by a newer program, meanwhile.
+
+        Raises
+        ------
+        UnreadableError
+            None is there, or one of another revision.
+        """
+        present = _identity(self.location)
+        if present is None and self.location.path is not None:
+            raise UnreadableError(
+                f"the store {self.location} was removed while it was open",
+                code="store-missing",
+                hint="bring it back",
+            )
+        was_replaced = present != self._file
+        if was_replaced:
+            self._engine.dispose()  # connections to a file that was replaced go on reading that
+            self._file = present
+        with self._reading() as connection:
+            refuse_other_revision(connection, self.location)
+        return was_replaced
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.pool import QueuePool
 
 from trimtab.errors import UnreadableError, UsageError
@@ -210,8 +210,21 @@ def _is_current(revision: str | None, location: Location, *, create: bool = True
     return revision == schema.HEAD
 
 
+def refuse_other_revision(connection: Connection, location: Location) -> None:
+    """Raise unless an open store has the revision that this program reads."""
+    if not inspect(connection).has_table(schema.VERSION_TABLE):
+        raise _foreign(str(location), set())
+    revision = connection.execute(text(f"SELECT version_num FROM {schema.VERSION_TABLE}")).scalar()
+    if not _is_current(revision or "", location):
+        raise UnreadableError(
+            f"the store {location} has the schema of an older Trimtab",
+            code="store-revision-old",
+            hint="start again: the store is then migrated",
+        )
+
+
 def _foreign(name: str, tables: set[str]) -> UnreadableError:
-    some = ", ".join(sorted(tables)[:5])
+    some = ", ".join(sorted(tables)[:5]) or "none of ours"
     return UnreadableError(
         f"the store {name} is a database of another program (tables {some}); it was not touched",
         code="store-of-another-program",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from trimtab.errors import UnreadableError
 from trimtab.record.location import Location
@@ -51,6 +52,12 @@ def store_errors(location: Location) -> Iterator[None]:
         if (store_error := explained(error, location)) is None:
             raise
         raise store_error from error
+    except PoolTimeout as error:
+        raise UnreadableError(
+            f"the store {location} keeps every connection of this process waiting",
+            code="store-busy",
+            hint=f"see what holds it; {_NOTHING_LOST}",
+        ) from error
     except OSError as error:
         raise operating_system_error(error, location) from error
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement
+from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement, SeriesKey
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.answers import effect_text, lasting_change, series_label
 from trimtab.report.chart import (
@@ -163,30 +163,126 @@ def before_after_chart(
     """Return how runs are spread in the 240 h before a change and after it (figures 3 and 4)."""
     import polars as pl
 
-    finished_runs = frame.filter(pl.col("value").is_not_null())
     at = pl.col("at")
-    sides = [
-        finished_runs.filter((at >= change.at - BESIDE_CHANGE) & (at < change.at)),
-        finished_runs.filter((at >= change.at) & (at < change.at + BESIDE_CHANGE)),
-    ]
-    if any(side.is_empty() for side in sides):
+    before = frame.filter((at >= change.at - BESIDE_CHANGE) & (at < change.at))
+    after = frame.filter((at >= change.at) & (at < change.at + BESIDE_CHANGE))
+    title = f"Before and after {moment_text(change.at)}"
+    return spread_chart(before, after, series.key, name, title=title, within=" within 240 h")
+
+
+def spread_chart(
+    before: pl.DataFrame,
+    after: pl.DataFrame,
+    key: SeriesKey,
+    name: str,
+    *,
+    title: str,
+    within: str = "",
+) -> Chart | None:
+    """Return how the finished runs of two stretches are spread; ``None`` where one has none."""
+    values = [side["value"].drop_nulls().to_list() for side in (before, after)]
+    if not all(values):
         return None
     words = ("before", "after")
-    specification = _histograms(
-        [side["value"].to_list() for side in sides],
-        series.key.metric,
-        series.key.unit,
-        "runs in %",
-    )
-    counts = " and ".join(f"{side.height} {word}" for word, side in zip(words, sides, strict=True))
-    means = [float(side["value"].mean() or 0.0) for side in sides]  # type: ignore[arg-type]
+    counts = " and ".join(f"{len(v)} {word}" for word, v in zip(words, values, strict=True))
+    means = [format_value(sum(v) / len(v), key.unit) for v in values]
     return Chart(
         name=name,
-        title=f"Before and after {moment_text(change.at)}",
-        caption=f"Share of runs by {metric_text(series.key.metric)}, {counts} within 240 h. Means "
-        f"{format_value(means[0], series.key.unit)} and {format_value(means[1], series.key.unit)}.",
-        specification=specification,
+        title=title,
+        caption=f"Share of runs by {metric_text(key.metric)}, {counts}{within}. Means "
+        f"{means[0]} and {means[1]}.",
+        specification=_histograms(values, key.metric, key.unit, "runs in %"),
         legend=_sides_keys(words),
+    )
+
+
+def runs_chart(
+    before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey, name: str
+) -> Chart | None:
+    """Return the runs of two stretches over time with the mean of each (figures 3 and 4).
+
+    ``None`` where one has no run.
+    """
+    import altair as alt
+
+    if before.is_empty() or after.is_empty():
+        return None
+    largest = max(float(side["value"].max() or 0.0) for side in (before, after))  # type: ignore[arg-type]
+    scale = value_scale(largest, key.unit)
+    sides = [_rows(side, scale.divisor) for side in (before, after)]
+    x = time_axis([row for rows in sides for row in rows])
+    y = value_axis("value", axis_title(key.metric, scale), largest / scale.divisor * 1.05)
+    layers: list[altair.Chart] = []
+    looks = (("circle", MUTED), ("triangle-up", ACCENT))
+    for rows, (shape, color) in zip(sides, looks, strict=True):
+        done = [row for row in rows if not row["unfinished"]]
+        lost = [row for row in rows if row["unfinished"]]
+        mean = sum(row["value"] for row in rows) / len(rows)
+        span = [{"at": rows[0]["at"], "to": rows[-1]["at"], "mean": mean}]
+        points = data(done).mark_point(filled=True, size=18, shape=shape, color=color, opacity=1)
+        crosses = data(lost).mark_point(filled=True, size=50, shape="cross", color=ALARM, opacity=1)
+        line = data(span).mark_rule(color=SECOND, strokeWidth=2)
+        layers += [points.encode(x=x, y=y), crosses.encode(x=x, y=y)]
+        layers.append(line.encode(x=x, x2="to:T", y=alt.Y("mean:Q")))
+    has_lost = any(row["unfinished"] for rows in sides for row in rows)
+    return Chart(
+        name=name,
+        title="Runs of both stretches",
+        caption="Every run of the two; the lines are their means, unfinished runs as 0.",
+        specification=layered(layers),
+        legend=(
+            Key("dot", "muted", "before"),
+            Key("triangle", "accent", "after"),
+            Key("line", "second", "mean"),
+            *([Key("cross", "alarm", "unfinished")] if has_lost else []),
+        ),
+    )
+
+
+def _rows(frame: pl.DataFrame, divisor: float) -> list[dict[str, Any]]:
+    return [
+        {"at": _milliseconds(at), "value": (value or 0.0) / divisor, "unfinished": value is None}
+        for at, value in _thinned(frame.select("at", "value").rows())
+    ]
+
+
+def days_cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
+    """Return the COV of each day with the goal: beside `panel_chart` it is figure 6."""
+    days = [day for day in series.days if day.cov is not None]
+    goal = series.verdict.goal
+    if not days or goal is None:
+        return None
+    rows = [
+        {
+            "at": _milliseconds(datetime.combine(day.day, datetime.min.time(), UTC)),
+            "cov": 100 * (day.cov or 0.0),
+            "over": (day.cov or 0.0) > goal,
+        }
+        for day in days
+    ]
+    largest = max(150 * goal, *(row["cov"] for row in rows))
+    x = time_axis(rows)
+    y = value_axis("cov", "COV of a day in %", largest * 1.05)
+    under = data(row for row in rows if not row["over"])
+    over = data(row for row in rows if row["over"])
+    layers = [
+        under.mark_point(filled=True, size=16, color=ACCENT, opacity=1).encode(x=x, y=y),
+        over.mark_point(shape="triangle-down", filled=True, size=34, color=ALARM, opacity=1).encode(
+            x=x, y=y
+        ),
+        rule_at("cov", 100 * goal, color=ALARM, strokeWidth=1.4, strokeDash=[5, 3]),
+    ]
+    count = sum(row["over"] for row in rows)
+    return Chart(
+        name=f"days-cov-{name}",
+        title="COV of each day",
+        caption=f"{count:,} of {len(rows):,} days are above the goal; unfinished runs count as 0.",
+        specification=layered(layers, height=_PANEL_HEIGHT),
+        legend=(
+            Key("dot", "accent", "day"),
+            *([Key("triangle", "alarm", "above the goal")] if count else []),
+            Key("dashed", "alarm", f"goal {format_percent(goal)}"),
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from trimtab.model.ladder import (
@@ -21,7 +22,7 @@ from trimtab.report import chart as looks
 from trimtab.report import ladder_text, text
 from trimtab.report.chart import ACCENT, INK, MUTED, SECOND, Chart, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, Tone, row, table
-from trimtab.report.render import drawn, environment
+from trimtab.report.sections import Document, Section, render_document
 from trimtab.report.series import Scale, bandwidth_scale, round_top
 
 if TYPE_CHECKING:
@@ -41,25 +42,48 @@ _MATCH_TONES: dict[Match, Tone] = {
 
 def render_ladder(ladder: Ladder) -> str:
     """Return a ladder as a self-contained HTML page: no network, no script, equal for equals."""
-    page = environment().get_template("ladder.html.j2")
+    return render_document(ladder_document(ladder))
+
+
+def ladder_document(ladder: Ladder) -> Document:
+    """Return the page of a ladder: the limit of each metric first."""
     answers = [ladder_text.answer_text(track) for track in ladder.tracks]
     named = any(track.limit.kind is not LimitKind.CANNOT_TELL for track in ladder.tracks)
-    return page.render(
-        ladder=ladder,
+    source = f"{text.sentence(ladder.source)} " if ladder.source else ""
+    return Document(
+        kind="ladder",
+        heading=ladder.name,
+        subtitle=f"{source}Rates are of {ladder.scale}; MB are 1,000,000 bytes.",
         tone="info" if named else "unclear",
-        answers=answers or ["Nothing is kept that a ladder is made of."],
-        tracks=[
-            (track, drawn([ladder_chart(ladder, track)]), track_table(ladder, track))
-            for track in ladder.tracks
-        ],
-        notes=[
-            *ladder_text.explanations(ladder),
-            *ladder.notes,
-            *map(ladder_text.absent_text, ladder.absent),
-        ],
-        claims=claims_table(ladder.claims),
-        words=ladder_text,
+        answer=answers[0] if answers else "Nothing is kept that a ladder is made of.",
+        details=tuple(answers[1:]),
+        sections=tuple(_sections(ladder)),
     )
+
+
+def _sections(ladder: Ladder) -> Iterator[Section]:
+    for track in ladder.tracks:
+        yield Section(
+            ladder_text.TRACK_TITLES[track.metric],
+            lines=(
+                f"Limit: {ladder_text.limit_text(track.limit)}",
+                f"Largest loss: {ladder_text.loss_text(track.loss)}",
+            ),
+            charts=(ladder_chart(ladder, track),),
+            tables=(track_table(ladder, track),),
+        )
+    notes = [
+        *ladder_text.explanations(ladder),
+        *ladder.notes,
+        *map(ladder_text.absent_text, ladder.absent),
+    ]
+    if notes:
+        yield Section("Notes", notes=tuple(notes))
+    if ladder.claims:
+        yield Section(
+            "Printed values, and what the values printed beside them give",
+            tables=(claims_table(ladder.claims),),
+        )
 
 
 def track_table(ladder: Ladder, track: Track) -> Table | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -40,6 +40,21 @@ def render_horizon(
     rules: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> str:
+    """Return the page of a horizon; see `horizon_document`."""
+    made = horizon_document(root, answer, usage, total=total, rules=rules, notes=notes)
+    return render_document(made)
+
+
+def horizon_document(
+    root: str,
+    answer: Answer,
+    usage: Usage,
+    *,
+    total: Freed,
+    rules: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    only: Collection[int] | None = None,
+) -> Document:
     """Return the page of a horizon.
 
     Parameters
@@ -48,10 +63,12 @@ def render_horizon(
         All regular files of the index.
     rules, notes
         Sentences: the rules in force, and what a reader should know.
+    only
+        Uids of whom files are shown; ``None``: of everybody.
     """
     needed = answer.needed
     use = f"{format_bytes(usage.used_bytes)} of {format_bytes(usage.total_bytes)}"
-    document = Document(
+    return Document(
         kind="purge horizon",
         heading=root,
         subtitle=f"{format_percent(usage.fullness, 2)} full ({use}), as of "
@@ -59,9 +76,8 @@ def render_horizon(
         tone=_STATUS[needed.status][1],
         answer=horizon_answer(answer),
         details=tuple(word for word in answer.words if word not in rules)[1:4],
-        sections=tuple(_horizon_sections(answer, total, tuple(rules), tuple(notes))),
+        sections=tuple(_horizon_sections(answer, total, tuple(rules), tuple(notes), only)),
     )
-    return render_document(document)
 
 
 def horizon_answer(answer: Answer) -> str:
@@ -83,7 +99,11 @@ def horizon_answer(answer: Answer) -> str:
 
 
 def _horizon_sections(
-    answer: Answer, total: Freed, rules: tuple[str, ...], notes: tuple[str, ...]
+    answer: Answer,
+    total: Freed,
+    rules: tuple[str, ...],
+    notes: tuple[str, ...],
+    only: Collection[int] | None,
 ) -> list[Section]:
     sections = [
         Section(
@@ -92,12 +112,7 @@ def _horizon_sections(
             tables=(steps_table(answer),),
             notes=notes,
         ),
-        Section(
-            "Who is affected",
-            charts=(owners_chart(answer.users),),
-            tables=(_owners_table("user", answer.users), _owners_table("project", answer.projects)),
-            lines=() if answer.users or answer.projects else ("No file would be deleted.",),
-        ),
+        _owners_section(answer, only),
         Section("What may be deleted, and what stays", tables=(_kept_table(answer, total),)),
     ]
     for groups in (answer.osts, answer.pools):
@@ -107,6 +122,23 @@ def _horizon_sections(
     if rules:
         sections.append(Section("The rules in force", notes=rules))
     return sections
+
+
+def _owners_section(answer: Answer, only: Collection[int] | None) -> Section:
+    if only is None:
+        return Section(
+            "Who is affected",
+            charts=(owners_chart(answer.users),),
+            tables=(_owners_table("user", answer.users), _owners_table("project", answer.projects)),
+            lines=() if answer.users or answer.projects else ("No file would be deleted.",),
+        )
+    own = [entry for entry in answer.users if entry.owner in only]
+    nothing = "None of your files would be deleted." if only else "This host knows no such user."
+    return Section(
+        "Your files",
+        tables=(_owners_table("user", own),),
+        lines=() if own else (nothing,),
+    )
 
 
 def _cut_offs(answer: Answer) -> list[tuple[Horizon, str]]:
@@ -305,16 +337,21 @@ def _groups_table(groups: GroupHorizons) -> Table | None:
 
 def render_runs(purge_report: PurgeReport, place: str) -> str:
     """Return the page of what runs of a purge did."""
-    return render_document(
-        Document(
-            kind="purge report",
-            heading=place,
-            subtitle=runs_period(purge_report),
-            tone=runs_tone(purge_report),
-            answer=runs_answer(purge_report),
-            details=("Dry runs delete nothing and are listed apart.",) * _has_dry(purge_report),
-            sections=runs_sections(purge_report),
-        )
+    return render_document(runs_document(purge_report, place))
+
+
+def runs_document(
+    purge_report: PurgeReport, place: str, only: Collection[int] | None = None
+) -> Document:
+    """Return the page of what runs of a purge did; ``only``: uids of whom files are shown."""
+    return Document(
+        kind="purge report",
+        heading=place,
+        subtitle=runs_period(purge_report),
+        tone=runs_tone(purge_report),
+        answer=runs_answer(purge_report),
+        details=("Dry runs delete nothing and are listed apart.",) * _has_dry(purge_report),
+        sections=runs_sections(purge_report, only),
     )
 
 
@@ -355,15 +392,17 @@ def runs_answer(purge_report: PurgeReport) -> str:
     return f"Deleted {plural(files, 'file', ',')}, which freed {format_bytes(freed)}{full}."
 
 
-def runs_sections(purge_report: PurgeReport) -> tuple[Section, ...]:
-    """Return days, users, runs and plans."""
+def runs_sections(
+    purge_report: PurgeReport, only: Collection[int] | None = None
+) -> tuple[Section, ...]:
+    """Return days, users, runs and plans; ``only``: uids of whom files are shown."""
     if not purge_report.days and not purge_report.plans:
         return ()
     return (
         Section(
             "Days", charts=(freed_chart(purge_report.days),), tables=(_days_table(purge_report),)
         ),
-        Section("Users", tables=(_users_table(purge_report.days),)),
+        Section("Users", tables=(_users_table(purge_report.days, only),)),
         Section(
             "Runs",
             tables=(_runs_table(purge_report.days),),
@@ -371,7 +410,7 @@ def runs_sections(purge_report: PurgeReport) -> tuple[Section, ...]:
                 f"moved aside by an interrupted run, a person has to look: {visible(path)}"
                 for day in purge_report.days
                 for run in day.runs
-                for path in run.unexplained
+                for path in (run.unexplained if only is None else ())
             ),
         ),
         Section("Plans", tables=(_plans_table(purge_report.plans),)),
@@ -428,10 +467,12 @@ def counts_text(counted: Mapping[str, int]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in pairs)
 
 
-def _users_table(days: Sequence[Day]) -> Table | None:
+def _users_table(days: Sequence[Day], only: Collection[int] | None) -> Table | None:
     totals: dict[int, tuple[int, int]] = {}
     for day in days:
         for user in day.users if not day.dry else ():
+            if only is not None and user.uid not in only:
+                continue
             files, size = totals.get(user.uid, (0, 0))
             totals[user.uid] = files + user.files, size + user.bytes
     ranked = sorted(totals.items(), key=lambda entry: (-entry[1][1], entry[0]))

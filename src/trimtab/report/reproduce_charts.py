@@ -85,12 +85,13 @@ def write_chart(life: Life) -> Chart:
         }
         for day, rates in sorted(by_day.items())
     ]
-    base = data(rows).encode(x=time_axis(rows))
+    x = time_axis(rows)
+    base = data(rows).encode(x=x)
     y = value_axis("mean", scale.unit, float(top) / scale.divisor * 1.05)
     layers = [
         base.mark_rule(color=MUTED).encode(y=alt.Y("low:Q"), y2="high:Q"),
         base.mark_point(filled=True, size=14, color=ACCENT, opacity=1).encode(y=y),
-        _changes(life),
+        _changes(life, x),
     ]
     return _chart(
         "write",
@@ -118,7 +119,8 @@ def cov_chart(life: Life) -> Chart | None:
     y = value_axis("cov", "COV in %", max(row["cov"] for row in rows) * 1.05)
     line = data(rows).mark_line(color=ACCENT, strokeWidth=1.2)
     goal = rule_at("goal", 100 * PRINTED_GOAL, color=ALARM, strokeDash=[5, 3])
-    layers = [line.encode(x=time_axis(rows), y=y), goal, _changes(life)]
+    x = time_axis(rows)
+    layers = [line.encode(x=x, y=y), goal, _changes(life, x)]
     caption = "COV over the 48 h up to each run, the worst of each stretch."
     keys = (Key("dashed", "alarm", "goal 8 %"), *_changes_keys(life))
     return _chart("cov", "Variability of the hourly IOR", caption, layers, keys)
@@ -182,8 +184,10 @@ def state_charts(life: Life) -> Iterator[Chart]:
             for at, value in zip(life.ends_s[::step], life.over_time(name)[::step], strict=True)
         ]
         y = value_axis("value", axis, max(row["value"] for row in rows) * 1.05)
-        line = data(rows).mark_line(color=ACCENT).encode(x=time_axis(rows), y=y)
-        yield _chart(f"state-{name}", title, caption, [line, _changes(life)], _changes_keys(life))
+        x = time_axis(rows)
+        line = data(rows).mark_line(color=ACCENT).encode(x=x, y=y)
+        layers = [line, _changes(life, x)]
+        yield _chart(f"state-{name}", title, caption, layers, _changes_keys(life))
 
 
 def fullness_chart(reproduction: Reproduction) -> Chart:
@@ -270,7 +274,8 @@ def eth_chart(life: Life) -> Chart:
         }
         for job in life.jobs
     ]
-    base = data(rows).encode(x=time_axis(rows))
+    x = time_axis(rows)
+    base = data(rows).encode(x=x)
     printed = [{"at": WRITE_BYTES_PER_S / 1e9}, {"at": 9.5}]
     lines = data(printed).mark_rule(color=INK, strokeDash=[4, 3])
     y = value_axis("write", "bandwidth in GB/s", READ_BYTES_PER_S / 1e9 * 1.05)
@@ -278,7 +283,7 @@ def eth_chart(life: Life) -> Chart:
         base.mark_line(color=SECOND, strokeWidth=1).encode(y=alt.Y("read:Q")),
         base.mark_line(color=ACCENT, strokeWidth=1.2).encode(y=y),
         lines.encode(y="at:Q"),
-        _changes(life),
+        _changes(life, x),
     ]
     return _chart(
         "eth",
@@ -309,14 +314,15 @@ def _changes_keys(life: Life) -> tuple[Key, ...]:
     return (Key("line", "ink", "a change"),) if has_changes else ()
 
 
-def _changes(life: Life) -> altair.Chart:
+def _changes(life: Life, x: altair.X) -> altair.Chart:
+    """Return a line at each change, on the axis of the chart that they are drawn over."""
     rows = [
         {"at": int(change.at.timestamp() * 1000)}
         for change in life.scenario.changes
         if change.at < life.until
     ]
     mark = data(rows).mark_rule(color=INK, strokeWidth=0.7, opacity=0.5)
-    return mark.encode(x=time_axis(rows))
+    return mark.encode(x=x)
 
 
 def _changes_text(life: Life) -> str:

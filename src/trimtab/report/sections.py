@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from trimtab.report import text
 from trimtab.report.chart import Chart
 from trimtab.report.kit import Table, Tone, escaped, markdown
 from trimtab.report.render import drawn, environment
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    Drawings = tuple[tuple[Chart, Markup], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,8 @@ class Section:
         ``None`` where there is nothing to show.
     notes
         What a reader should know besides.
+    folds
+        Title and table each, behind a line that opens it; the first is open.
     """
 
     title: str
@@ -30,6 +38,7 @@ class Section:
     charts: tuple[Chart | None, ...] = ()
     tables: tuple[Table | None, ...] = ()
     notes: tuple[str, ...] = ()
+    folds: tuple[tuple[str, Table | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +65,12 @@ class Document:
 def render_document(document: Document) -> str:
     """Return a self-contained HTML page: no network, no script, equal for equals."""
     page = environment().get_template("sections.html.j2")
-    sections = [(section, drawn(section.charts)) for section in document.sections]
-    return page.render(document=document, sections=sections)
+    return page.render(document=document, sections=drawn_sections(document))
+
+
+def drawn_sections(document: Document) -> tuple[tuple[Section, Drawings], ...]:
+    """Return the sections of a page, each with its charts drawn."""
+    return tuple((section, drawn(section.charts)) for section in document.sections)
 
 
 def document_markdown(document: Document) -> str:
@@ -74,5 +87,9 @@ def _blocks(document: Document) -> Iterator[str]:
         yield f"## {escaped(section.title)}"
         yield from map(escaped, section.lines)
         yield from (markdown(table) for table in section.tables if table is not None)
+        for title, table in section.folds:
+            yield f"### {escaped(title)}"
+            if table is not None:
+                yield markdown(table)
         if section.notes:
             yield "\n".join(f"- {escaped(text.sentence(note))}" for note in section.notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimtab.model.sweep import (
@@ -18,9 +18,9 @@ from trimtab.report import chart as looks
 from trimtab.report import text
 from trimtab.report.chart import ACCENT, INK, MUTED, Chart, axis_title, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, row, table
-from trimtab.report.render import drawn, environment
+from trimtab.report.sections import Document, Section, render_document
 from trimtab.report.series import round_top, value_scale
-from trimtab.units import format_percent, format_value
+from trimtab.units import format_percent, format_value, plural
 
 if TYPE_CHECKING:
     import altair
@@ -31,19 +31,40 @@ _LABEL_EXTENT = 60
 
 def render_sweep(name: str, site: str, analysis: SweepAnalysis) -> str:
     """Return a sweep as a self-contained HTML page: no network, no script, equal for equals."""
-    page = environment().get_template("sweep.html.j2")
+    return render_document(sweep_document(name, site, analysis))
+
+
+def sweep_document(name: str, site: str, analysis: SweepAnalysis) -> Document:
+    """Return the page of a sweep: the best setting of each metric first."""
     answers = [_best_answer(best) for best in analysis.best]
-    return page.render(
-        name=name,
-        site=site,
-        analysis=analysis,
+    return Document(
+        kind="sweep",
+        heading=name,
+        subtitle=f"{text.one_line(site)}: {plural(analysis.points, 'point')}, "
+        f"{plural(analysis.rounds, 'round')}",
         tone="info" if any(best.best is not None for best in analysis.best) else "unclear",
-        answers=answers or ["No setting can be compared yet."],
-        effects=effects_table(analysis.effects or {}),
-        maps=drawn(map(heat_chart, analysis.maps)),
-        curves=drawn(map(scaling_chart, analysis.scaling)),
-        bests=[(best, settings_table(best)) for best in analysis.best],
+        answer=answers[0] if answers else "No setting can be compared yet.",
+        details=tuple(answers[1:]),
+        sections=tuple(_sections(analysis)),
     )
+
+
+def _sections(analysis: SweepAnalysis) -> Iterator[Section]:
+    if analysis.maps:
+        yield Section("Maps", charts=tuple(map(heat_chart, analysis.maps)))
+    if analysis.scaling:
+        yield Section("Scaling", charts=tuple(map(scaling_chart, analysis.scaling)))
+    if analysis.effects:
+        yield Section("What matters", tables=(effects_table(analysis.effects),))
+    for best in analysis.best:
+        workload = f", {text.levels_text(best.workload)}" if best.workload else ""
+        yield Section(
+            f"{text.metric_title(best.metric)}{workload}",
+            lines=(text.sentence(best.reason),),
+            tables=(settings_table(best),),
+        )
+    if analysis.notes:
+        yield Section("Notes", notes=tuple(map(text.sentence, analysis.notes)))
 
 
 def _best_answer(best: BestSetting) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.report import text
 from trimtab.report.chart import ACCENT, INK, MUTED, SECOND, Chart, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, row, table
-from trimtab.report.render import drawn, environment
+from trimtab.report.sections import Document, Section, render_document
 from trimtab.report.series import Scale, value_scale
 from trimtab.units import format_duration, format_value, plural
 from trimtab.whatif.best import NEVER_RECOMMENDED, Best, best_of, varying
@@ -35,28 +35,46 @@ _FULL_MOST: Final = 12
 
 def render_whatif(scenario: Scenario, swept: Swept) -> str:
     """Return a sweep as a self-contained HTML page: no network, no script, equal for equals."""
-    page = environment().get_template("whatif.html.j2")
+    assumed = [f"{name}: {why}" for name, why in sorted(scenario.assumptions.items())]
+    return render_document(whatif_document(scenario.name, swept, assumed))
+
+
+def whatif_document(scenario: str, swept: Swept, assumed: Sequence[str] = ()) -> Document:
+    """Return the page of a sweep over a scenario: the best policy first.
+
+    Parameters
+    ----------
+    assumed
+        What the scenario assumes, a sentence each.
+    """
     best = best_of(swept)
     first, *rest = whatif_answers(swept)
-    return page.render(
-        scenario=scenario,
-        swept=swept,
-        terms=f"{format_duration(swept.until_s)} simulated, "
+    hidden = max(0, len(swept.rows) - _FULL_MOST)
+    more = f"{hidden} more policies: trimtab whatif --json has all figures."
+    return Document(
+        kind="whatif",
+        heading=scenario,
+        subtitle=f"{format_duration(swept.until_s)} simulated, "
         f"{plural(len(swept.rows), 'combination')}, {plural(swept.seeds, 'seed')} each",
         tone="info" if best is not None else "unclear",
         answer=first,
-        details=[*rest, "All of it is simulation: confirm it on one real target first."],
-        policies=policies_table(swept, best),
-        figures=drawn([trade_off_chart(swept, best)]),
-        full=[
-            (entry.combination.title, _figures_table(entry.figures, first=number == 0))
-            for number, entry in enumerate(swept.rows[:_FULL_MOST])
-        ],
-        hidden=max(0, len(swept.rows) - _FULL_MOST),
-        assumptions=[
-            *swept.assumptions,
-            *(f"{name}: {why}" for name, why in sorted(scenario.assumptions.items())),
-        ],
+        details=(*rest, "All of it is simulation: confirm it on one real target first."),
+        sections=(
+            Section(
+                "Policies",
+                charts=(trade_off_chart(swept, best),),
+                tables=(policies_table(swept, best),),
+            ),
+            Section(
+                "All figures",
+                lines=(more,) if hidden else (),
+                folds=tuple(
+                    (entry.combination.title, _figures_table(entry.figures, first=number == 0))
+                    for number, entry in enumerate(swept.rows[:_FULL_MOST])
+                ),
+            ),
+            Section("Assumed", notes=(*swept.assumptions, *assumed)),
+        ),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
@@ -61,8 +60,17 @@ def operator_of(request: Request) -> Identity:
     return identity
 
 
+def admin_of(request: Request) -> Identity:
+    """Return the person, who must be an admin."""
+    identity = identity_of(request)
+    if not identity.role.covers(Role.ADMIN):
+        raise UsageError("this needs the role admin", code="role-too-low")
+    return identity
+
+
 DeskOf = Annotated[Desk, Depends(desk_of)]
 Operator = Annotated[Identity, Depends(operator_of)]
+Admin = Annotated[Identity, Depends(admin_of)]
 
 
 def answer(request: Request, document: object) -> Response:
@@ -207,33 +215,6 @@ def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None)
     if since is not None:
         frame = frame.filter(at >= since)
     return frame if until is None else frame.filter(at <= until)
-
-
-_FORMS: Final[dict[str, tuple[str, Callable[[Any, io.BytesIO], object]]]] = {
-    "csv": ("text/csv; charset=utf-8", lambda frame, file: frame.write_csv(file)),
-    "parquet": ("application/vnd.apache.parquet", lambda frame, file: frame.write_parquet(file)),
-    "arrow": ("application/vnd.apache.arrow.file", lambda frame, file: frame.write_ipc(file)),
-}
-
-
-@router.get("/sites/{site:path}/series/{name}/runs.{form}", response_class=Response)
-def runs_file(
-    request: Request,
-    desk: DeskOf,
-    site: str,
-    name: str,
-    form: Literal["csv", "parquet", "arrow"],
-    *,
-    since: Moment = None,
-    until: Moment = None,
-) -> Response:
-    """Return all runs of a series as a file: at (UTC), value, unfinished, run."""
-    judgement, frame = desk.series(site, name)
-    media_type, write = _FORMS[form]
-    file = io.BytesIO()
-    chosen = between(frame, moment(since), moment(until))
-    write(chosen.select("at", "value", "unfinished", "run"), file)
-    return conditional(request, file.getvalue(), media_type, f"{judgement.key.metric}.{form}")
 
 
 @router.get("/sites/{site:path}/compare", responses=answers(documents.judged.CompareDocument))

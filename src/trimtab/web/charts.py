@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.errors import UsageError
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import ChangeStatus, SeriesJudgement
+from trimtab.report import judge_charts
 from trimtab.report.chart import (
     ACCENT,
     ALARM,
@@ -285,6 +286,22 @@ def survey_map(desk: Desk, site: str, metric: str) -> dict[str, Any]:
     targets = cells["target"].n_unique()
     mark = {"data": {"values": rows}, "mark": {"type": "rect"}, "encoding": _MAP}
     return _drawable([mark], height=min(900, max(160, 5 * targets + 40)))
+
+
+def spread_charts(desk: Desk, site: str) -> Iterator[Chart | None]:
+    """Yield how all targets are spread over time, and in the first and last month of surveys.
+
+    They are figures 1 and 2 of the investigation that this dashboard is for.
+    """
+    judged = desk.judged(site)
+    if judged is None or judged.surveys is None:
+        return
+    for tail in judged.judgement.tails:
+        name = f"{tail.metric}-spread"
+        yield judge_charts.survey_chart(judged.surveys, tail.metric, tail.unit, name)
+        yield judge_charts.months_chart(
+            judged.surveys, tail.metric, tail.unit, f"{tail.metric}-months"
+        )
 
 
 def life_charts(desk: Desk, site: str, target: str) -> Iterator[Chart | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import ipaddress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -38,16 +39,26 @@ bind_option = click.option(
 )
 @bind_option
 @click.option(
+    "--results",
+    "results",
+    metavar="DIR",
+    help="Where `purge horizon`, `whatif` and ladder files were left, as NAME.json and NAME.toml. "
+    "Default: results beside the store's file.",
+)
+@click.option(
     "--config",
     "config",
     metavar="FILE",
     help="File with host names, the reverse proxy and roles. Default: none; a link that works "
     "once is printed.",
 )
-def command(where: str | None, store_url: str | None, bind: str, config: str | None) -> None:
+def command(
+    where: str | None, store_url: str | None, bind: str, results: str | None, config: str | None
+) -> None:
     """Serve the dashboard and its API from the store.
 
-    It reads the store and nothing else: no file system, no server. Ends with Ctrl-C.
+    It reads the store, the site file and what commands left on this host: results, purge plans and
+    their journals. It asks no file system and no server. Ends with Ctrl-C.
     """
     refuse_without_libraries()
     from trimtab.loop.event_log import Place
@@ -61,7 +72,8 @@ def command(where: str | None, store_url: str | None, bind: str, config: str | N
     site = None if where is None else open_site(where).site
     with open_store(with_store(site, store_url)) as store:
         only = None if site is None or where is None else (where, Place(site.name, site))
-        serve(store, only, host, port, settings)
+        directory = None if results is None else Path(results)
+        serve(store, only, host, port, settings, results=directory)
 
 
 def serve(
@@ -71,6 +83,7 @@ def serve(
     port: int,
     settings: WebSettings | None = None,
     *,
+    results: Path | None = None,
     beside: Callable[[], object] | None = None,
 ) -> None:
     """Serve the sites of a store until the process is ended.
@@ -79,6 +92,8 @@ def serve(
     ----------
     only
         The word that names the one site that is served, and the site; ``None``: all of the store.
+    results
+        As `trimtab.web.desk.Desk` has it.
     beside
         Done once, while the server runs.
     """
@@ -88,12 +103,18 @@ def serve(
     from trimtab.loop.watching.log import configured
     from trimtab.web.access import ProxyAccess, TokenAccess
     from trimtab.web.desk import Desk, warmed
-    from trimtab.web.server import guarded, in_background, listening, server_of
+    from trimtab.web.server import allow_connections, guarded, in_background, listening, server_of
 
     log = configured()
+    allow_connections()
     listener = listening(host, port)
     port = listener.getsockname()[1]
-    desk = Desk(store, only)
+    desk = Desk(
+        store,
+        only,
+        beside=lambda work: in_background(work, log, "what is shown could not be renewed"),
+        results=results,
+    )
     hosts = _hosts(host, port, settings)
     if settings is not None and settings.proxy.peers:
         access = ProxyAccess(settings)

@@ -6,6 +6,9 @@
                      │ Store.mark: newest rows, counts            one works it out,
                      └──another mark──> make() ──────────────────> others wait
 
+Judging a year anew takes seconds. With ``beside`` that is done there when the store has changed,
+and until it is done what is shown is the view of before, all of one state: a `_View`.
+
 Nothing is kept on disk: after a kill everything is worked out again from the store.
 """
 
@@ -17,14 +20,22 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from trimtab.errors import UsageError
+from trimtab.judge.ladder.build import Scale, build_ladder
+from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.loop.event_log import Place
+from trimtab.loop.ladder import of_store, site_as_kept
 from trimtab.loop.overview import overview, stored_state, target_overviews
+from trimtab.loop.purging.place import PurgePlace, purge_place
+from trimtab.loop.purging.plans import SitePlan, site_plans, site_runs
+from trimtab.loop.results import Result, Results, results_in, signature_of
 from trimtab.loop.site_judgement import Judged, judge_site
-from trimtab.loop.sites import clock_of, site_file
+from trimtab.loop.sites import clock_of, is_beneath, site_file
 from trimtab.loop.status import status_of
+from trimtab.loop.sweep import StoredSweep, stored_sweep
 from trimtab.model.overview import Overview, TargetOverview
 from trimtab.model.series import SeriesJudgement, SeriesKey
 from trimtab.model.site import SiteLimits
@@ -34,10 +45,15 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     import polars as pl
 
+    from trimtab.message import Message
     from trimtab.model.event import Event
-    from trimtab.model.status import SeriesStatus, Status
+    from trimtab.model.ladder import Ladder
+    from trimtab.model.status import SeriesStatus, Status, SweepStatus
+    from trimtab.model.sweep import SweepAnalysis
+    from trimtab.purge.report import PurgeReport
     from trimtab.record.kept import KeptIncident, Site
     from trimtab.record.store import Store
+    from trimtab.report.documents.reading import ReadHorizon
 
 Value = TypeVar("Value")
 Mark = tuple[object, ...]
@@ -47,16 +63,33 @@ _ANSWERS: Final = 256
 """Judgements of single series that are remembered: most stay as they were when one gets a run."""
 LOOKS_S: Final = 1.0
 """A store is asked at most so often whether it has changed."""
+FILES_S: Final = 10.0
+"""Files of purges and results are looked at at most so often."""
 _ID: Final = 16
 BODIES_MAX_BYTES: Final = 32 * 2**20
 """Of documents that are remembered as they are sent."""
 
 
+_FILES, _LASTING = "\0files", "\0lasting"
+"""Beside the sites, none of which can be called so."""
+LONG: Final = ("status", "judged", "state", "targets", "panels")
+"""Values that are worked out beside the requests; the others are soon made of them."""
+
+
 @dataclass(slots=True)
 class _Slot:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    mark: Mark | None = None
+    is_made: bool = False
     value: object = None
+    make: Callable[[], object] | None = None
+
+
+@dataclass(slots=True)
+class _View:
+    """What was worked out for one state of a site's store."""
+
+    mark: Mark
+    slots: OrderedDict[tuple[str, ...], _Slot] = field(default_factory=OrderedDict)
 
 
 class Desk:
@@ -68,6 +101,13 @@ class Desk:
         The one site that is served, with its file; ``None``: every site of the store.
     elapsed_s
         A clock that only goes forward.
+    beside
+        Does some work in another thread; ``None``: every value is worked out by who asks for it.
+    results
+        Directory of what commands left (`trimtab.loop.results`); default ``results`` beside the
+        file of the store.
+    purges
+        Key, journals and arming files of purges; default this host's.
     """
 
     def __init__(
@@ -76,18 +116,30 @@ class Desk:
         only: tuple[str, Place] | None = None,
         *,
         elapsed_s: Callable[[], float] = time.monotonic,
+        beside: Callable[[Callable[[], object]], object] | None = None,
+        results: Path | None = None,
+        purges: PurgePlace | None = None,
     ) -> None:
         self.store, self._only, self._elapsed_s = store, only, elapsed_s
+        path = store.location.path
+        self.results_directory = results or (None if path is None else path.parent / "results")
+        self.purges = purges or purge_place()
+        self._beside, self._thread = beside, threading.local()
         self._lock = threading.Lock()
-        self._slots: OrderedDict[tuple[str, ...], _Slot] = OrderedDict()
+        self._looked_at = float("-inf")
+        self._views: dict[str, _View] = {}
+        self._presents: dict[str, _View] = {}
+        self._renewing: set[str] = set()
         self._marks: dict[str, tuple[float, Mark]] = {}
         self._places: dict[str, Place] = {}
         self._answers: OrderedDict[object, object] = OrderedDict()
         self._bodies: OrderedDict[tuple[str, ...], tuple[Mark, bytes]] = OrderedDict()
         self._bodies_bytes = 0
+        self._results: tuple[object, Results] = (None, Results())
 
     def sites(self) -> tuple[Site, ...]:
         """Return the sites that are served."""
+        self._look()
         return tuple(
             site
             for site in self.store.sites()
@@ -122,8 +174,26 @@ class Desk:
         """Return the time by a site's own clock."""
         return clock_of(self.place(name).site)()
 
+    def _look(self) -> None:
+        """Look, at most once a second, whether the store is still the one that was opened."""
+        now = self._elapsed_s()
+        if now - self._looked_at < LOOKS_S:
+            return
+        if self.store.look_again():
+            with self._lock:
+                self._views.clear()
+                self._presents.clear()
+                self._marks.clear()
+                self._bodies.clear()
+                self._bodies_bytes = 0
+        self._looked_at = now
+
     def mark(self, site: str) -> Mark:
-        """Return what differs when anything of a site has changed."""
+        """Return what differs when anything that is shown of a site has changed."""
+        return self._view(site).mark, self._mark(site)
+
+    def _mark(self, site: str) -> Mark:
+        """Return what differs when anything of a site has changed in its store."""
         now = self._elapsed_s()
         with self._lock:
             at, mark = self._marks.get(site, (float("-inf"), ()))
@@ -138,22 +208,86 @@ class Desk:
         with self._lock:
             self._marks.pop(site, None)
 
-    def remembered(self, site: str, *name: str, make: Callable[[], Value]) -> Value:
-        """Return a value that depends on a site's store alone, worked out once for each state."""
-        mark = self.mark(site)
+    def remembered(
+        self, site: str, *name: str, make: Callable[[], Value], at_once: bool = False
+    ) -> Value:
+        """Return a value that depends on a site's store alone, worked out once for each state.
+
+        Parameters
+        ----------
+        make
+            Works it out. What it needs of other remembered values it asks for itself.
+        at_once
+            Of the present state, whatever the view that is shown: what somebody has just written.
+        """
+        view = self._view_of(site, self._mark(site)) if at_once else self._view(site)
+        return self._made(view, name, make)
+
+    def recent(self, *name: str, make: Callable[[], Value]) -> Value:
+        """Return a value that depends on files, worked out again when it is `FILES_S` old."""
+        return self._made(self._view_of(_FILES, (self._elapsed_s() // FILES_S,)), name, make)
+
+    def lasting(self, *name: str, make: Callable[[], Value]) -> Value:
+        """Return a value that depends on its name alone."""
+        return self._made(self._view_of(_LASTING, ()), name, make)
+
+    def _made(self, view: _View, name: tuple[str, ...], make: Callable[[], Value]) -> Value:
         with self._lock:
-            slot = self._slots.setdefault((site, *name), _Slot())
-            self._slots.move_to_end((site, *name))
-            while len(self._slots) > _REMEMBERED:
-                self._slots.popitem(last=False)
+            slot = view.slots.setdefault(name, _Slot())
+            view.slots.move_to_end(name)
+            while len(view.slots) > _REMEMBERED:
+                view.slots.popitem(last=False)
         with slot.lock:
-            if slot.mark != mark:
-                slot.value, slot.mark = make(), mark
+            if not slot.is_made:
+                slot.value, slot.make, slot.is_made = make(), make, True
             return cast("Value", slot.value)
+
+    def _view(self, site: str) -> _View:
+        """Return the view that is shown: of this state, or of before until the next is ready."""
+        of_thread: dict[str, _View] = getattr(self._thread, "views", {})
+        if site in of_thread:
+            return of_thread[site]
+        mark = self._mark(site)
+        with self._lock:
+            shown = self._views.get(site)
+            if shown is None or (shown.mark != mark and self._beside is None):
+                shown = self._views[site] = _View(mark)
+            is_old = shown.mark != mark and site not in self._renewing
+            if is_old:
+                self._renewing.add(site)
+        if is_old and self._beside is not None:
+            self._beside(lambda: self._renew(site, mark, shown))
+        return shown
+
+    def _view_of(self, key: str, mark: Mark) -> _View:
+        with self._lock:
+            view = self._presents.get(key)
+            if view is None or view.mark != mark:
+                view = self._presents[key] = _View(mark)
+            return view
+
+    def _renew(self, site: str, mark: Mark, shown: _View) -> None:
+        """Work out the next view, then show it; where that fails, who asks gets the failure."""
+        fresh = _View(mark)
+        self._thread.views = {site: fresh}
+        try:
+            for name in LONG:
+                slot = shown.slots.get((name,))
+                if slot is not None and slot.make is not None:
+                    self.remembered(site, name, make=slot.make)
+        except BaseException:
+            fresh = _View(mark)
+            raise
+        finally:
+            self._thread.views = {}
+            with self._lock:
+                self._renewing.discard(site)
+                if self._views.get(site) is shown:
+                    self._views[site] = fresh
 
     def encoded(self, site: str, *name: str, make: Callable[[], bytes]) -> bytes:
         """Return a document as it is sent, made once for each state of a site's store."""
-        mark = self.mark(site)
+        mark = self._view(site).mark
         with self._lock:
             known = self._bodies.get((site, *name))
             if known is not None and known[0] == mark:
@@ -202,19 +336,22 @@ class Desk:
 
     def targets(self, name: str) -> tuple[TargetOverview, ...]:
         """Return the targets of the last stored snapshot, those in trouble first."""
-        state = self.state(name)
-        if state is None:
-            return ()
-        return self.remembered(
-            name,
-            "targets",
-            make=lambda: target_overviews(self.store, name, state, self.events(name)),
-        )
+        self.place(name)
+
+        def make() -> tuple[TargetOverview, ...]:
+            state = self.state(name)
+            if state is None:
+                return ()
+            return target_overviews(self.store, name, state, self.events(name))
+
+        return self.remembered(name, "targets", make=make)
 
     def events(self, name: str) -> tuple[Event, ...]:
         """Return the log book of a site, the oldest first."""
         self.place(name)
-        return self.remembered(name, "events", make=lambda: self.store.events(site=name))
+        return self.remembered(
+            name, "events", make=lambda: self.store.events(site=name), at_once=True
+        )
 
     def overview(self, name: str) -> Overview:
         """Return a site at one glance; its clock and the watch are looked at now."""
@@ -226,12 +363,15 @@ class Desk:
             targets=self.targets(name),
             events=self.events(name),
             now=self.now(name),
+            purges=self.purges,
         )
 
     def incidents(self, name: str) -> tuple[KeptIncident, ...]:
         """Return the incidents of a site as they were last found, the newest first."""
         self.place(name)
-        return self.remembered(name, "incidents", make=lambda: self.store.incidents(name))
+        return self.remembered(
+            name, "incidents", make=lambda: self.store.incidents(name), at_once=True
+        )
 
     def incident(self, name: str, identifier: str) -> KeptIncident:
         """Return one incident.
@@ -275,6 +415,102 @@ class Desk:
             if entry is not None:
                 pairs[series_id(key)] = entry
         return pairs
+
+    # What commands left in files, and what is made of runs that are no series
+
+    def results(self) -> Results:
+        """Return what commands left in the directory of results."""
+        directory = self.results_directory
+        if directory is None:
+            return Results()
+
+        def make() -> Results:
+            signature = signature_of(directory)
+            if self._results[0] != signature:
+                self._results = (signature, results_in(directory))
+            return self._results[1]
+
+        return self.recent("results", make=make)
+
+    def horizons(self, name: str) -> tuple[Result[ReadHorizon], ...]:
+        """Return the horizons of a site's own path or beneath it, the newest index first."""
+        site = self.site(name)
+        of_site = [
+            held
+            for held in self.results().horizons
+            if site.path and is_beneath(site, held.value.root)
+        ]
+        return tuple(sorted(of_site, key=lambda held: -held.value.answer.as_of_s))
+
+    def site(self, name: str) -> Any:
+        """Return what is known of a site: its file, else what the store knows."""
+        of_file = self.place(name).site
+        if of_file is not None:
+            return of_file
+        return site_as_kept(next(kept for kept in self.store.sites() if kept.name == name))
+
+    def ladder(self, name: str, scale: Scale | None = None) -> Ladder:
+        """Return the ladder of the newest results of each layer."""
+
+        def make() -> Ladder:
+            return build_ladder(of_store(self.store, self.site(name)), scale=scale)
+
+        return self.remembered(name, "ladder", scale or "", make=make)
+
+    def sweeps(self, name: str) -> tuple[SweepStatus, ...]:
+        """Return the sweeps that the store holds runs of."""
+        return self.status(name).sweeps
+
+    def sweep(
+        self, name: str, sweep: str, workload: tuple[str, ...] = ()
+    ) -> tuple[StoredSweep, SweepAnalysis]:
+        """Return a sweep as far as it was measured, and what it shows.
+
+        Raises
+        ------
+        UsageError
+            There is none of that name, or a factor of the workload is none of it.
+        """
+        if sweep not in {entry.name for entry in self.sweeps(name)}:
+            raise UsageError("no such sweep", code="sweep-unknown")
+
+        def of_sweep() -> StoredSweep:
+            make = lambda: stored_sweep(self.store, name, sweep)  # noqa: E731
+            return self.remembered(name, "sweep", sweep, make=make)
+
+        stored = of_sweep()
+        if unknown := set(workload) - stored.varying:
+            raise UsageError(
+                f"{visible(min(unknown)[:80])} is no factor of this sweep", code="factor-unknown"
+            )
+
+        def make() -> SweepAnalysis:
+            return analyse_sweep(measured_points(of_sweep().measured), workload=workload)
+
+        return stored, self.remembered(name, "analysis", sweep, *workload, make=make)
+
+    def plans(self, name: str) -> tuple[tuple[SitePlan, ...], tuple[Message, ...]]:
+        """Return the purge plans of a site on this host, and why some are not shown."""
+        place, events = self.place(name), self.events(name)
+
+        def make() -> tuple[object, tuple[tuple[SitePlan, ...], tuple[Message, ...]]]:
+            return events, site_plans(place, self.purges, events)
+
+        held, plans = self.recent("plans", name, make=make)
+        if held is not events:  # an approval may have come
+            self.forget_plans(name)
+            _, plans = self.recent("plans", name, make=make)
+        return plans
+
+    def forget_plans(self, name: str) -> None:
+        """Look at the plans of a site again at the next question."""
+        with self._lock:
+            self._presents[_FILES].slots.pop(("plans", name), None)
+
+    def purge_runs(self, name: str) -> PurgeReport:
+        """Return what runs of purges on this host deleted of a site."""
+        place = self.place(name)
+        return self.recent("purge-runs", name, make=lambda: site_runs(place, self.purges))
 
     def _together(self, questions: Iterable[Any]) -> Iterator[Any]:
         """Yield the answers of questions: those of before where nothing differs."""

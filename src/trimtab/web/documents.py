@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from trimtab.message import Message
 from trimtab.model.event import Event
 from trimtab.model.incident import Explanation
 from trimtab.model.overview import Overview, TargetOverview
-from trimtab.model.status import SeriesStatus
+from trimtab.model.status import SeriesStatus, SweepStatus
+from trimtab.purge.horizon.answer import Answer
+from trimtab.purge.horizon.curve import Freed
+from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import KeptIncident, Site
-from trimtab.report.documents import acting, judged, kept  # noqa: F401 (declare actions, verdicts)
+from trimtab.report.documents import acting, judged, kept, simulated  # noqa: F401 (declare types)
 from trimtab.report.documents.encode import shape
+from trimtab.report.documents.purged import HorizonAt
+from trimtab.whatif.sweep import Swept
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,99 @@ class TargetLife:
     events: tuple[Event, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SweepsPage:
+    """Sweeps with runs in the store."""
+
+    sweeps: tuple[SweepStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonEntry:
+    """A horizon that a command left in a file."""
+
+    file: str
+    at: datetime
+    root: str
+    usage: Usage
+    totals: Freed
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonsPage:
+    """The horizons of a site, the newest index first."""
+
+    horizons: tuple[HorizonEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEntry:
+    """A purge plan; ``approved`` holds the admins' entries of the log book for this very hash."""
+
+    plan: str
+    sha256: str
+    state: str
+    root: str
+    before: datetime
+    made_at: datetime
+    published_at: datetime | None
+    not_before: datetime | None
+    expires_at: datetime
+    files: int
+    allocated_bytes: int
+    users: int
+    approved: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlansPage:
+    """The purge plans of a site on this host, the newest first."""
+
+    plans: tuple[PlanEntry, ...]
+    problems: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfEntry:
+    """A sweep of the twin that a command left in a file; all of it is simulation."""
+
+    file: str
+    at: datetime
+    scenario: str
+    seed: int
+    swept: Swept
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfsPage:
+    """What was asked of the twin, the newest first."""
+
+    results: tuple[WhatIfEntry, ...]
+    problems: tuple[Message, ...]
+
+
+shape(
+    HorizonEntry,
+    inline={"answer": ()},
+    derive={
+        "needed": (HorizonAt, lambda held: HorizonAt(held.answer.needed, held.answer.as_of_s)),
+        "published": (
+            HorizonAt,
+            lambda held: HorizonAt(held.answer.published, held.answer.as_of_s),
+        ),
+    },
+)
+shape(
+    WhatIfEntry,
+    omit=["swept"],
+    derive={
+        "seeds": "swept.seeds",
+        "until_s": "swept.until_s",
+        "combinations": "swept.rows",
+        "assumptions": "swept.assumptions",
+    },
+)
 shape(OverviewPage, inline={"overview": ()})
 shape(SeriesEntry, inline={"status": ()})
 _ = Explanation  # its form is declared with the judged documents

@@ -28,6 +28,9 @@ BODY_MAX: Final = 64 * 1024
 """Bytes of a request: changes are a few words."""
 BODY_S: Final = 10.0
 """A body that takes longer is no form that a person sent."""
+PIECE: Final = 64 * 1024
+"""Bytes of an answer that are handed to a connection at once: a client that reads slowly does not
+have the whole answer kept for it."""
 TARGET_MAX: Final = 4096
 RATE_PER_S: Final = 30.0
 BURST: Final = 240.0
@@ -40,6 +43,8 @@ ENTER: Final = "/enter"
 CSRF_HEADER: Final = "x-csrf-token"
 CSRF_FIELD: Final = "csrf"
 _READS: Final = frozenset({"GET", "HEAD"})
+_FLOOD: Final = "too-many-refusals"
+"""Not logged one by one: a stranger could fill the disk of the log."""
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -63,13 +68,13 @@ class Buckets:
         self._per_s, self._burst, self._elapsed_s = per_s, burst, elapsed_s
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, client: str, *, most: float = 1.0) -> bool:
-        """Return whether another request of a client may come, and count it; 0: only look."""
+    def take(self, client: str) -> bool:
+        """Return whether another request of a client may come, and count it."""
         now = self._elapsed_s()
         left, at = self._left.pop(client, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._per_s)
         allowed = left >= 1.0
-        self._left[client] = (left - most if allowed else left, now)
+        self._left[client] = (left - 1.0 if allowed else left, now)
         while len(self._left) > _CLIENTS_MAX:
             self._left.popitem(last=False)
         return allowed
@@ -120,7 +125,7 @@ class Guard:
         status: list[int] = []
         guarded = _with_headers(send, status)
         asking = _asking(scope)
-        identity = None
+        identity, loud = None, True
         try:
             self._check_target(scope, asking)
             if scope["path"] == ENTER and isinstance(self._access, TokenAccess):
@@ -129,10 +134,12 @@ class Guard:
             identity = self._identify(asking)
             await self._pass_on(scope, receive, guarded, asking, identity)
         except Refusal as refusal:
+            loud = code_of(refusal.reason) != _FLOOD
             wants_json = scope["path"].startswith("/api/")
             await _answer(guarded, refusal, self._refuse(refusal, wants_json), json=wants_json)
         finally:
-            self._audit(scope, asking, identity, status)
+            if loud:
+                self._audit(scope, asking, identity, status)
 
     def _check_target(self, scope: Scope, asking: Asking) -> None:
         hosts = asking.headers.get("host", ())
@@ -145,7 +152,6 @@ class Guard:
 
     async def _enter(self, scope: Scope, asking: Asking, access: TokenAccess, send: Send) -> None:
         """Let in whoever brings the token; from then on a cookie does."""
-        self._count_refused(asking, most=0.0)
         query = parse_qs(scope["query_string"].decode("ascii", "replace"))
         cookie = access.enter(query.get("token", [""])[0]) if scope["method"] == "GET" else None
         if cookie is None:
@@ -168,7 +174,7 @@ class Guard:
         await send({"type": "http.response.body", "body": body})
 
     def _identify(self, asking: Asking) -> Identity:
-        self._count_refused(asking, most=0.0)
+        # Who is known is not held up by strangers of the same address: all come by one proxy.
         identity = self._access.identify(asking)
         if isinstance(identity, Message):
             self._count_refused(asking)
@@ -177,11 +183,9 @@ class Guard:
             raise Refusal(429, Message("too-many-requests", "too many requests; wait a moment"))
         return identity
 
-    def _count_refused(self, asking: Asking, *, most: float = 1.0) -> None:
-        if not self._refused.take(asking.peer, most=most):
-            raise Refusal(
-                429, Message("too-many-refusals", "too many refused requests; wait a minute")
-            )
+    def _count_refused(self, asking: Asking) -> None:
+        if not self._refused.take(asking.peer):
+            raise Refusal(429, Message(_FLOOD, "too many refused requests; wait a minute"))
 
     async def _pass_on(
         self, scope: Scope, receive: Receive, send: Send, asking: Asking, identity: Identity
@@ -227,7 +231,7 @@ def _refuse_forged(asking: Asking, identity: Identity, body: bytes) -> None:
     """Raise unless a change comes from a page of ours: same origin, and the page's own token."""
     origins = asking.headers.get("origin", ())
     (host,) = asking.headers["host"]
-    if origins and (len(origins) > 1 or urlsplit(origins[0]).netloc.lower() != host.lower()):
+    if origins and (len(origins) > 1 or _host_of(origins[0]) != host.lower()):
         raise Refusal(403, Message("origin-foreign", "the change comes from another site's page"))
     sent = list(asking.headers.get(CSRF_HEADER, ()))
     (content_type, *_) = asking.headers.get("content-type", ("",))
@@ -237,6 +241,13 @@ def _refuse_forged(asking: Asking, identity: Identity, body: bytes) -> None:
         raise Refusal(
             403, Message("forgery-suspected", "the page is from an earlier start: load it again")
         )
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 async def _body(receive: Receive, asking: Asking) -> bytes:
@@ -278,6 +289,11 @@ def _with_headers(send: Send, status: list[int]) -> Send:
             if b"cache-control" not in names:
                 added.append((b"cache-control", b"no-store"))
             message["headers"] = [*message.get("headers", ()), *added]
+        body = message.get("body", b"")
+        for at in range(0, max(0, len(body) - PIECE), PIECE):
+            await send({"type": message["type"], "body": body[at : at + PIECE], "more_body": True})
+        if len(body) > PIECE:
+            message = {**message, "body": body[(len(body) - 1) // PIECE * PIECE :]}
         await send(message)
 
     return guarded

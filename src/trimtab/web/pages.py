@@ -18,7 +18,17 @@ from trimtab.units import format_duration, format_percent
 from trimtab.web import charts
 from trimtab.web.api import DeskOf, between, compared, conditional, moment
 from trimtab.web.desk import Desk
-from trimtab.web.render import ROWS, link, listed_sites, page, when
+from trimtab.web.render import ROWS, likeliest, link, listed_sites, page, when
+from trimtab.web.series_parts import (
+    Compared,
+    Zone,
+    around_events,
+    compared_parts,
+    day_figures,
+    days_above,
+    utc_text,
+    zones_of,
+)
 
 if TYPE_CHECKING:
     from trimtab.model.overview import Overview, TargetOverview
@@ -181,23 +191,29 @@ def series_page(
     until: Address = "",
     before: Address = "",
     after: Address = "",
+    zone: Annotated[str, Query(max_length=60)] = "UTC",
     offset: Offset = 0,
 ) -> Response:
-    """List the series, and show one: chart, changes, a comparison, its runs."""
+    """List the series, and show one: chart, changes, a comparison, days, its runs."""
     entries = desk.series_ids(site)
     chosen = name or next(iter(entries), "")
     if not chosen:
         return page(request, desk, site, "series", "series.html.j2", entries={}, chosen="")
+    times = Zone(zone)
     judgement, frame = desk.series(site, chosen)
-    stretch = between(frame, moment(since or None), moment(until or None))
+    ends = times.read(since), times.read(until)
+    stretch = between(frame, *ends)
     comparison, problem = None, None
     if before and after:
         try:
-            key = judgement.key
-            comparison = compared(desk, site, before, after, probe=key.probe, metric=key.metric)
+            comparison = _comparison(
+                desk, site, chosen, times.stretch(before), times.stretch(after)
+            )
         except UsageError as error:
             problem = error
     rows = stretch.reverse().slice(offset, ROWS)
+    timezone = desk.place(site).timezone
+    incidents = desk.incidents(site)
     return page(
         request,
         desk,
@@ -209,15 +225,37 @@ def series_page(
         series=judgement,
         tone=GOAL_TONES[judgement.verdict.status],
         sides=_sides(judgement.changes),
+        around=around_events(desk.events(site), judgement),
         comparison=comparison,
         problem=problem,
-        query={"since": since, "until": until, "before": before, "after": after},
+        query={"since": since, "until": until, "before": before, "after": after, "zone": zone},
+        zone=times,
+        zones=zones_of(timezone, zone),
+        timezone=timezone,
+        days=days_above(judgement, timezone, incidents),
+        likeliest=likeliest,
+        figures=desk.remembered(site, "days", chosen, make=lambda: day_figures(judgement)),
         total=stretch.height,
         offset=offset,
         rows_each=ROWS,
         runs=list(rows.select("at", "value", "unfinished", "run").iter_rows()),
-        chart=link(site, "chart", chosen, since=since, until=until),
+        chart=link(site, "chart", chosen, since=utc_text(ends[0]), until=utc_text(ends[1])),
     )
+
+
+Ends = tuple[datetime | None, datetime | None]
+
+
+def _comparison(desk: Desk, site: str, chosen: str, both: tuple[Ends, Ends]) -> Compared:
+    judgement, frame = desk.series(site, chosen)
+    sides = ["..".join(map(utc_text, ends)) for ends in both]
+
+    def make() -> Compared:
+        key = judgement.key
+        result = compared(desk, site, sides[0], sides[1], probe=key.probe, metric=key.metric)
+        return compared_parts(result, frame, judgement, both)
+
+    return desk.remembered(site, "compared", chosen, *sides, make=make)
 
 
 def _sides(changes: Sequence[Any]) -> list[tuple[Any, str, str]]:
@@ -314,6 +352,9 @@ def targets_page(
         rows_each=ROWS,
         targets=matching[offset : offset + ROWS],
         metrics=charts.survey_metrics(desk, site),
+        spreads=desk.remembered(
+            site, "spreads", make=lambda: drawn(charts.spread_charts(desk, site))
+        ),
     )
 
 

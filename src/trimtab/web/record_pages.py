@@ -15,11 +15,10 @@ from trimtab.errors import UsageError
 from trimtab.model.event import EventKind
 from trimtab.report.render import drawn
 from trimtab.site.schema import SCHEMA
-from trimtab.units import format_percent
 from trimtab.web import charts
 from trimtab.web.api import ACKNOWLEDGED, DeskOf, Operator, acknowledged, recorded
 from trimtab.web.pages import Address, Offset
-from trimtab.web.render import ROWS, link, page
+from trimtab.web.render import ROWS, likeliest, link, page
 
 if TYPE_CHECKING:
     from trimtab.config.schema import Entry
@@ -48,14 +47,6 @@ def incidents_page(
         judged=desk.store.judged(site),
         kinds=[kind.value for kind in EventKind],
     )
-
-
-def likeliest(document: Mapping[str, Any]) -> str:
-    """Return the likeliest cause of a stored incident with its probability."""
-    causes = document.get("causes") or []
-    if not causes or document.get("unexplained"):
-        return "cause unknown"
-    return f"{causes[0]['title']} ({format_percent(causes[0]['confidence'], 0)})"
 
 
 @router.get("/s/{site:path}/incident/{identifier}")
@@ -109,7 +100,7 @@ async def acknowledge_form(
     request: Request, desk: DeskOf, operator: Operator, site: str, identifier: str
 ) -> Response:
     """Record that somebody looks after an incident, and show it again."""
-    detail = await _field(request, "detail")
+    detail = await form_field(request, "detail")
     await run_in_threadpool(acknowledged, desk, site, operator, identifier, detail)
     return Response(status_code=303, headers={"location": link(site, "incident", identifier)})
 
@@ -118,14 +109,15 @@ async def acknowledge_form(
 async def log_form(request: Request, desk: DeskOf, operator: Operator, site: str) -> Response:
     """Write into the log book, and show it."""
     names = ("kind", "detail", "at", "targets")
-    values = {name: await _field(request, name) for name in names}
+    values = {name: await form_field(request, name) for name in names}
     if values["kind"] not in {kind.value for kind in EventKind}:
         raise UsageError("no such kind of event", code="event-kind-unknown")
     await run_in_threadpool(lambda: recorded(desk, site, operator, **values))
     return Response(status_code=303, headers={"location": link(site, "actions")})
 
 
-async def _field(request: Request, name: str) -> str:
+async def form_field(request: Request, name: str) -> str:
+    """Return a field of a form, empty where it has none."""
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
     return form.get(name, [""])[0][:2000]
 

@@ -15,7 +15,7 @@ from trimtab.report.answers import short_summary
 from trimtab.report.kit import GOAL_TONES
 from trimtab.report.render import environment
 from trimtab.report.text import VERDICT_WORDS, range_text
-from trimtab.units import format_duration, format_percent, format_value
+from trimtab.units import format_bytes, format_duration, format_percent, format_value
 from trimtab.web.access import Role
 from trimtab.web.api import identity_of
 from trimtab.web.desk import Desk
@@ -33,6 +33,10 @@ _NAV: Final = (
     ("series", "Series"),
     ("targets", "Targets"),
     ("incidents", "Incidents"),
+    ("ladder", "Ladder"),
+    ("sweeps", "Sweeps"),
+    ("purge", "Purge"),
+    ("twin", "Twin"),
     ("actions", "Actions"),
     ("settings", "Settings"),
 )
@@ -52,6 +56,7 @@ def _templates() -> Environment:
     made = kit.overlay(loader=loader)
     made.globals |= {
         "value": format_value,
+        "bytes": format_bytes,
         "percent": format_percent,
         "duration": format_duration,
         "interval": range_text,
@@ -108,3 +113,11 @@ def problem_page(error: TrimtabError, status: int) -> str:
 def listed_sites(names: list[str]) -> str:
     """Return the page that lists the sites."""
     return _templates().get_template("sites.html.j2").render(sites=names)
+
+
+def likeliest(document: Mapping[str, Any]) -> str:
+    """Return the likeliest cause of a stored incident with its probability."""
+    causes = document.get("causes") or []
+    if not causes or document.get("unexplained"):
+        return "cause unknown"
+    return f"{causes[0]['title']} ({format_percent(causes[0]['confidence'], 0)})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import resource
 import socket
 import threading
 import time
@@ -24,7 +25,7 @@ from trimtab.loop.watching.log import fields
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.measured import FailureDocument
 from trimtab.visible import visible
-from trimtab.web import api, pages, record_pages
+from trimtab.web import api, files_api, pages, record_pages, result_api, result_pages
 from trimtab.web.access import Access
 from trimtab.web.guard import Guard, Refusal
 from trimtab.web.openapi import described
@@ -35,8 +36,12 @@ if TYPE_CHECKING:
 
 HEADERS_S: Final = 10.0
 """A client that has not sent its headers by then is let go."""
+STALLED_S: Final = 30.0
+"""A client that takes nothing of its answer for so long is let go, with what waits for it."""
 HEADERS_MAX: Final = 16 * 1024
 CONNECTIONS_MAX: Final = 1200
+_FILES: Final = 300
+"""Other than connections: the store's, for each thread."""
 KEEP_ALIVE_S: Final = 15
 _STATUSES: Final = {
     "site-unknown": 404,
@@ -45,6 +50,8 @@ _STATUSES: Final = {
     "target-unknown": 404,
     "run-unknown": 404,
     "page-unknown": 404,
+    "sweep-unknown": 404,
+    "plan-unknown": 404,
     "role-too-low": 403,
 }
 
@@ -60,9 +67,12 @@ def application_of(desk: Desk) -> FastAPI:
     )
     application.state.desk = desk
     application.openapi = functools.partial(described, application)  # type: ignore[method-assign]
+    application.include_router(files_api.router)
     application.include_router(api.router)
+    application.include_router(result_api.router)
     application.include_router(pages.router)
     application.include_router(record_pages.router)
+    application.include_router(result_pages.router)
     application.add_exception_handler(TrimtabError, _failed)
     application.add_exception_handler(RequestValidationError, _invalid)
     application.add_exception_handler(HTTPException, _missing)
@@ -139,9 +149,13 @@ async def _broken(request: Request, error: Exception) -> Response:
 
 
 class Connection(H11Protocol):
-    """A connection whose headers must come soon: uvicorn itself waits for them for ever."""
+    """A connection that must send its headers and take its answer soon.
+
+    uvicorn itself waits for both for ever.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -156,7 +170,21 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._forget()
+        self.resume_writing()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait until the client takes more of its answer, but only so long."""
+        super().pause_writing()
+        # Not close(): that would first wait for the rest to be taken.
+        self._stalled = self.loop.call_later(STALLED_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Send on."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        super().resume_writing()
 
     def _watch(self) -> None:
         if self.conn.their_state is not h11.IDLE:
@@ -219,6 +247,16 @@ def listening(host: str, port: int) -> socket.socket:
             hint="name another with --bind",
         ) from error
     return listener
+
+
+def allow_connections() -> None:
+    """Let this process hold as many files as it takes connections; a login shell allows 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = CONNECTIONS_MAX + _FILES
+    if hard != resource.RLIM_INFINITY:
+        needed = min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def in_background(work: Callable[[], Any], log: logging.Logger, failure: str) -> None:

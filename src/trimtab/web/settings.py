@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,16 +104,22 @@ def load_settings(path: str) -> WebSettings:
         raise config_error(problems, name, key_lines(text))
     if settings.proxy.secret_file is None:
         return settings
-    secret = read_text(Path(settings.proxy.secret_file), "the secret of the proxy").strip()
+    file = Path(settings.proxy.secret_file)
+    secret = read_text(file, "the secret of the proxy").strip()
+    location = ("proxy", "secret_file")
     if len(secret) < SECRET_LEAST:
-        location = ("proxy", "secret_file")
-        problem = Problem(
-            location,
-            f"holds fewer than {SECRET_LEAST} characters",
-            "openssl rand -hex 32",
-            "secret-short",
-        )
-        raise config_error([problem], name, key_lines(text))
+        wrong = [
+            Problem(
+                location,
+                f"holds fewer than {SECRET_LEAST} characters",
+                "openssl rand -hex 32",
+                "secret-short",
+            )
+        ]
+    elif file.stat().st_mode & stat.S_IROTH:
+        wrong = [Problem(location, "can be read by everyone", "chmod o-r FILE", "secret-readable")]
+    if wrong:
+        raise config_error(wrong, name, key_lines(text))
     return replace(settings, secret=secret)
 
 

@@ -14,7 +14,7 @@ from trimtab.model.verdict import Interval
 from trimtab.units import parse_fraction
 from trimtab.whatif.figures import KINDS
 from trimtab.whatif.runs import FigureCache, Figures, Model, Run, seeded, twin
-from trimtab.whatif.vary import Combination
+from trimtab.whatif.vary import Combination, Varied
 
 Together = Callable[[Iterable[Any]], Iterator[Any]]
 """Yields the answers of runs in their order, however many processes answer."""
@@ -58,7 +58,7 @@ class SummedFigure:
 class Row:
     """A combination and its figures."""
 
-    combination: Combination
+    combination: Varied
     figures: tuple[SummedFigure, ...]
 
     def figure(self, name: str) -> SummedFigure:

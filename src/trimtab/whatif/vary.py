@@ -115,16 +115,22 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Combination:
-    """One scenario of a sweep, and what was set in it."""
+class Varied:
+    """What was set in one scenario of a sweep."""
 
     settings: tuple[tuple[str, str], ...]
-    scenario: Scenario
 
     @property
     def title(self) -> str:
         """Its settings in words."""
         return ", ".join(f"{name} {text}" for name, text in self.settings) or "as it is"
+
+
+@dataclass(frozen=True, slots=True)
+class Combination(Varied):
+    """One scenario of a sweep, with what was set in it."""
+
+    scenario: Scenario
 
 
 def parse_axis(text: str) -> Axis:

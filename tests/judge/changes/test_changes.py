@@ -15,6 +15,7 @@ from tests.support.sentences import numbers
 
 from trimtab.judge.changes import (
     Changes,
+    Recollection,
     changes_among,
     find_changes,
     suspect_among,
@@ -215,6 +216,32 @@ def test_what_is_told_up_to_a_time_rests_on_nothing_later(
     ]
     whole = told_of(walked(listed))
     assert [one for one in whole if one[0] < cut] == told_of(walked(listed[:cut]))
+
+
+def test_a_series_that_grows_is_gone_on_with_and_gives_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = stepped(3, 0.8, at=400, n=900).tolist()
+    values[200:230] = (np.array(values[200:230]) * 0.5).tolist()
+    frame = pl.DataFrame({"at": times(900), "value": values, "unfinished": [False] * 900})
+    looks: list[int] = []
+    looked = WalkForward._look
+    monkeypatch.setattr(
+        WalkForward, "_look", lambda walk, *rest: (looks.append(0), looked(walk, *rest))
+    )
+    recollection = Recollection()
+    for end in (10, 30, 31, 250, 410, 430, 430, 500, 501, 700, 900):
+        whole = find_changes(frame.head(end), dismissed=True)
+        looks.clear()
+        assert find_changes(frame.head(end), dismissed=True, recollection=recollection) == whole
+        assert end not in (31, 430, 501) or len(looks) <= 4  # six hours each, of 20 new runs
+    assert len(whole.points) >= 3
+    # A run of long ago is another one by now, and a series may have lost its last ones.
+    early = pl.int_range(pl.len()) < 300
+    altered = frame.with_columns(value=pl.col("value") * pl.when(early).then(0.7).otherwise(1.0))
+    assert find_changes(altered, recollection=recollection) == find_changes(altered)
+    fewer = altered.head(450)
+    assert find_changes(fewer, recollection=recollection) == find_changes(fewer)
 
 
 def test_the_rhythm_rests_on_nothing_later_either() -> None:

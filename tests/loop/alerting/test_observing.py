@@ -8,10 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.loop.alerting.parcels_of import NOON
 from tests.support.watched import a_site
 
-from trimtab.loop.alerting.observing import RECENT, observe
+from trimtab.loop.alerting import observing
+from trimtab.loop.alerting.observing import RECENT, SnapshotViews, observe
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 from trimtab.model.identifier import new_identifier
@@ -51,6 +53,27 @@ def incident(identifier: str, **changes: Any) -> KeptIncident:
         document,
     )
     return replace(whole, **changes)
+
+
+def test_a_snapshot_that_was_looked_at_is_not_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    view = observing.snapshot_view
+    monkeypatch.setattr(
+        observing, "snapshot_view", lambda site, snapshot: (made.append(0), view(site, snapshot))[1]
+    )
+    views = SnapshotViews()
+    with Store.open(tmp_path / "t.db") as store:
+        for hours in range(4):
+            taken = NOON + timedelta(hours=hours)
+            seen = TargetSnapshot(Target(f"OST000{hours}", "ost"), ())
+            store.add_snapshot("scratch", Snapshot(taken, "lustre", True, (seen,)))
+            observed = observe(SITE, store, taken, views)
+            assert observed == observe(SITE, store, taken)
+        assert [list(view.places) for view in observed.snapshots] == [["OST0003"], ["OST0002"]]
+    # Of each second call both are new; of the first ones the newest alone.
+    assert len(made) == 4 + (1 + 2 + 2 + 2)
 
 
 def test_incidents_that_go_on_or_ended_of_late_are_looked_at(tmp_path: Path) -> None:

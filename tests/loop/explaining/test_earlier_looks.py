@@ -43,7 +43,7 @@ def look(store: Store, name: str, until: datetime, *, anew: bool = False) -> Exp
     earlier = () if anew else store.incidents(name)
     place = Place(name, None)
     return incidents_of(
-        store, place, now=until, until=until.isoformat(), earlier=earlier, alone=True
+        store, place, now=until, until=until.isoformat(), earlier=earlier, recollections={}
     )
 
 

@@ -10,13 +10,21 @@ import click
 from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.errors import UsageError
 
 
 @click.command("arm")
 @click.argument("plan", metavar="PLAN", type=terms.PATH)
+@click.option(
+    "--approved",
+    "approved_on",
+    metavar="SITE",
+    help="Only if an admin approved this plan's hash on the dashboard of SITE.",
+)
+@options.store
 @terms.place
 @options.as_json
-def command(plan: Path, place: str | None) -> None:
+def command(plan: Path, approved_on: str | None, store_url: str | None, place: str | None) -> None:
     """Approve a published plan in person.
 
     The policy then requires a delay, or the approval of a second person. A person is identified by
@@ -24,11 +32,20 @@ def command(plan: Path, place: str | None) -> None:
     """
     from trimtab.cli.render.purge_plan import print_armed
     from trimtab.launch.process import utc_now
-    from trimtab.loop.purging.arming import arm_plan
+    from trimtab.loop.purging.arming import approval_on, arm_plan
     from trimtab.loop.purging.place import purge_place
     from trimtab.report import documents
 
-    armed = arm_plan(plan, place=purge_place(place), now=utc_now())
+    if approved_on is None and store_url is not None:
+        raise UsageError(
+            "--store is where --approved looks", code="options-exclusive", hint="--approved SITE"
+        )
+    armed = arm_plan(
+        plan,
+        place=purge_place(place),
+        now=utc_now(),
+        check=None if approved_on is None else approval_on(approved_on, store_url),
+    )
     publication = armed.loaded.publication
     assert publication is not None
     show(

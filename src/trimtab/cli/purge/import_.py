@@ -12,7 +12,7 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
-_FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
+_FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "robinhood", "csv", "parquet")
 
 
 @click.command("import")
@@ -37,13 +37,13 @@ _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
 @click.option("--delimiter", default=",", show_default=True, help="Delimiter of a CSV file.")
 @click.option(
     "--users", type=terms.PATH, metavar="FILE",
-    help="Output of `getent passwd`, for a column of user names. Default: this host's accounts.",
+    help="Output of `getent passwd`, for user names. Default: this host's accounts.",
 )  # fmt: skip
 @click.option(
     "--groups",
     type=terms.PATH,
     metavar="FILE",
-    help="Output of `getent group`, for a column of group names.",
+    help="Output of `getent group`, for group names.",
 )
 @click.option("--beneath", metavar="PATH", help="Prefix of relative paths in the list.")
 @click.option("--started", metavar="TIME", help="When the tool was started: 2026-11-20T02:00Z.")
@@ -60,7 +60,7 @@ _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
 )
 @options.as_json
 def command(file: Path, directory: Path, root: str, source: str, **options_given: Any) -> None:
-    """Convert a file list of find, lfs find, GUFI, mpiFileUtils or a table into an index.
+    """Convert a list of find, lfs find, GUFI, mpiFileUtils, Robinhood or a table into an index.
 
     Columns that the list lacks are recorded as lacking. A plan also requires what a list cannot
     state itself: when it was made, that it is complete, and its file system.

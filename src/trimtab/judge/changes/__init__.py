@@ -11,20 +11,29 @@ dismissals up to T as the full series, as far as neither has more than `RUNS_MOS
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.changes.change_point import change_point
+from trimtab.judge.changes.change_point import NEAR_RUNS, change_point
 from trimtab.judge.changes.runs import Runs, grouped, of_frame, of_sequences
-from trimtab.judge.changes.walk_forward import Detection, WalkForward
+from trimtab.judge.changes.walk_forward import Detection, Walked, WalkForward
 from trimtab.model.series import ChangePoint
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Changes", "changes_among", "find_changes", "suspect_among", "suspect_now"]
+    from trimtab.judge.arrays import Floats
+
+__all__ = [
+    "Changes",
+    "Recollection",
+    "changes_among",
+    "find_changes",
+    "suspect_among",
+    "suspect_now",
+]
 
 
 RECENT_S: Final = 10 * 86400.0
@@ -61,12 +70,60 @@ class Changes:
     scale: float
 
 
+@dataclass(slots=True)
+class Recollection:
+    """What was found when a growing series was looked at last: the next look goes on from there.
+
+    It gives what a look at all of the series would give. Where earlier runs are others by now,
+    all are looked at anew. Of one series, in one time zone.
+    """
+
+    _time_s: Floats | None = field(default=None, init=False)
+    _value: Floats | None = field(default=None, init=False)
+    _walked: Walked | None = field(default=None, init=False)
+    _points: dict[tuple[int | None, ...], ChangePoint] = field(default_factory=dict, init=False)
+
+    def go(self, walk: WalkForward) -> None:
+        """Walk along runs, from where the last walk was before its last look."""
+        if not self._begins(walk.runs):
+            self._walked, self._points = None, {}
+        self._walked = walk.go(after=self._walked)
+        self._time_s, self._value = walk.runs.time_s, walk.runs.value
+
+    def _begins(self, runs: Runs) -> bool:
+        """Return whether runs begin with those that were looked at."""
+        import numpy as np
+
+        if self._time_s is None or self._value is None or len(self._time_s) > len(runs):
+            return False
+        count = len(self._time_s)
+        return np.array_equal(self._time_s, runs.time_s[:count]) and np.array_equal(
+            self._value, runs.value[:count], equal_nan=True
+        )
+
+    def points(
+        self, runs: Runs, detected: Sequence[tuple[Detection, int, int]]
+    ) -> list[ChangePoint]:
+        """Return the report of each change; one that no later run can alter is not made again."""
+        known, self._points = self._points, {}
+        points = []
+        for detection, begin, end in detected:
+            last = min(end, detection.place + NEAR_RUNS)
+            stages = detection.suspected, detection.confirmed, detection.dismissed
+            key = (detection.place, *stages, max(begin, detection.place - NEAR_RUNS), last)
+            point = known.get(key) or change_point(runs, detection, begin, end)
+            self._points[key] = point
+            points.append(point)
+        return points
+
+
 def find_changes(
     frame: polars.DataFrame,
     *,
     more_is_better: bool = True,
     timezone: str = "UTC",
     dismissed: bool = False,
+    recollection: Recollection | None = None,
 ) -> Changes:
     """Detect the changes of level of a series.
 
@@ -80,6 +137,8 @@ def find_changes(
         IANA name of the time zone for weekly seasonality.
     dismissed
         Whether to include dismissed suspects.
+    recollection
+        Of the last look at this series: the same changes, found sooner.
 
     Returns
     -------
@@ -87,7 +146,7 @@ def find_changes(
         Change points by time, with the noise of the series.
     """
     runs = of_frame(frame, more_is_better=more_is_better, timezone=timezone)
-    return _changes(runs, dismissed=dismissed)
+    return _changes(runs, dismissed=dismissed, recollection=recollection)
 
 
 def changes_among(
@@ -120,41 +179,53 @@ def suspect_among(
     *,
     more_is_better: bool = True,
     timezone: str = "UTC",
+    known: Collection[datetime] = (),
 ) -> ChangePoint | None:
-    """Return the open suspect of runs at the given times; ``None`` is an unfinished run."""
-    return _open(of_sequences(at, values, more_is_better=more_is_better, timezone=timezone))
+    """Return the open suspect of runs at the given times; ``None`` is an unfinished run.
+
+    Parameters
+    ----------
+    known
+        Beginnings of suspects that need not be reported again.
+    """
+    runs = of_sequences(at, values, more_is_better=more_is_better, timezone=timezone)
+    return _open(runs, known)
 
 
-def _changes(runs: Runs, *, dismissed: bool) -> Changes:
+def _changes(runs: Runs, *, dismissed: bool, recollection: Recollection | None = None) -> Changes:
     size = max(1, -(-len(runs) // RUNS_MOST))
+    if size > 1 or recollection is None:
+        recollection = Recollection()
     walk = WalkForward(runs if size == 1 else grouped(runs, size))
-    walk.go()
-    points = _points(walk, runs, size, dismissed=dismissed)
+    recollection.go(walk)
+    points = recollection.points(runs, _detected(walk, runs, size, dismissed=dismissed))
     noise = walk.noise
     if noise is None:
-        return Changes(points, False, 0.0, 0.0)
+        return Changes(tuple(points), False, 0.0, 0.0)
     seasonal = (
         walk.seasonality is not None
         and float(abs(walk.seasonality).max()) > SEASONALITY_MINIMUM * noise.scale
     )
-    return Changes(points, seasonal, noise.autocorrelation, noise.scale)
+    return Changes(tuple(points), seasonal, noise.autocorrelation, noise.scale)
 
 
-def _open(runs: Runs) -> ChangePoint | None:
+def _open(runs: Runs, known: Collection[datetime] = ()) -> ChangePoint | None:
     walk = WalkForward(runs)
     if len(runs):
         since_s = min(runs.time_s[-1] - RECENT_S, runs.time_s[-min(RECENT_RUNS, len(runs))])
         walk.go(since_s=float(since_s))
-    if walk.open is None:
+    if walk.open is None or runs.at[walk.open.place] in known:
         return None
     begin = max((k for k in walk.levels if k < walk.open.place), default=0)
     return change_point(runs, walk.open, begin, len(runs))
 
 
-def _points(
+def _detected(
     walk: WalkForward, runs: Runs, size: int, *, dismissed: bool
-) -> tuple[ChangePoint, ...]:
-    """Return the report of each change, its levels taken within the neighbouring regimes.
+) -> list[tuple[Detection, int, int]]:
+    """Return each change with the runs that its levels are taken from, by time.
+
+    They are within the neighbouring regimes.
 
     Parameters
     ----------
@@ -162,7 +233,7 @@ def _points(
         All runs, of which each of the walk is so many.
     """
     edges = [min(level * size, len(runs)) for level in (*walk.levels, len(walk.runs))]
-    points: list[ChangePoint] = []
+    detected: list[tuple[Detection, int, int]] = []
     detections = (_among_all(detection, runs, size) for detection in walk.detections)
     for detection in sorted(detections, key=lambda detection: detection.place):
         if detection.dismissed is not None and not dismissed:
@@ -171,8 +242,8 @@ def _points(
         end = min(k for k in edges if k > detection.place)
         if detection.dismissed is not None:
             end = min(end, detection.dismissed + 1)
-        points.append(change_point(runs, detection, begin, end))
-    return tuple(points)
+        detected.append((detection, begin, end))
+    return detected
 
 
 def _among_all(detection: Detection, runs: Runs, size: int) -> Detection:

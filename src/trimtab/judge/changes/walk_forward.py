@@ -8,9 +8,10 @@ it, so a series cut there gives the same result.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.judge.arrays import median
 from trimtab.judge.changes.noise import Noise, noise_of, residuals, split_of, whitened
@@ -59,6 +60,16 @@ YOUNG_S: Final = 21 * DAY_S
 """Age of a series up to which a change is confirmed only if seasonality cannot explain it."""
 
 _SEASONALITY_CLIP: Final = 3.0
+_STATE: Final = (
+    "levels",
+    "armed_from",
+    "open",
+    "detections",
+    "noise",
+    "seasonality",
+    "renewed_s",
+    "looked_back_s",
+)
 
 
 @dataclass(slots=True)
@@ -70,6 +81,22 @@ class Detection:
     suspected: int | None = None
     confirmed: int | None = None
     dismissed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """A walk as it was before its last look: runs that come later may still join that.
+
+    Attributes
+    ----------
+    place
+        The first run of that look.
+    state
+        What `WalkForward` knew.
+    """
+
+    place: int
+    state: dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -98,23 +125,44 @@ class WalkForward:
     renewed_s: float = float("-inf")
     looked_back_s: float = float("-inf")
 
-    def go(self, since_s: float = float("-inf")) -> None:
+    def go(self, since_s: float = float("-inf"), after: Walked | None = None) -> Walked | None:
         """Walk to the last run, testing from ``since_s`` (seconds since 1970) on.
 
         Earlier changes are found at the first test, by the retrospective tier alone.
+
+        Parameters
+        ----------
+        after
+            What an earlier walk along the first of these runs returned: it is gone on with.
+
+        Returns
+        -------
+        Walked | None
+            What a walk along these runs and later ones can go on with; ``None``: too few runs.
         """
         import numpy as np
 
         time_s = self.runs.time_s
         # Runs at one time have no order among themselves: none is before a change.
         if len(time_s) < RUNS_MINIMUM or time_s[-1] == time_s[0]:
-            return
+            return None
         look = np.floor((time_s - time_s[0]) / LOOK_S)
         begins = np.flatnonzero(np.concatenate(([True], np.diff(look) != 0)))
+        walked, place = None, 0
+        if after is not None:
+            place = after.place
+            for name, value in copy.deepcopy(after.state).items():
+                setattr(self, name, value)
         for begin, end in zip(begins, np.append(begins[1:], len(time_s)), strict=True):
+            if begin < place:
+                continue
+            if end == len(time_s):
+                known = {name: getattr(self, name) for name in _STATE}
+                walked = Walked(int(begin), copy.deepcopy(known))  # the open one stays one of all
             first = max(int(begin), RUNS_MINIMUM - 1)
             if first < end and time_s[first] >= since_s:
                 self._look(first, int(end))
+        return walked
 
     def _look(self, begin: int, end: int) -> None:
         now_s = float(self.runs.time_s[begin])

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.alert.decide import decide, watch_gone
 from trimtab.errors import TrimtabError
 from trimtab.loop.alerting.courier import Courier
-from trimtab.loop.alerting.observing import observe
+from trimtab.loop.alerting.observing import SnapshotViews, observe
 from trimtab.loop.alerting.receivers import Receiver, receivers_of
 from trimtab.loop.alerting.spool import Spool, spool_directory
 from trimtab.loop.watching.log import fields
@@ -75,6 +75,7 @@ class Alerting:
         self._unkept: list[Alert] = []
         self._running: dict[str, threading.Thread] = {}
         self._closing = threading.Event()
+        self._views = SnapshotViews()
 
     def after_slot(self, slot: Slot | None = None) -> tuple[Alert, ...]:
         """Decide on the record as it is now; return the new alerts. Never waits for a receiver."""
@@ -83,7 +84,8 @@ class Alerting:
         now = self._clock()
         ledger = self._known(now)
         self._keep_unkept()
-        return self._send(decide(observe(self._site, self._store, now), ledger, now))
+        observed = observe(self._site, self._store, now, self._views)
+        return self._send(decide(observed, ledger, now))
 
     def watch_gone(self, slot: str, due_at: datetime) -> tuple[Alert, ...]:
         """Report that no process watches the site, once; the next watch reports its return."""

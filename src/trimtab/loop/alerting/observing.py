@@ -32,8 +32,33 @@ _DAY: Final = timedelta(days=1)
 _FAILED: Final = (Outcome.REFUSED, Outcome.NOT_STORED, Outcome.FAILED, Outcome.UNKNOWN)
 
 
-def observe(site: Site, store: Store, now: datetime) -> Observed:
-    """Return what is known of a site now, as far as alerts depend on it."""
+class SnapshotViews:
+    """The views of the last two snapshots, made once: alerts are decided on after each slot."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Snapshot, SnapshotView]] = []
+
+    def of(self, site: Site, snapshots: Iterable[Snapshot]) -> tuple[SnapshotView, ...]:
+        """Return the view of each snapshot."""
+        # One that is read twice is the same one in memory (`SnapshotRecords`).
+        known = {id(snapshot): view for snapshot, view in self._made}
+        self._made = [
+            (snapshot, known.get(id(snapshot)) or snapshot_view(site, snapshot))
+            for snapshot in snapshots
+        ]
+        return tuple(view for _, view in self._made)
+
+
+def observe(
+    site: Site, store: Store, now: datetime, views: SnapshotViews | None = None
+) -> Observed:
+    """Return what is known of a site now, as far as alerts depend on it.
+
+    Parameters
+    ----------
+    views
+        Of the last time that the same process asked.
+    """
     judged = store.judged(site.name)
     incidents = {stored.id: stored for stored in store.incidents(site.name, since=now - RECENT)}
     incidents |= {stored.id: stored for stored in store.incidents(site.name, states=GOING_ON)}
@@ -43,9 +68,7 @@ def observe(site: Site, store: Store, now: datetime) -> Observed:
         reopen=site.limits.reopen,
         judged_at=None if judged is None else judged.at,
         incidents=tuple(map(_incident, incidents.values())),
-        snapshots=tuple(
-            snapshot_view(site, snapshot) for snapshot in store.snapshots(site.name, limit=2)
-        ),
+        snapshots=(views or SnapshotViews()).of(site, store.snapshots(site.name, limit=2)),
         actions=_failed(store.actions(site.name, since=now - _DAY)),
     )
 

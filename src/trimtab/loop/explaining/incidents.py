@@ -25,7 +25,14 @@ from trimtab.loop.explaining.parallel import (
     questions_of,
 )
 from trimtab.loop.explaining.store_telemetry import StoreTelemetry
-from trimtab.loop.site_judgement import Judged, Progress, Terms, edge, judge_site
+from trimtab.loop.site_judgement import (
+    Judged,
+    Progress,
+    Recollections,
+    Terms,
+    edge,
+    judge_site,
+)
 from trimtab.loop.stores import at_hand
 from trimtab.loop.workers import Together, one_by_one, processors, side_by_side
 from trimtab.measure.plain import as_dict, as_list
@@ -126,7 +133,7 @@ def incidents_of(
     since: str | None = None,
     until: str | None = None,
     earlier: Sequence[KeptIncident] = (),
-    alone: bool = False,
+    recollections: Recollections | None = None,
     progress: Progress = lambda text, fraction: None,
 ) -> Explained:
     """Return the incidents of a site with their causes, open ones first.
@@ -143,8 +150,8 @@ def incidents_of(
     earlier
         What an earlier look kept: explanations of incidents that ended long ago, and of which
         nothing new is known, are taken over. They are in `Explained.unchanged` alone.
-    alone
-        Whether to use one process, however long the record is.
+    recollections
+        As `judge_site` takes them: one process answers then, however long the record is.
 
     Raises
     ------
@@ -152,11 +159,10 @@ def incidents_of(
         Nothing is kept of it.
     """
     begin = None if since is None else parse_moment(since, place.timezone)
-    processes = 1 if alone else _processes(store, place)
+    processes = _processes(store, place) if recollections is None else 1
     with at_hand(store), side_by_side(processes, hint=_HINT) as together:
-        known, troubles, standing = _looked(
-            store, place, until=until, together=together, progress=progress
-        )
+        ways: dict[str, Any] = {"together": together, "recollections": recollections}
+        known, troubles, standing = _looked(store, place, until=until, progress=progress, **ways)
         incidents = troubles.incidents
         in_range = [each for each in incidents if not _is_over(each, begin)]
         takeover = _Takeover({incident.id: incident for incident in earlier})
@@ -354,6 +360,7 @@ def _looked(
     *,
     until: str | None = None,
     together: Together = one_by_one,
+    recollections: Recollections | None = None,
     progress: Progress,
 ) -> tuple[Known, Troubles, Callable[[], Conditions]]:
     """Return what is known of a site, its troubles, and what was wrong with it all along.
@@ -369,7 +376,9 @@ def _looked(
 
     # Asked first: where there are workers they begin with these while histories are read here.
     read = together([Facts(url, place.name, end), Checksums(url, place.name)])
-    judged = judge_site(store, place, terms, together=together, progress=judging)
+    judged = judge_site(
+        store, place, terms, together=together, recollections=recollections, progress=judging
+    )
     progress("looking for incidents", 0.4)
     known = _known(place, judged, terms, next(read))
     known = replace(known, events=store.events(site=place.name, until=known.now))

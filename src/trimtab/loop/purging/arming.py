@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError
+from trimtab.loop.event_log import place_of
 from trimtab.loop.purging.noticing import policy_of
 from trimtab.loop.purging.place import PurgePlace, prepared
+from trimtab.loop.purging.plans import require_approval
+from trimtab.loop.sites import site_file, with_store
+from trimtab.loop.stores import open_store
 from trimtab.purge.plan.key import read_key
 from trimtab.purge.plan.load import LoadedPlan, load_plan, require_plan
 from trimtab.purge.policy import Arming
@@ -48,8 +53,26 @@ class Armed:
         return self.by.at_s if self.people > 1 else None
 
 
+def approval_on(where: str, store_url: str | None) -> Callable[[LoadedPlan], object]:
+    """Return what raises unless an admin approved a plan on the dashboard of a site."""
+
+    def check(loaded: LoadedPlan) -> object:
+        loaded_site = site_file(where)
+        site = None if loaded_site is None else loaded_site.site
+        with open_store(with_store(site, store_url)) as store:
+            name = place_of(store, where).name
+            return require_approval(store.events(site=name), loaded)
+
+    return check
+
+
 def arm_plan(
-    directory: Path, *, place: PurgePlace, now: datetime, person: int | None = None
+    directory: Path,
+    *,
+    place: PurgePlace,
+    now: datetime,
+    person: int | None = None,
+    check: Callable[[LoadedPlan], object] | None = None,
 ) -> Armed:
     """Return that a plan is armed from now on; it has to be published first.
 
@@ -57,6 +80,8 @@ def arm_plan(
     ----------
     person
         Who does so; ``None``: whoever's login led to this process.
+    check
+        Raises where it may not be armed.
 
     Raises
     ------
@@ -77,6 +102,8 @@ def arm_plan(
             code="plan-expired",
             hint="scan, and make a new one",
         )
+    if check is not None:
+        check(loaded)
     journals = prepared(place).journals
     bound = (journals, loaded.plan.id, loaded.sha256)
     by = arm(

@@ -96,7 +96,7 @@ def import_index(
 
 
 def names_of(description: ListDescription) -> Names:
-    """Return the numbers of users and groups by name, where a column of the table holds names.
+    """Return the numbers of users and groups by name, where a list may hold names.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def names_of(description: ListDescription) -> Names:
     DataError
         It is not what ``getent`` prints.
     """
-    if not any(
+    if description.source != Source.ROBINHOOD and not any(
         part.strip().endswith(":name")
         for text in description.column_map
         for part in text.split(",")

@@ -32,6 +32,7 @@ from trimtab.record.kept import KeptIncident
 from trimtab.record.slots import Slot
 
 if TYPE_CHECKING:
+    from trimtab.loop.site_judgement import Recollections
     from trimtab.record.store import Store
 
 LOOK_AGAIN: Final = timedelta(days=1)
@@ -69,6 +70,7 @@ class IncidentWatch:
         self._looked_at: datetime | None = None
         self._snapshots_until: datetime | None = None
         self._waiting: list[Confirming] = []
+        self._recollections: Recollections = {}
 
     def due(self, now: datetime) -> tuple[Confirming, ...]:
         """Return the confirming probes that are due, once each."""
@@ -114,13 +116,9 @@ class IncidentWatch:
 
     def _suspects(self, slot: Slot, *, confirming: bool) -> bool:
         """Tell of changes that this run makes suspect; return whether there are any new ones."""
-        new = [
-            (metric, change)
-            for key, metric, change in self._changes(slot)
-            if (key, metric, change.at) not in self._suspected
-            and not self._suspected.add((key, metric, change.at))
-        ]
-        for metric, change in new:
+        new = list(self._changes(slot))
+        for key, metric, change in new:
+            self._suspected.add((key, metric, change.at))
             of_change = {"since": change.at.isoformat(), "effect": change.effect}
             extra = fields(item=slot.item, metric=metric, **of_change, why=change.reason)
             self._log.warning("performance may have changed", extra=extra)
@@ -129,6 +127,7 @@ class IncidentWatch:
         return bool(new)
 
     def _changes(self, slot: Slot) -> Iterator[tuple[str, str, ChangePoint]]:
+        """Yield the suspects that were not told before."""
         run = self._store.run(slot.run or "")
         if run.at is None or run.status in _TOLD_NOTHING:
             return
@@ -138,7 +137,8 @@ class IncidentWatch:
             if (key, metric) not in self._recalled:
                 self._recalled.add((key, metric))
                 self._recall(slot, key, of_metric)
-            if (change := suspect_of(of_metric)) is not None:
+            known = {at for *series, at in self._suspected if series == [key, metric]}
+            if (change := suspect_of(of_metric, known)) is not None:
                 yield key, metric, change
 
     def _recall(self, slot: Slot, key: str, points: Sequence[HistoryPoint]) -> None:
@@ -205,7 +205,10 @@ class IncidentWatch:
         try:
             # A worker process would take more memory than the watch itself.
             place = Place(name, self._site)
-            explained = incidents_of(self._store, place, now=now, earlier=before, alone=True)
+            known = self._recollections
+            explained = incidents_of(
+                self._store, place, now=now, earlier=before, recollections=known
+            )
         except UsageError:  # runs, and none of them tells of the file system yet
             return
         unkept = keep_incidents(self._store, explained)

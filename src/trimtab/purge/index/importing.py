@@ -139,7 +139,7 @@ def import_list(
     with _aside(directory) as work, _opened(file, reading) as stream:
         writer = ShardWriter(work)
         try:
-            frames = tallied.counted(_frames(source, file, stream, reading, form))
+            frames = tallied.counted(_frames(source, file, stream, reading, form, work))
             shards = fill(writer, frames)
         except DataError as error:
             raise error if error.file else error.of(visible(str(file))) from error
@@ -158,11 +158,18 @@ def import_list(
     return manifest
 
 
-def _frames(
-    source: Source, file: Path, stream: BinaryIO, reading: Reading, form: Form
+def _frames(  # noqa: PLR0917 (private)
+    source: Source, file: Path, stream: BinaryIO, reading: Reading, form: Form, work: Path
 ) -> Iterator[pl.DataFrame]:
     """Yield what the importer of a source reads: the table of importers."""
-    from trimtab.purge.index.importers import gnu_find, gufi_trace, lfs_find, mfu, tables
+    from trimtab.purge.index.importers import (
+        gnu_find,
+        gufi_trace,
+        lfs_find,
+        mfu,
+        robinhood,
+        tables,
+    )
 
     if source in (Source.CSV, Source.PARQUET):
         mapping = parse_map(form.column_map)
@@ -188,6 +195,9 @@ def _frames(
         return gufi_trace.read(stream, reading)
     if source is Source.MFU:
         return mfu.read(stream, reading)
+    if source is Source.ROBINHOOD:
+        size_bytes = file.stat().st_size
+        return robinhood.read(stream, reading, work=work, size_bytes=size_bytes, names=form.names)
     raise UsageError(
         f"{source.value} is not imported",
         code="source-unknown",
@@ -299,7 +309,10 @@ def _aside(directory: Path) -> Iterator[Path]:
     try:
         _alone(lock, work)
         for left in work.iterdir():  # of an import that was broken off
-            left.unlink()
+            if left.is_dir():
+                shutil.rmtree(left)
+            else:
+                left.unlink()
         try:
             yield work
         finally:

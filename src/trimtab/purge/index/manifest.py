@@ -27,6 +27,7 @@ class Source(StrEnum):
     LFS_FIND = "lfs-find"
     GUFI_TRACE = "gufi-trace"
     MFU = "mfu"
+    ROBINHOOD = "robinhood"
 
 
 class TimeTrust(StrEnum):

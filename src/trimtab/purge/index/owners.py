@@ -18,6 +18,14 @@ def user_name(uid: int) -> str | None:
         return None
 
 
+def user_number(name: str) -> int | None:
+    """Return the uid of a user as this host knows it."""
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except (KeyError, ValueError):  # ValueError: a NUL in it
+        return None
+
+
 def group_name(gid: int) -> str | None:
     """Return the name of a group as this host knows it."""
     try:

@@ -348,8 +348,9 @@ shape(
     RulesInForce,
     omit=[
         *("as_of_s", "old_enough_before_s", "exempt_paths", "exempt_users", "exempt_groups"),
-        *("exempt_projects", "words"),
+        "exempt_projects",
     ],
+    optional=["words"],
     derive={
         "old_enough_before": _time("old_enough_before_s"),
         "exemptions": mapped("exemptions", _exemptions, tuple[str, ...]),
@@ -384,7 +385,9 @@ shape(OwnerRow, inline={"owned": ()})
 shape(
     GroupHorizon,
     omit=["group", "cut_off_hour", "best", "after"],
+    optional=["limit"],
     derive={
+        "limit": "group.limit",
         "name": _text("name"),
         "before": mapped("cut_off_hour", _hour, datetime | None),
         "usage_after": "after",
@@ -395,7 +398,6 @@ shape(
     PoolRow,
     inline={"horizon": ()},
     derive={
-        "limit": "horizon.group.limit",
         "osts": (tuple[str, ...], lambda pool: list(map(ost_name, pool.horizon.group.osts))),
     },
 )

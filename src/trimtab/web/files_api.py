@@ -1,0 +1,208 @@
+"""Every series as a file: days, windows, surveys, one target's readings; and what a run printed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Path, Request, Response
+
+from trimtab.errors import UsageError
+from trimtab.model.series import CovAt, Day
+from trimtab.web import documents as pages
+from trimtab.web.api import PREFIX, DeskOf, Moment, between, conditional, moment, remembered
+from trimtab.web.openapi import answers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.web.desk import Desk
+
+router = APIRouter(prefix=PREFIX)
+Form = Literal["csv", "parquet", "arrow"]
+Target = Annotated[str, Path(max_length=300)]
+SNAPSHOTS_MAX: Final = 1000
+_LIFE: Final = 48
+_FORMS: Final[dict[str, tuple[str, Callable[[Any, io.BytesIO], object]]]] = {
+    "csv": ("text/csv; charset=utf-8", lambda frame, file: frame.write_csv(file)),
+    "parquet": ("application/vnd.apache.parquet", lambda frame, file: frame.write_parquet(file)),
+    "arrow": ("application/vnd.apache.arrow.file", lambda frame, file: frame.write_ipc(file)),
+}
+
+
+def as_file(request: Request, frame: pl.DataFrame, name: str, form: Form) -> Response:
+    """Return a frame as a file of a form."""
+    media_type, write = _FORMS[form]
+    file = io.BytesIO()
+    write(frame, file)
+    return conditional(request, file.getvalue(), media_type, f"{name}.{form}")
+
+
+@router.get("/sites/{site:path}/series/{name}/runs.{form}", response_class=Response)
+def runs_file(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    name: str,
+    form: Form,
+    *,
+    since: Moment = None,
+    until: Moment = None,
+) -> Response:
+    """Return all runs of a series as a file: at (UTC), value, unfinished, run."""
+    judgement, frame = desk.series(site, name)
+    chosen = between(frame, moment(since), moment(until))
+    columns = chosen.select("at", "value", "unfinished", "run")
+    return as_file(request, columns, judgement.key.metric, form)
+
+
+@router.get("/sites/{site:path}/series/{name}/days.{form}", response_class=Response)
+def days_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) -> Response:
+    """Return every day of a series as a file: day, runs, mean, deviation, COV, median."""
+    judgement, _ = desk.series(site, name)
+    frame = _frame(Day, judgement.days)
+    return as_file(request, frame, f"{judgement.key.metric}-days", form)
+
+
+@router.get("/sites/{site:path}/series/{name}/cov.{form}", response_class=Response)
+def cov_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) -> Response:
+    """Return the COV over the window that ends with each run: at (UTC), n, cov, low, high, status."""
+    import polars as pl
+
+    judgement, _ = desk.series(site, name)
+    rolling = judgement.rolling
+    frame = pl.DataFrame(
+        {
+            "at": [window.at for window in rolling],
+            "n": [window.n for window in rolling],
+            "cov": [window.cov for window in rolling],
+            "low": [window.interval and window.interval.low for window in rolling],
+            "high": [window.interval and window.interval.high for window in rolling],
+            "status": [window.status.value for window in rolling],
+        },
+        schema_overrides={
+            "at": pl.Datetime("us", "UTC"),
+            **dict.fromkeys(("cov", "low", "high"), pl.Float64),
+        },
+    )
+    return as_file(request, frame, f"{judgement.key.metric}-cov", form)
+
+
+def _frame(kind: type[Day | CovAt], rows: tuple[Any, ...]) -> pl.DataFrame:
+    import polars as pl
+
+    columns = [field.name for field in fields(kind)]
+    return pl.DataFrame({name: [getattr(row, name) for row in rows] for name in columns})
+
+
+@router.get("/sites/{site:path}/surveys.{form}", response_class=Response)
+def surveys_file(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    form: Form,
+    *,
+    since: Moment = None,
+    until: Moment = None,
+) -> Response:
+    """Return each target in each survey as a file: at (UTC), run, target, server, metric, value."""
+    judged = desk.judged(site)
+    surveys = None if judged is None else judged.surveys
+    if surveys is None:
+        raise UsageError("no survey is stored", code="series-unknown")
+    return as_file(request, between(surveys, moment(since), moment(until)), "surveys", form)
+
+
+@router.get("/sites/{site:path}/targets/{target:path}/readings.{form}", response_class=Response)
+def readings_file(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    target: Target,
+    form: Form,
+    *,
+    since: Moment = None,
+    until: Moment = None,
+) -> Response:
+    """Return a target's readings in the snapshots of a stretch: at (UTC), name, label, value."""
+    import polars as pl
+
+    _known(desk, site, target)
+    times = desk.store.snapshot_times(site, since=moment(since), until=moment(until))
+    if len(times) > SNAPSHOTS_MAX:
+        raise UsageError(
+            f"{len(times):,} snapshots lie in this stretch, more than {SNAPSHOTS_MAX:,}",
+            code="stretch-too-long",
+            hint="name a shorter one: since, until",
+        )
+    frame = _readings(desk, site, target, times)
+    columns = frame.select("at", "name", "label", "number", pl.col("text").alias("words"))
+    return as_file(request, columns, "readings", form)
+
+
+@router.get("/sites/{site:path}/targets/{target:path}/life", responses=answers(pages.TargetLife))
+def target_life(request: Request, desk: DeskOf, site: str, target: Target) -> Response:
+    """Return one target's life: readings of up to 48 snapshots, its surveys, its events."""
+    seen = _known(desk, site, target)
+
+    def document() -> pages.TargetLife:
+        import polars as pl
+
+        times = desk.store.snapshot_times(site)
+        step = max(1, -(-len(times) // _LIFE))
+        frame = _readings(desk, site, target, times[::-1][::step][::-1])
+        judged = desk.judged(site)
+        surveys = None if judged is None else judged.surveys
+        rows: list[tuple[datetime, str, float]] = []
+        if surveys is not None:
+            of_target = surveys.filter(pl.col("target") == target).sort("at")
+            rows = of_target.select("at", "metric", "value").rows()
+        numbers = frame.filter(pl.col("label").is_null() & pl.col("number").is_not_null())
+        return pages.TargetLife(
+            target=seen,
+            readings=tuple(
+                pages.ReadingRow(*row) for row in numbers.select("at", "name", "number").rows()
+            ),
+            surveys=tuple(pages.ReadingRow(*row) for row in rows),
+            events=tuple(
+                event for event in desk.events(site) if target in event.targets or not event.targets
+            ),
+        )
+
+    return remembered(request, desk, site, document)
+
+
+def _known(desk: Desk, site: str, target: str) -> Any:
+    for seen in desk.targets(site):
+        if seen.name == target:
+            return seen
+    raise UsageError("no such target", code="target-unknown")
+
+
+def _readings(desk: Desk, site: str, target: str, times: Any) -> pl.DataFrame:
+    import polars as pl
+
+    frame, _ = desk.store.telemetry_frames(site, times, settings_at=())
+    return frame.filter(pl.col("target") == target).sort("at", "name")
+
+
+@router.get("/sites/{site:path}/runs/{run}/outputs/{number}", response_class=Response)
+def raw_output(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    run: Annotated[str, Path(max_length=40)],
+    number: Annotated[int, Path(ge=0, le=1000)],
+) -> Response:
+    """Return all that one command of a run printed on its standard output, as it was printed."""
+    desk.place(site)
+    if desk.store.run(run).site != site:
+        raise UsageError("no such run", code="run-unknown")
+    outputs = desk.store.outputs(run)
+    if number >= len(outputs):
+        raise UsageError("the run has no such output", code="run-unknown")
+    content = desk.store.raw_output(outputs[number]).stdout
+    return conditional(request, content, "text/plain; charset=utf-8", f"output-{number}.txt")

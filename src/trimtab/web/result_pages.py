@@ -1,0 +1,313 @@
+"""The pages of what commands worked out: ladder, sweeps, purge, twin; a plan's approval."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.loop.excluded_runs import doubts_text
+from trimtab.loop.monthly import space_at
+from trimtab.loop.purging.plans import own_lists
+from trimtab.loop.whatif import scenario_of_site
+from trimtab.model.event import EventKind
+from trimtab.report.kit import Table, row, table
+from trimtab.report.ladder import ladder_document
+from trimtab.report.monthly import space_chart
+from trimtab.report.purge import horizon_document, runs_document
+from trimtab.report.render import drawn
+from trimtab.report.sections import Document, Section, drawn_sections
+from trimtab.report.sweep import sweep_document
+from trimtab.report.whatif import whatif_document
+from trimtab.units import format_bytes
+from trimtab.web.access import Role
+from trimtab.web.api import Admin, DeskOf
+from trimtab.web.pages import Address, Offset
+from trimtab.web.record_pages import form_field
+from trimtab.web.render import ROWS, link, page, when
+from trimtab.web.result_api import Asking, approved, shown_owners
+
+if TYPE_CHECKING:
+    from trimtab.judge.ladder.build import Scale
+    from trimtab.loop.results import Result, Value
+    from trimtab.report.chart import Chart
+    from trimtab.report.sections import Drawings
+    from trimtab.twin.scenario.model import Scenario
+    from trimtab.web.desk import Desk
+
+router = APIRouter(include_in_schema=False)
+_SNAPSHOTS: Final = 60
+_EVENTS: Final = 20
+
+
+def _chosen(results: Sequence[Result[Value]], file: str) -> Result[Value] | None:
+    """Return the result of a file, the newest where none is named.
+
+    Raises
+    ------
+    UsageError
+        No result is of that file.
+    """
+    for result in results:
+        if file in ("", result.file):
+            return result
+    if file:
+        raise UsageError("there is no such result", code="page-unknown")
+    return None
+
+
+# Ladder
+
+
+@router.get("/s/{site:path}/ladder")
+def ladder_page(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    *,
+    file: Address = "",
+    per: Literal["", "whole", "server", "ost", "drive"] = "",
+) -> Response:
+    """Show the efficiency of each layer: of the newest results, or of published figures."""
+    published = desk.results().ladders
+    scale: Scale | None = per or None
+    if file:
+        held = _chosen(published, file)
+        assert held is not None
+        ladder = held.value
+    else:
+        ladder = desk.ladder(site, scale)
+    document = ladder_document(ladder)
+    return page(
+        request,
+        desk,
+        site,
+        "ladder",
+        "ladder.html.j2",
+        document=document,
+        sections=_drawn(desk, document),
+        published=published,
+        file=file,
+        per=per,
+        command=f"trimtab ladder {'FILE.toml' if file else site}",
+    )
+
+
+def _drawn(desk: Desk, document: Document) -> tuple[tuple[Section, Drawings], ...]:
+    """Return a document's sections with their drawings; an equal document is drawn once."""
+    fingerprint = hashlib.sha256(repr(document).encode()).hexdigest()
+    return desk.lasting("drawn", fingerprint, make=lambda: drawn_sections(document))
+
+
+# Sweeps
+
+
+@router.get("/s/{site:path}/sweeps")
+def sweeps_page(
+    request: Request, desk: DeskOf, site: str, *, name: Address = "", workload: Address = ""
+) -> Response:
+    """List the sweeps of a site, and show one: best setting, what matters, maps, knees."""
+    desk.place(site)
+    sweeps = desk.sweeps(site)
+    chosen = name or (sweeps[0].name if sweeps else "")
+    if not chosen:
+        return page(request, desk, site, "sweeps", "sweeps.html.j2", sweeps=(), chosen="")
+    stored, analysis = desk.sweep(site, chosen, (workload,) if workload else ())
+    document = sweep_document(chosen, site, analysis)
+    times = sorted(run.at for _, _, run in stored.measured if run.at is not None)
+    return page(
+        request,
+        desk,
+        site,
+        "sweeps",
+        "sweeps.html.j2",
+        sweeps=sweeps,
+        chosen=chosen,
+        workload=workload,
+        stored=stored,
+        document=document,
+        sections=_drawn(desk, document),
+        doubts=doubts_text(stored.doubts),
+        measured=f"{when(times[0])} to {when(times[-1])}" if times else "not known",
+    )
+
+
+# Purge
+
+
+@router.get("/s/{site:path}/purge")
+def purge_page(
+    request: Request,
+    desk: DeskOf,
+    identity: Asking,
+    site: str,
+    *,
+    file: Address = "",
+    offset: Offset = 0,
+) -> Response:
+    """Show horizon, owners, plans and past runs; a viewer sees of owners themselves alone."""
+    horizons = desk.horizons(site)
+    chosen = _chosen(horizons, file)
+    only, now = shown_owners(identity), desk.now(site)
+    plans, problems = desk.plans(site)
+    of_runs = _runs(desk, site, only)
+    if chosen is not None:
+        held = chosen.value
+        document = horizon_document(
+            held.root,
+            held.answer,
+            held.usage,
+            total=held.total,
+            rules=held.rules,
+            notes=held.notes,
+            only=only,
+        )
+        sections = _drawn(desk, document)
+    else:
+        document, sections = of_runs, ()
+    events = [event for event in desk.events(site) if event.kind is EventKind.PURGE]
+    return page(
+        request,
+        desk,
+        site,
+        "purge",
+        "purge.html.j2",
+        horizons=horizons,
+        chosen=chosen,
+        document=document,
+        sections=sections,
+        runs=() if of_runs is None else _drawn(desk, of_runs),
+        plans=[(plan, plan.state(now), plan.waits(now)) for plan in plans],
+        plans_directory=None
+        if (at := desk.place(site).site) is None
+        else at.policies.purge.directory,
+        problems=desk.results().problems,
+        plan_problems=problems,
+        lists=tuple(own_lists(plans, identity.user, now, offset=offset, limit=ROWS)),
+        offset=offset,
+        rows_each=ROWS,
+        only=only,
+        may_approve=identity.role.covers(Role.ADMIN),
+        space=desk.remembered(site, "space", make=lambda: drawn([_space(desk, site)])),
+        events=events[: -_EVENTS - 1 : -1],
+        events_total=len(events),
+        directory=desk.results_directory,
+    )
+
+
+def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None:
+    """Return the page of what runs did; ``None`` where none is recorded."""
+    try:
+        report = desk.purge_runs(site)
+    except TrimtabError as error:
+        problem = Section("Runs of purges", lines=(f"Not known: {error.message}.",))
+        return Document("purge report", site, "", "unclear", "", (), (problem,))
+    return runs_document(report, site, only) if report.days or report.plans else None
+
+
+def _space(desk: Desk, site: str) -> Chart | None:
+    """Return how full the site was over its snapshots, with its purges."""
+    times = desk.store.snapshot_times(site)
+    step = max(1, -(-len(times) // _SNAPSHOTS))
+    space = space_at(desk.store, site, times[::-1][::step][::-1])
+    chart = space_chart(space)
+    if chart is None:
+        return None
+    caption = f"{len(space)} of {len(times):,} stored snapshots."
+    return replace(chart, caption=caption)
+
+
+@router.post("/s/{site:path}/purge/approve")
+async def approve_form(request: Request, desk: DeskOf, admin: Admin, site: str) -> Response:
+    """Record that an admin approves a plan, by its hash, and show it again."""
+    sha256 = await form_field(request, "sha256")
+    await run_in_threadpool(approved, desk, site, admin, sha256)
+    return Response(status_code=303, headers={"location": link(site, "purge") + "#plans"})
+
+
+# Twin
+
+
+@router.get("/s/{site:path}/twin")
+def twin_page(request: Request, desk: DeskOf, site: str, *, file: Address = "") -> Response:
+    """Show what was asked of the twin, the scenario of a simulated site, and those there are."""
+    place, results = desk.place(site), desk.results()
+    chosen = _chosen(results.what_ifs, file)
+    problem, scenario = None, None
+    try:
+        if (of_file := place.site) is not None:
+            scenario = desk.recent("scenario", site, make=lambda: scenario_of_site(of_file))
+    except TrimtabError as error:
+        problem = error
+    document, sections = None, ()
+    if chosen is not None:
+        held = chosen.value
+        document = whatif_document(held.scenario, held.swept)
+        sections = _drawn(desk, document)
+    return page(
+        request,
+        desk,
+        site,
+        "twin",
+        "twin.html.j2",
+        results=results.what_ifs,
+        chosen=chosen,
+        document=document,
+        sections=sections,
+        problems=results.problems,
+        problem=problem,
+        scenario=scenario,
+        facts=() if scenario is None else tuple(_facts(scenario)),
+        timeline=None if scenario is None else _timeline(scenario),
+        presets=desk.recent("presets", make=_presets),
+        directory=desk.results_directory,
+    )
+
+
+def _facts(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    from trimtab.twin.scenario.facts import built_of, probe_text, used_by
+
+    yield "time", f"{when(scenario.start)} and {scenario.length_s / 86400:.0f} days from then"
+    yield from built_of(scenario)
+    yield from used_by(scenario)
+    for probe in scenario.probes:
+        yield f"probe {probe.name}", probe_text(probe, scenario)
+
+
+def _timeline(scenario: Scenario) -> Table | None:
+    from trimtab.twin.scenario.facts import timeline
+
+    return table(
+        ("at (UTC)", "until", "what"),
+        (
+            row(when(moment.at)[:-4], "" if moment.until is None else when(moment.until)[:-4],
+                moment.text)
+            for moment in timeline(scenario)
+        ),
+    )  # fmt: skip
+
+
+def _presets() -> Table | None:
+    """Return the scenarios that are built in."""
+    from trimtab.twin.scenario.geometry import capacity_bytes
+    from trimtab.twin.scenario.load import load_scenario, preset_names
+
+    scenarios = [load_scenario(name) for name in preset_names()]
+    return table(
+        ("scenario", "what", "OSTs>", "holds>", "days>"),
+        (
+            row(
+                entry.name,
+                entry.title,
+                f"{entry.osts.count:,}",
+                format_bytes(capacity_bytes(entry)),
+                f"{entry.length_s / 86400:,.0f}",
+            )
+            for entry in scenarios
+        ),
+    )

@@ -1,0 +1,207 @@
+"""Parts of the page of a series: two stretches compared, days above the goal, the zone of times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.config.schedule import find_zone
+from trimtab.errors import UsageError
+from trimtab.model.compare import CompareResult, Effect
+from trimtab.model.event import Event, EventKind
+from trimtab.model.series import SeriesJudgement
+from trimtab.report import judge_charts, text
+from trimtab.report.kit import Row, Table, row, table
+from trimtab.report.render import drawn
+from trimtab.units import format_percent, format_value, parse_moment
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.record.kept import KeptIncident
+    from trimtab.report.sections import Drawings
+
+CHANGES: Final = frozenset({EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED})
+"""Events after which a series may be another: stretches around them are offered."""
+_AROUND: Final = 12
+_DAYS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """The time zone that a page reads and shows times in; charts and files stay in UTC."""
+
+    name: str = "UTC"
+
+    def __post_init__(self) -> None:
+        """Refuse a name that is none.
+
+        Raises
+        ------
+        UsageError
+            There is no such zone.
+        """
+        find_zone(self.name)
+
+    def read(self, words: str) -> datetime | None:
+        """Return a time of an address: in this zone where it has no offset."""
+        return parse_moment(words, self.name) if words.strip() else None
+
+    def show(self, at: datetime) -> str:
+        """Return a time to the minute, without the zone: the column's head names it."""
+        return f"{at.astimezone(find_zone(self.name)):%Y-%m-%d %H:%M}"
+
+    def stretch(self, words: str) -> tuple[datetime | None, datetime | None]:
+        """Return both ends of FROM..TO.
+
+        Raises
+        ------
+        UsageError
+            It is no stretch.
+        """
+        begin, dots, end = words.partition("..")
+        if not dots:
+            raise UsageError("a side is FROM..TO", code="times-missing")
+        return self.read(begin), self.read(end)
+
+
+def utc_text(at: datetime | None) -> str:
+    """Return a time for an address; empty for none."""
+    return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def around_events(events: Sequence[Event], series: SeriesJudgement) -> list[tuple[Event, str, str]]:
+    """Return changes that the log book holds with 240 h before and after each, newest first."""
+    width = judge_charts.BESIDE_CHANGE
+    begin = min((regime.from_ for regime in series.regimes), default=None)
+    end = max((regime.to for regime in series.regimes), default=None)
+    return [
+        (
+            event,
+            f"{utc_text(event.at - width)}..{utc_text(event.at)}",
+            f"{utc_text(event.at)}..{utc_text(event.at + width)}",
+        )
+        for event in reversed(events)
+        if event.kind in CHANGES
+        and begin is not None
+        and end is not None
+        and begin < event.at < end
+    ][:_AROUND]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two stretches of a series compared, as the page shows them."""
+
+    sentences: tuple[str, ...]
+    sides: Table | None
+    figures: Drawings
+    notes: tuple[str, ...]
+
+
+def compared_parts(
+    result: CompareResult,
+    frame: pl.DataFrame,
+    series: SeriesJudgement,
+    ends: tuple[tuple[datetime | None, datetime | None], tuple[datetime | None, datetime | None]],
+) -> Compared:
+    """Return the effect in words, both sides in figures, their runs and how these are spread."""
+    effects = [effect for entry in result.series for effect in entry.effects]
+    before, after = (_within(frame, *stretch) for stretch in ends)
+    key = series.key
+    title = f"{text.metric_title(key.metric)} before and after"
+    return Compared(
+        sentences=tuple(map(_effect_text, effects)),
+        sides=table(
+            ("side", "runs>", "independent>", "median>", "COV>", "unfinished>", "first", "last"),
+            (side for effect in effects for side in _sides(effect)),
+            "Runs are weighted so that hours of the week are balanced where the stretches are long "
+            "enough. Independent: how many independent runs they are worth.",
+        ),
+        figures=drawn(
+            [
+                judge_charts.runs_chart(before, after, key, "runs-compared"),
+                judge_charts.spread_chart(before, after, key, "spread-compared", title=title),
+            ]
+        ),
+        notes=result.notes,
+    )
+
+
+def _within(frame: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
+    """Return the runs of a stretch as `compare` takes it: its end is not within."""
+    import polars as pl
+
+    at = pl.col("at")
+    if since is not None:
+        frame = frame.filter(at >= since)
+    return frame if until is None else frame.filter(at < until)
+
+
+def _effect_text(effect: Effect) -> str:
+    words = effect.change.value.replace("_", " ").capitalize()
+    if effect.ratio is not None:
+        words += f": {100 * (effect.ratio - 1):+.1f} %"
+    if (interval := effect.ratio_interval) is not None:
+        low, high = (f"{100 * (end - 1):+.1f}" for end in (interval.low, interval.high))
+        words += f" ({low} to {high} %, {format_percent(interval.level, 0)} interval)"
+    return f"{words}. {text.sentence(effect.reason)}"
+
+
+def _sides(effect: Effect) -> Iterator[Row]:
+    for name, side in (("before", effect.before), ("after", effect.after)):
+        yield row(
+            name,
+            f"{side.n:,}",
+            "-" if side.n_effective is None else f"{side.n_effective:.0f}",
+            "-" if side.middle is None else format_value(side.middle, effect.unit),
+            "-" if side.cov is None else format_percent(side.cov),
+            f"{side.unfinished:,}",
+            "-" if side.from_ is None else utc_text(side.from_)[:16].replace("T", " "),
+            "-" if side.to is None else utc_text(side.to)[:16].replace("T", " "),
+        )
+
+
+def days_above(
+    series: SeriesJudgement, timezone: str, incidents: Sequence[KeptIncident]
+) -> list[tuple[Any, str, str, tuple[KeptIncident, ...]]]:
+    """Return each day whose COV is above the goal, the newest first, with its incidents.
+
+    Beside the day are its first and last moment, for a link to its runs.
+    """
+    goal = series.verdict.goal
+    if goal is None:
+        return []
+    zone = find_zone(timezone)
+    days = []
+    for day in reversed(series.days):
+        if day.cov is None or day.cov <= goal:
+            continue
+        begin = datetime.combine(day.day, time(), zone)
+        end = datetime.combine(day.day + timedelta(days=1), time(), zone)
+        going_on = tuple(
+            incident
+            for incident in incidents
+            if incident.at < end and (incident.until or incident.at) >= begin
+        )
+        days.append((day, utc_text(begin), utc_text(end), going_on))
+    return days[:_DAYS]
+
+
+def day_figures(series: SeriesJudgement) -> Drawings:
+    """Return the figures 5 and 6 of a series: daily means, COV of each day, COV over windows."""
+    name = "series"
+    return drawn(
+        [
+            judge_charts.panel_chart(series, f"panel-{name}"),
+            judge_charts.days_cov_chart(series, name),
+            judge_charts.cov_chart(series, name),
+        ]
+    )
+
+
+def zones_of(site_zone: str, chosen: str) -> tuple[str, ...]:
+    """Return the zones that a page offers: UTC, the site's own, and what was asked for."""
+    return tuple(dict.fromkeys(("UTC", site_zone, chosen)))

@@ -1,0 +1,108 @@
+"""A plan that only an admin's approval on the dashboard lets be armed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.purge.notice.making import PUBLISHED_AT, Book, clock, open_directory
+from tests.purge.plan.making import KEY, Row, draft, make
+from tests.support.codes import raises
+
+from trimtab.errors import RefusedError, UsageError
+from trimtab.loop.event_log import Place, add_event
+from trimtab.loop.purging.arming import approval_on, arm_plan
+from trimtab.loop.purging.place import PurgePlace, prepared
+from trimtab.loop.purging.plans import approve, own_lists, site_plans
+from trimtab.model.policies import Policies, PurgePlanPolicy
+from trimtab.model.site import Site
+from trimtab.purge.notice.notify import publish
+from trimtab.purge.plan.load import LoadedPlan
+from trimtab.purge.plan.model import PlannedPolicy
+from trimtab.purge.policy import Notices, Policy
+from trimtab.purge.policy_file import policy_text
+from trimtab.record.store import Store
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="plans are root's")
+NOW = PUBLISHED_AT + timedelta(hours=1)
+
+
+@pytest.fixture
+def lists() -> Iterator[Path]:
+    yield from open_directory()
+
+
+@pytest.fixture
+def purges(tmp_path: Path) -> PurgePlace:
+    place = prepared(PurgePlace(tmp_path / "purge"))
+    place.key.write_bytes(b"trimtab-purge-key-1 " + KEY.secret.hex().encode() + b"\n")
+    place.key.chmod(0o600)
+    return place
+
+
+@pytest.fixture
+def plan(tmp_path: Path, lists: Path) -> LoadedPlan:
+    text = policy_text(Policy("scratch", "/scratch", target=0.7), every_key=True)
+    import hashlib
+
+    policy = PlannedPolicy("scratch", text, hashlib.sha256(text.encode()).hexdigest())
+    (tmp_path / "plans").mkdir(mode=0o700)
+    loaded = make(tmp_path / "plans" / "1.plan", [Row(b"ada/x", 1001)], draft(policy=policy))
+    notices = Notices(directory=str(lists))
+    return publish(loaded, KEY, notices, accounts=Book(ada=1001), clock=clock()).loaded
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    policies = Policies(purge=PurgePlanPolicy(directory=str(tmp_path / "plans")))
+    return Place("scratch", Site("scratch", "lustre", "/scratch", policies=policies))
+
+
+@pytest.mark.cli
+def test_a_plan_is_armed_only_after_an_approval_of_its_hash(tmp_path, plan, purges, place):
+    file, store_file = tmp_path / "scratch.toml", tmp_path / "t.db"
+    file.write_text('[site]\nname = "scratch"\ndriver = "lustre"\npath = "/scratch"\n')
+    check = approval_on(str(file), f"sqlite:///{store_file}")
+    with Store.open(store_file) as store:
+        store.ensure_site("scratch", driver="lustre", path="/scratch")
+        words = f"approved purge plan {plan.plan.id} sha256 {plan.sha256}"
+        add_event(store, place, kind="note", detail=words, now=NOW, source="dashboard: olga")
+    with raises(RefusedError, "plan-not-approved"):
+        arm_plan(plan.directory, place=purges, now=NOW, person=7, check=check)
+    assert not list(purges.journals.iterdir())
+    with Store.open(store_file) as store:
+        (waiting,), problems = site_plans(place, purges, store.events(site="scratch"))
+        assert (waiting.state(NOW), problems) == ("waits for approval", ())
+        approve(store, place, [waiting], sha256=plan.sha256, who="bob", now=NOW)
+    assert arm_plan(plan.directory, place=purges, now=NOW, person=7, check=check).by.person == 7
+    with Store.open(store_file) as store:
+        (armed,), _ = site_plans(place, purges, store.events(site="scratch"))
+        assert armed.state(NOW) == "armed"
+        with raises(RefusedError, "plan-not-waiting"):
+            approve(store, place, [armed], sha256=plan.sha256, who="eva", now=NOW)
+        with raises(UsageError, "plan-unknown"):
+            approve(store, place, [armed], sha256="0" * 64, who="eva", now=NOW)
+
+
+def test_a_list_that_cannot_be_read_is_told(plan, purges, place, lists):
+    plans, _ = site_plans(place, purges, ())
+    (own,) = own_lists(plans, "ada", NOW)
+    assert [line.path for line in own.lines] == ["/scratch/ada/x"]
+    assert list(own_lists(plans, "bob", NOW)) == []
+    assert list(own_lists(plans, "ada", plan.plan.expires_at)) == []
+    (file,) = lists.glob("*/ada.jsonl")
+    file.unlink()
+    file.symlink_to("/etc/passwd")
+    (own,) = own_lists(plans, "ada", NOW)
+    assert own.lines is None
+    assert own.reason.code == "list-unreadable"
+
+
+def test_a_directory_of_plans_that_is_closed_is_told(tmp_path, purges, place):
+    assert site_plans(place, purges, ()) == ((), ())
+    (tmp_path / "plans").write_text("a file")
+    assert site_plans(place, purges, ())[0] == ()
+    assert site_plans(Place("other", None), purges, ()) == ((), ())

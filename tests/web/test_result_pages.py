@@ -1,0 +1,374 @@
+"""Ladder, sweeps, purge and twin, from what commands left; plans approved by their hash."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.purge.notice.making import Book, clock
+from tests.purge.plan.making import KEY, Row, draft, make
+from tests.report.documents.test_reading import horizon_json, whatif_json
+from tests.report.pages import swept_policies
+from tests.report.purge_pages import horizon_answer_of
+from tests.support.documents import misfits
+from tests.support.small_site import SITE, SmallSite, hour
+from tests.web.conftest import HOST, HOSTILE, guard_of
+from tests.web.test_pages import Inline
+
+from trimtab.loop.event_log import Place, add_event
+from trimtab.loop.purging.place import PurgePlace, prepared
+from trimtab.loop.sweep import stored_sweep
+from trimtab.model.event import EventKind
+from trimtab.model.identifier import identifier_of
+from trimtab.model.ladder import LEVEL_NAMES
+from trimtab.model.policies import Policies, PurgePlanPolicy
+from trimtab.model.run import Run, RunStatus, Sample
+from trimtab.model.site import Site
+from trimtab.purge.notice.notify import publish
+from trimtab.purge.plan.load import LoadedPlan
+from trimtab.purge.plan.model import PlannedFileSystem
+from trimtab.purge.policy import Notices
+from trimtab.record.store import Store
+from trimtab.report.whatif import whatif_answers
+from trimtab.web import result_api
+from trimtab.web.access import Asking, Identity, ProxyAccess
+from trimtab.web.desk import Desk
+from trimtab.web.settings import Proxy, Roles, WebSettings
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+MADE_AT = NOW - timedelta(days=1)
+ADA, BOB = 20_001, 20_002
+ROOT = f"/s/{SITE}"
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="plans are root's")
+
+
+def sweep_runs() -> Iterator[Run]:
+    """Yield the runs of two sweeps: sizes and nodes in two rounds, one level never differing."""
+    rates = {("64KiB", 1): 1e9, ("64KiB", 4): 2e9, ("1MiB", 1): 3e9, ("1MiB", 4): 8e9}
+    for number in range(2):
+        for place, ((size, nodes), rate) in enumerate(rates.items()):
+            at = hour(1000 + 10 * number + place)
+            levels = {"transfer_size": size, "nodes": nodes, "direct": True}
+            yield _sweep_run("sizes", at, levels, number, rate * (1 + 0.01 * number))
+    yield _sweep_run("sizes", hour(900), {"transfer_size": "64KiB", "nodes": 1, "direct": True}, 0,
+                     5e12, asked="before")  # fmt: skip
+    yield _sweep_run(HOSTILE, hour(990), {HOSTILE: HOSTILE}, 0, 1e9)
+
+
+def _sweep_run(
+    name: str, at: datetime, levels: dict[str, Any], number: int, rate: float, asked: str = "now"
+) -> Run:
+    sweep: Any = {"name": name, "levels": levels, "round": number, "asked": asked}
+    return Run(
+        id=identifier_of(at, f"sweep-{name}"), site=SITE, probe=f"sweep-{name}", kind="ior",
+        status=RunStatus.OK, at=at, until=at + timedelta(minutes=4),
+        parameters={"spec": {"name": "hourly", **levels}, "sweep": sweep},
+        samples=(Sample("write_bandwidth", rate, 0),),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lists() -> Iterator[Path]:
+    from tests.purge.notice.making import open_directory
+
+    yield from open_directory()
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory, lists: Path) -> Iterator[Desk]:
+    home = tmp_path_factory.mktemp("results")
+    with Store.open(SmallSite().keep(home / "t.db")) as store:
+        store.add_runs(list(sweep_runs()))
+        results, plans = home / "results", home / "plans"
+        results.mkdir()
+        plans.mkdir(mode=0o700)
+        root = f"/{SITE}".encode()
+        (results / "ages.json").write_bytes(horizon_json(horizon_answer_of(0.7), root))
+        (results / "other.json").write_bytes(horizon_json(horizon_answer_of(0.6), b"/other"))
+        (results / "trims.json").write_bytes(whatif_json())
+        (results / "figures.toml").write_text((EXAMPLES / "perlmutter.toml").read_text())
+        (results / "half.json").write_text("{")
+        policies = Policies(purge=PurgePlanPolicy(directory=str(plans)))
+        site = Site(SITE, "lustre", f"/{SITE}", policies=policies)
+        place = PurgePlace(home / "purge")
+        prepared(place)
+        place.key.write_bytes(b"trimtab-purge-key-1 " + KEY.secret.hex().encode() + b"\n")
+        place.key.chmod(0o600)
+        desk = Desk(store, (SITE, Place(SITE, site)), purges=place)
+        desk.now = lambda name: NOW  # type: ignore[method-assign]
+        yield desk
+
+
+@pytest.fixture(scope="module")
+def plan(desk: Desk, lists: Path) -> LoadedPlan:
+    """A plan that is published to three users, and waits."""
+    directory = desk.place(SITE).site.policies.purge.directory  # type: ignore[union-attr]
+    file_system = PlannedFileSystem("lustre", SITE, None, f"/{SITE}")
+    rows = [
+        Row(b"ada/first", ADA, size_bytes=123_456),
+        Row(f"ada/{HOSTILE}".encode(), ADA),
+        Row(b"bob/secret", BOB),
+    ]
+    made = draft(MADE_AT, file_system=file_system)
+    loaded = make(Path(str(directory), "2026-11-22T1200Z.plan"), rows, made)
+    notices = Notices(directory=str(lists))
+    published = publish(
+        loaded, KEY, notices, accounts=Book(ada=ADA, bob=BOB), clock=clock(NOW - timedelta(hours=2))
+    )
+    return published.loaded
+
+
+def person(desk: Desk, user: str) -> TestClient:
+    """Return a client of somebody whom the proxy signed in."""
+    roles = Roles(("*",), ("olga",), ("root", "eva"))
+    guard = guard_of(desk, ProxyAccess(WebSettings((HOST,), Proxy(("192.0.2.7",)), roles)))
+    return TestClient(
+        guard, base_url=f"http://{HOST}", client=("192.0.2.7", 5), follow_redirects=False,
+        headers={"X-Forwarded-User": user},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def admin(desk: Desk) -> TestClient:
+    return person(desk, "root")
+
+
+@pytest.fixture
+def ada(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """A viewer who is a user of the file system."""
+    monkeypatch.setattr(result_api, "user_number", {"ada": ADA}.get)
+    return person(desk, "ada")
+
+
+def test_no_page_has_code_or_style_inside(admin, plan):
+    for path in (
+        "ladder", "ladder?file=figures.toml", "ladder?per=ost", "sweeps", "sweeps?name=sizes",
+        "purge", "purge?file=ages.json", "twin", "twin?file=trims.json",
+    ):  # fmt: skip
+        page = admin.get(f"{ROOT}/{path}")
+        assert page.status_code == 200, (path, page.text[-500:])
+        parser = Inline()
+        parser.feed(page.text)
+        assert parser.seen == [], path
+        assert "<h1>" in page.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["ladder?file=../t.db", "ladder?file=ages.json", "twin?file=ages.json", "purge?file=other.json",
+     "sweeps?name=none"],
+)  # fmt: skip
+def test_only_results_of_the_kind_and_site_are_named(admin, path):
+    assert admin.get(f"{ROOT}/{path}").status_code == 404
+
+
+def test_a_file_that_is_damaged_is_told(admin):
+    for name in ("purge", "twin"):
+        assert "half.json: not a whole document" in admin.get(f"{ROOT}/{name}").text
+
+
+# Ladder and sweeps
+
+
+def test_the_ladder_of_published_figures_is_that_of_the_command(admin, desk):
+    page = admin.get(f"{ROOT}/ladder?file=figures.toml").text
+    (ladder,) = desk.results().ladders
+    assert len(ladder.value.tracks) == 4
+    for track in ladder.value.tracks:
+        for step in track.steps:
+            assert LEVEL_NAMES[step.rung.layer] in page
+    assert "87.1 % of OST" in page
+
+
+def test_a_sweep_is_read_from_its_runs(desk):
+    stored = stored_sweep(desk.store, SITE, "sizes")
+    assert stored.fixed == {"direct": True}
+    assert stored.varying == {"transfer_size", "nodes"}
+    assert (stored.points, len(stored.measured), stored.left_out) == (4, 8, 1)
+
+
+def test_a_sweep_shows_the_best_and_no_run_of_another_probe(admin, desk):
+    page = admin.get(f"{ROOT}/sweeps?name=sizes").text
+    _, analysis = desk.sweep(SITE, "sizes")
+    (best,) = analysis.best
+    assert best.best == {"transfer_size": "1MiB", "nodes": 4}
+    assert "best with transfer_size 1MiB, nodes 4, 8.04 GB/s" in page
+    assert "TB/s" not in page
+    assert "1 runs of the same settings" in page
+    by_size = admin.get(f"{ROOT}/sweeps?name=sizes&workload=transfer_size").text
+    assert "Write bandwidth with transfer_size 64KiB: best with " in by_size
+    assert admin.get(f"{ROOT}/sweeps?name=sizes&workload=direct").status_code == 400
+    hostile = admin.get(f"{ROOT}/sweeps", params={"name": HOSTILE})
+    assert hostile.status_code == 200
+    assert HOSTILE not in hostile.text
+
+
+def test_ladder_and_sweeps_have_documents(admin):
+    ladder = admin.get(f"/api/v1/sites/{SITE}/ladder?per=server").json()
+    assert misfits(ladder, "ladder") == []
+    sweeps = admin.get(f"/api/v1/sites/{SITE}/sweeps").json()["sweeps"]
+    assert {entry["name"] for entry in sweeps} == {"sizes", HOSTILE}
+    sweep = admin.get(f"/api/v1/sites/{SITE}/sweeps/sizes").json()
+    assert misfits(sweep, "sweep") == []
+    assert sweep["best"][0]["best"] == {"transfer_size": "1MiB", "nodes": 4}
+    assert len(sweep["points"]) == 8
+    assert admin.get(f"/api/v1/sites/{SITE}/sweeps/none").status_code == 404
+
+
+# Purge
+
+
+def owners_of(page: str) -> set[str]:
+    return set(re.findall(r'scope="row"[^>]*>(\d{5})<', page))
+
+
+def test_an_admin_sees_every_owner_and_a_viewer_only_themselves(admin, ada, plan):
+    page = admin.get(f"{ROOT}/purge").text
+    assert "Deleting what is unused for" in page
+    everybody = owners_of(page)
+    assert len(everybody) == 30
+    own = ada.get(f"{ROOT}/purge").text
+    assert owners_of(own) <= {str(ADA), "ada"}
+    assert all(other not in own for other in everybody - {str(ADA)})
+    assert "Your files" in own
+    documents = [
+        who.get(f"/api/v1/sites/{SITE}/horizons").json()["horizons"][0] for who in (admin, ada)
+    ]
+    assert len(documents[0]["users"]) == 30
+    assert [user["id"] for user in documents[1]["users"]] == [ADA]
+    assert documents[0]["needed"] == documents[1]["needed"]
+
+
+def test_a_viewer_whom_the_host_does_not_know_sees_nobody(ada, desk):
+    page = person(desk, "nobody-known").get(f"{ROOT}/purge").text
+    assert owners_of(page) == set()
+    assert "This host knows no such user" in page
+
+
+def test_people_see_their_own_list_and_no_other(ada, desk, plan):
+    page = ada.get(f"{ROOT}/purge").text
+    assert f"/{SITE}/ada/first" in page
+    assert "121 KiB" in page
+    assert "bob/secret" not in page
+    assert HOSTILE not in page
+    bob = person(desk, "bob").get(f"{ROOT}/purge").text
+    assert f"/{SITE}/bob/secret" in bob
+    assert "ada/first" not in bob
+    assert "ada/first" not in person(desk, "root").get(f"{ROOT}/purge").text
+    assert "No further file" in ada.get(f"{ROOT}/purge?offset=50").text
+
+
+def token(client: TestClient) -> str:
+    page = client.get(f"{ROOT}/purge").text
+    return page.partition('name="csrf" value="')[2].partition('"')[0]
+
+
+def test_only_an_admin_approves_and_only_this_hash(admin, ada, desk, plan):
+    path, before = f"{ROOT}/purge/approve", desk.store.events(site=SITE)
+    page = admin.get(f"{ROOT}/purge").text
+    assert "waits for approval" in page
+    assert plan.sha256 in page
+    assert "Approve plan" not in ada.get(f"{ROOT}/purge").text
+    for user in ("ada", "olga"):
+        client = person(desk, user)
+        answer = client.post(path, data={"csrf": csrf(client), "sha256": plan.sha256})
+        assert (answer.status_code, "role-too-low" in answer.text) == (403, True)
+    for sha256 in ("", "0" * 64, plan.sha256[:-1], plan.sha256.upper()):
+        data = {"csrf": token(admin), "sha256": sha256}
+        assert admin.post(path, data=data).status_code == 404
+    assert admin.post(path, data={"sha256": plan.sha256}).status_code == 403
+    # An entry that somebody writes is no approval, whatever its words.
+    words = f"approved purge plan {plan.plan.id} sha256 {plan.sha256}"
+    add_event(
+        desk.store, Place(SITE, None), kind="note", detail=words, now=NOW, source="dashboard: olga"
+    )
+    desk.forget_mark(SITE)
+    assert "waits for approval" in admin.get(f"{ROOT}/purge").text
+    assert len(desk.store.events(site=SITE)) == len(before) + 1
+
+
+def test_an_approval_is_an_entry_with_the_hash_and_arms_nothing(admin, desk, plan):
+    data = {"csrf": token(admin), "sha256": plan.sha256}
+    answer = admin.post(f"{ROOT}/purge/approve", data=data)
+    assert answer.status_code == 303
+    event = desk.store.events(site=SITE)[-1]
+    assert (event.kind, event.source) == (EventKind.NOTE, "dashboard approval: root")
+    assert event.detail == f"approved purge plan {plan.plan.id} sha256 {plan.sha256}"
+    page = admin.get(f"{ROOT}/purge").text
+    assert "approved, not armed" in page
+    assert not list(desk.purges.journals.iterdir())
+    again = admin.post(f"{ROOT}/purge/approve", data=data)
+    assert (again.status_code, "plan-approved" in again.text) == (403, True)
+    listed = admin.get(f"/api/v1/sites/{SITE}/plans").json()["plans"]
+    assert [entry["state"] for entry in listed] == ["approved, not armed"]
+    assert listed[0]["sha256"] == plan.sha256
+    second = admin.post(
+        f"/api/v1/sites/{SITE}/plans/approve",
+        json={"sha256": plan.sha256},
+        headers={"X-CSRF-Token": data["csrf"]},
+    )
+    assert second.status_code == 403
+
+
+def test_a_plan_that_is_over_cannot_be_approved(admin, desk, plan, monkeypatch):
+    monkeypatch.setattr(desk, "now", lambda name: plan.plan.expires_at)
+    client = person(desk, "eva")
+    data = {"csrf": csrf(client), "sha256": plan.sha256}
+    answer = client.post(f"{ROOT}/purge/approve", data=data)
+    assert (answer.status_code, "plan-not-waiting" in answer.text) == (403, True)
+
+
+def test_a_plan_that_was_changed_is_not_shown(admin, desk, plan):
+    file = plan.directory / "plan.json"
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b'"notice_s"', b'"notice_s" '))
+    try:
+        desk.forget_plans(SITE)
+        page = admin.get(f"{ROOT}/purge").text
+        assert plan.sha256 not in page
+        assert "not shown" in page
+    finally:
+        file.write_bytes(whole)
+        desk.forget_plans(SITE)
+
+
+def csrf(client: TestClient) -> str:
+    """Return a person's token as the guard makes it."""
+    access: ProxyAccess = client.app._access  # type: ignore[attr-defined]
+    headers = {"x-forwarded-user": (client.headers["X-Forwarded-User"],)}
+    identity = access.identify(Asking("192.0.2.7", headers))
+    assert isinstance(identity, Identity)
+    return identity.csrf
+
+
+# Twin
+
+
+def test_the_twin_shows_the_best_policy_and_says_that_it_is_simulation(admin):
+    page = admin.get(f"{ROOT}/twin").text
+    answer, *_ = whatif_answers(swept_policies()[1])
+    assert answer in page
+    assert "All of it is simulation" in page
+    assert "eth-euler" in page
+    document = admin.get(f"/api/v1/sites/{SITE}/whatif").json()["results"][0]
+    written = json.loads(whatif_json())
+    assert document["combinations"] == written["combinations"]
+    assert document["file"] == "trims.json"
+
+
+def test_a_site_of_the_twin_shows_its_scenario(desk, tmp_path):
+    site = replace(desk.place(SITE).site, driver="twin", scenario="template")  # type: ignore[type-var]
+    alone = Desk(desk.store, (SITE, Place(SITE, site)), results=tmp_path)
+    page = person(alone, "root").get(f"{ROOT}/twin").text
+    assert "Nothing was asked of the twin yet" in page
+    assert "A small system: 8 OSTs of 12 drives on 4 servers" in page
+    assert "Everything that the pages of this site show is simulated" in page
