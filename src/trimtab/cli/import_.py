@@ -15,7 +15,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
-from trimtab.cli.render.text import console
+from trimtab.cli.render.text import console, site_labels
 from trimtab.errors import UnreadableError
 from trimtab.model.imported import EMPTY, UNRECOGNISED, FileStatus
 from trimtab.model.run import METRIC_UNITS
@@ -91,7 +91,7 @@ def command(
 
 
 def _sites(store: Store | None) -> list[str]:
-    return [] if store is None else [site.name for site in store.sites()]
+    return [] if store is None else list(site_labels(site.name for site in store.sites()).values())
 
 
 @dataclass(slots=True)
@@ -182,29 +182,31 @@ def print_imported(
     sites
         Returns the sites of the store, called when all files are imported.
     """
-    found, everything = _Found(), options.extent().everything
+    tallied, everything = _Found(), options.extent().everything
     for file in files:
-        found.add(file)
+        tallied.add(file)
         if everything and not _is_unknown(file):
             _print_file(console(), file, results=sys.maxsize)
     body = _print_counts if everything else _print_found
-    named = tuple(sites()) if found.new or found.kept_before else ()
+    named = tuple(sites()) if tallied.new or tallied.kept_before else ()
     print_screen(
-        _answer(found, store), partial(body, found), more=_more(found, named, everything=everything)
+        _answer(tallied, store),
+        partial(body, tallied),
+        more=_more(tallied, named, everything=everything),
     )
 
 
-def _answer(found: _Found, store: str | None) -> str:
-    files = plural(found.counts.total(), "file", ",")
+def _answer(tallied: _Found, store: str | None) -> str:
+    files = plural(tallied.counts.total(), "file", ",")
     if store is None:
-        results = plural(found.results.total(), "result", ",")
+        results = plural(tallied.results.total(), "result", ",")
         answer = f"{results} of {files} read; nothing was kept: this was a dry run"
     else:
-        results = plural(found.new, "result", ",")
+        results = plural(tallied.new, "result", ",")
         answer = f"{results} of {files} kept in {visible(store)}"
-        answer += f", {found.kept_before:,} were there before" if found.kept_before else ""
+        answer += f", {tallied.kept_before:,} were there before" if tallied.kept_before else ""
     statuses: Counter[str] = Counter()
-    for (_, status), count in found.counts.items():
+    for (_, status), count in tallied.counts.items():
         statuses[status] += count
     troubles = [
         f"{statuses[status.value]:,} {status.value}"
@@ -214,8 +216,8 @@ def _answer(found: _Found, store: str | None) -> str:
     return f"{answer}. " + (f"Files: {', '.join(troubles)}." if troubles else "All files are ok.")
 
 
-def _more(found: _Found, sites: Sequence[str], *, everything: bool) -> Iterator[str]:
-    if not everything and found.counts:
+def _more(tallied: _Found, sites: Sequence[str], *, everything: bool) -> Iterator[str]:
+    if not everything and tallied.counts:
         yield "--all prints every file with every result"
     if sites:
         others = f" ({enumerated(map(visible, sites[1:]), 3)} likewise)" if sites[1:] else ""
@@ -230,23 +232,23 @@ _COLUMNS = (
 )
 
 
-def _print_counts(found: _Found, out: Console) -> None:
+def _print_counts(tallied: _Found, out: Console) -> None:
     rows = [
-        (kind, status, f"{count:,}", f"{found.results[kind, status]:,}")
-        for (kind, status), count in sorted(found.counts.items())
+        (kind, status, f"{count:,}", f"{tallied.results[kind, status]:,}")
+        for (kind, status), count in sorted(tallied.counts.items())
     ]
     print_rows(out, _COLUMNS, rows)
-    if found.unknown:
-        out.print(f"{plural(found.unknown, 'file', ',')} of no known format", style="dim")
+    if tallied.unknown:
+        out.print(f"{plural(tallied.unknown, 'file', ',')} of no known format", style="dim")
 
 
-def _print_found(found: _Found, out: Console) -> None:
-    _print_counts(found, out)
+def _print_found(tallied: _Found, out: Console) -> None:
+    _print_counts(tallied, out)
     for status in reversed(FileStatus):
-        files = found.first.get(status.value, [])
+        files = tallied.first.get(status.value, [])
         for file in files:
             _print_file(out, file, results=_RESULTS)
-        more = sum(n for (_, of), n in found.counts.items() if of == status.value) - len(files)
+        more = sum(n for (_, of), n in tallied.counts.items() if of == status.value) - len(files)
         if more:
             out.print(f"... {more:,} more that are {status.value}", style="dim")
 
@@ -268,7 +270,7 @@ def _print_file(out: Console, imported_file: ImportedFile, *, results: int) -> N
     if imported_file.part_of is not None:
         print_line(f"read with {imported_file.part_of}", "dim")
     for result in imported_file.results[:results]:
-        if figures := _told(result):
+        if figures := _result_text(result):
             print_line(figures)
     if (more := len(imported_file.results) - results) > 0:
         print_line(f"... {plural(more, 'more result', ',')}", "dim")
@@ -281,7 +283,7 @@ def _print_file(out: Console, imported_file: ImportedFile, *, results: int) -> N
         print_line(f"no time: {reason}", "dim")
 
 
-def _told(result: Imported) -> str:
+def _result_text(result: Imported) -> str:
     """Return one result in a line; empty where it has no figure."""
     name = f"{result.name}: " if result.name else ""
     if result.snapshot is not None:

@@ -44,7 +44,7 @@ from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.explain.incidents.targets import SlowTarget
-    from trimtab.record.kept import Series
+    from trimtab.record.kept import Series, Site
     from trimtab.record.store import Store
 
 RUNS_SHOWN = 5
@@ -203,6 +203,11 @@ def _cost(store: Store, site: str) -> ProbeCost | None:
     return cost if cost.runs else None
 
 
+def _as_typed(site: Site) -> str:
+    """Return a site as a person names it: the path of one whose name was made up for it."""
+    return visible(site.path if site.path and ":/" in site.name else site.name)
+
+
 def site_of(store: Store, where: str) -> str:
     """Return the name under which a PATH or SITE is kept.
 
@@ -226,7 +231,8 @@ def site_of(store: Store, where: str) -> str:
         f"nothing is stored for {visible(where)} yet",
         code="site-unknown",
         hint=did_you_mean(where, known)
-        or f"known: {', '.join(map(visible, known)) or 'none'}; trimtab check PATH measures",
+        or f"known: {', '.join(map(_as_typed, known.values())) or 'none'}; "
+        "trimtab check PATH measures",
     )
 
 

@@ -116,7 +116,7 @@ def policies_table(swept: Swept, best: Best | None) -> Table | None:
                 *(_figure_cell(entry.figure(kind.name), kind.unit) for kind in kinds),
                 marked=best is not None and number == best.row,
             )
-            for number, entry in enumerate(swept.rows)
+            for number, entry in ((place, swept.rows[place]) for place in ranked(swept, best))
         ),
         "Medians over seeds, with their intervals below. Figures that differ between the policies.",
     )
@@ -135,15 +135,11 @@ def ranked(swept: Swept, best: Best | None) -> list[int]:
     places = list(range(len(swept.rows)))
     if best is None:
         return places
-    name = best.goal.name
-    figures = [swept.rows[place].figure(name).median for place in places]
-    least = min((figure for figure in figures if figure is not None), default=0.0) - 1.0
+    figures = [swept.rows[place].figure(best.goal.name).median for place in places]
+    # Without a figure is below any; more is better of every goal.
     return sorted(
         places,
-        key=lambda place: (
-            place != best.row,
-            -(least if figures[place] is None else figures[place]),
-        ),
+        key=lambda place: (place != best.row, figures[place] is None, -(figures[place] or 0.0)),
     )
 
 

@@ -10,19 +10,15 @@ from trimtab.errors import UnreadableError
 from trimtab.loop.comparing.compare import Request, compare_sides
 from trimtab.loop.comparing.files import as_files
 
-FIO = Path(__file__).parents[2] / "fixtures/fio"
-
-
-def fio_files() -> list[Path]:
-    return sorted(FIO.rglob("*.json"))
+pytestmark = pytest.mark.cli
+REPORT = Path(__file__).parents[2] / "fixtures/ior/4.0.0/text-shared.out"
 
 
 def test_two_files_of_a_tool_are_compared_without_a_store(tmp_path: Path) -> None:
-    file = next(path for path in fio_files() if "write" in path.read_text())
-    copy = tmp_path / "later.json"
-    copy.write_bytes(file.read_bytes())
+    copy = tmp_path / "later.out"
+    copy.write_bytes(REPORT.read_bytes())
     store = tmp_path / "none.db"
-    result = compare_sides(Request(str(file), str(copy), store_url=str(store)))
+    result = compare_sides(Request(str(REPORT), str(copy), store_url=str(store)))
     ratios = [effect.ratio for series in result.series for effect in series.effects]
     assert ratios
     assert set(ratios) == {1.0}
