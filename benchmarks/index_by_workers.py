@@ -144,6 +144,8 @@ def measured(files: Sequence[Path], turns: int) -> dict[str, Any]:
     every = tuple(path for piece in pieces for path in piece.shards)
     whole = pickle.dumps(replace(pieces[0], shards=every, threads=0))
     taken: dict[str, list[float]] = {"single": [], "workers": [], "workers_with_start": []}
+    peaks: dict[int, int] = {}
+    state_bytes = 0
     for _ in range(turns):
         printed = subprocess.run(
             [sys.executable, "-c", SINGLE], input=whole, stdout=subprocess.PIPE, check=True,
@@ -163,7 +165,8 @@ def measured(files: Sequence[Path], turns: int) -> dict[str, Any]:
             for part in tallies:
                 total.merge(part)
             taken["workers"].append(time.monotonic() - began_s)
-            peaks = dict(workers.together(Memory(number) for number in range(8)))
+            state_bytes = len(total.to_bytes())
+            peaks |= dict(workers.together(Memory(number) for number in range(8)))
         print(json.dumps({name: values[-1] for name, values in taken.items()}), file=sys.stderr)
     medians = {name: round(statistics.median(values), 2) for name, values in taken.items()}
     return {
@@ -176,7 +179,7 @@ def measured(files: Sequence[Path], turns: int) -> dict[str, Any]:
         "of_single_with_start": round(medians["workers_with_start"] / medians["single"], 3),
         "memory_bytes_a_worker": max(peaks.values()),
         "most_memory_bytes_a_worker": MOST_BYTES_A_WORKER,
-        "state_bytes_merged": len(total.to_bytes()),
+        "state_bytes_merged": state_bytes,
     }
 
 
