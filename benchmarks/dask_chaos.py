@@ -50,7 +50,7 @@ def main() -> None:
         **measured_on(),
         "seeds": asked.seeds,
         "right_in_the_end": len(seeds),
-        "wrong": asked.seeds - len(seeds),
+        "failed_or_not_run": asked.seeds - len(seeds),
         "faults": dict(Counter(fault for seed in seeds for fault in seed["faults"]).most_common()),
         "attempts": sum(len(seed["ends"]) for seed in seeds),
         "attempts_without_an_answer": sum(

@@ -5,9 +5,10 @@ several times: what is read, decoded and merged is that of so many rows, but the
 page cache. One process with a thread for each processor and `--dask local` with as many workers run
 in turns; the merged answer is compared with the single one. Memory is the most that any worker had.
 
-Then the terms of a model: what one task takes, how large a state is and how long it takes to
-merge, what Dask adds to tasks of a second, and what one without work takes. `model` says what
-follows for other sites, by these terms alone.
+Then the terms of a model, in processor time, which other work on the machine does not change: what
+one task takes, how large a state is and what it takes to merge, and what client and scheduler
+take for a task without work. `model` says what follows for other sites, by these terms alone. What
+Dask adds to tasks of a second is by the clock.
 """
 
 from __future__ import annotations
@@ -143,6 +144,8 @@ def measured(files: Sequence[Path], turns: int) -> dict[str, Any]:
     every = tuple(path for piece in pieces for path in piece.shards)
     whole = pickle.dumps(replace(pieces[0], shards=every, threads=0))
     taken: dict[str, list[float]] = {"single": [], "workers": [], "workers_with_start": []}
+    peaks: dict[int, int] = {}
+    state_bytes = 0
     for _ in range(turns):
         printed = subprocess.run(
             [sys.executable, "-c", SINGLE], input=whole, stdout=subprocess.PIPE, check=True,
@@ -162,7 +165,8 @@ def measured(files: Sequence[Path], turns: int) -> dict[str, Any]:
             for part in tallies:
                 total.merge(part)
             taken["workers"].append(time.monotonic() - began_s)
-            peaks = dict(workers.together(Memory(number) for number in range(8)))
+            state_bytes = len(total.to_bytes())
+            peaks |= dict(workers.together(Memory(number) for number in range(8)))
         print(json.dumps({name: values[-1] for name, values in taken.items()}), file=sys.stderr)
     medians = {name: round(statistics.median(values), 2) for name, values in taken.items()}
     return {
@@ -175,7 +179,7 @@ def measured(files: Sequence[Path], turns: int) -> dict[str, Any]:
         "of_single_with_start": round(medians["workers_with_start"] / medians["single"], 3),
         "memory_bytes_a_worker": max(peaks.values()),
         "most_memory_bytes_a_worker": MOST_BYTES_A_WORKER,
-        "state_bytes_merged": len(total.to_bytes()),
+        "state_bytes_merged": state_bytes,
     }
 
 
@@ -196,9 +200,9 @@ def measured_terms(files: Sequence[Path], rows: int) -> dict[str, Any]:
     count = os.cpu_count() or 1
     with answering(None, "local", most=count, hint="") as together:
         list(together([Sleep(0.0)] * 8))
-        began_s = time.monotonic()
+        began_s = time.process_time()
         list(together([Sleep(0.0)] * 400))
-        empty_s = (time.monotonic() - began_s) / 400
+        empty_s = (time.process_time() - began_s) / 400
         began_s = time.monotonic()
         list(together([Sleep(1.0)] * 20 * count))
         overhead = (time.monotonic() - began_s) / 20 - 1
@@ -208,7 +212,7 @@ def measured_terms(files: Sequence[Path], rows: int) -> dict[str, Any]:
         "task_processor_s": round(statistics.median(taken), 3),
         "state_bytes": round(statistics.median(sizes)),
         "merge_processor_s": round(merged_s, 4),
-        "task_without_work_s": round(empty_s, 5),
+        "client_and_scheduler_processor_s": round(empty_s, 5),
         "overhead_of_tasks_of_1_s": round(overhead, 4),
         "most_overhead": MOST_OVERHEAD,
     }
@@ -223,7 +227,7 @@ def model(terms: dict[str, Any], rows: int, nodes: int, workers: int) -> dict[st
     tasks = math.ceil(rows / terms["rows_a_task"])
     rounds = math.ceil(tasks / (nodes * workers))
     work_s = rounds * terms["task_processor_s"]
-    client_s = tasks * (terms["task_without_work_s"] + terms["merge_processor_s"])
+    client_s = tasks * (terms["client_and_scheduler_processor_s"] + terms["merge_processor_s"])
     total_s = max(work_s, client_s)
     return {
         "rows": rows,

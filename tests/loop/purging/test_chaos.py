@@ -32,7 +32,7 @@ from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.query import Answer
 from trimtab.purge.index.questions import By
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 SEEDS = int(os.environ.get("TRIMTAB_CHAOS_SEEDS", "200"))
 IN_THE_GATE = 5
 CALLS_PER_S = 400.0

@@ -22,6 +22,7 @@ from tests.support.codes import raises
 from tests.support.dask_cluster import local_cluster
 
 from trimtab.errors import Interrupted, ToolError, UsageError
+from trimtab.loop import dask_workers
 from trimtab.loop.purging import scanning, spreading
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.loop.purging.spreading import Frontier, Left, PartTerms, Way, left_of, listed
@@ -207,9 +208,10 @@ def test_shards_that_are_not_shared_are_an_error(
     "kills", [2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 43))]
 )
 def test_workers_are_killed_and_nothing_is_missing_or_twice(
-    tree: Path, alone: pl.DataFrame, tmp_path: Path, kills: int
+    tree: Path, alone: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
 ) -> None:
     """Killed at moments that depend on the seed, wherever they are in their part."""
+    monkeypatch.setattr(dask_workers, "_WORKERS_S", 600.0)  # a busy host starts them slowly
     draw = random.Random(kills)
     with (
         config.set({"distributed.scheduler.allowed-failures": 0}),
