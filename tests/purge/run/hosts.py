@@ -100,6 +100,10 @@ class Hosts:
     ----------
     jobs
         Changes a job before it is run.
+    started, stopped
+        Processes by their ids: the name of the run, and since when it is stopped.
+    killed
+        How many that `look_after` found killed.
     """
 
     directory: Path
@@ -112,6 +116,8 @@ class Hosts:
     before: Callable[[str, int], None] = lambda _call, _row: None
     jobs: Callable[[Job, str], Job] = lambda job, _name: job
     started: dict[int, str] = field(default_factory=dict)
+    stopped: dict[int, float] = field(default_factory=dict)
+    killed: int = 0
 
     def __post_init__(self) -> None:
         self.world = World(self.directory, self.files, target=self.target).make()
@@ -167,6 +173,22 @@ class Hosts:
             return None
         assert code == 0, f"{name} failed"
         return (self.directory / f"ended-{name}").read_text()
+
+    def look_after(self, *, stopped_s: float) -> None:
+        """Notice processes that have ended, and continue those stopped for longer than that."""
+        time.sleep(0.01)
+        for process in list(self.started):
+            found, status = os.waitpid(process, os.WNOHANG | os.WUNTRACED)
+            if found and os.WIFSTOPPED(status):
+                self.stopped[process] = time.monotonic()
+            elif found:
+                assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+                self.killed += os.WIFSIGNALED(status)
+                del self.started[process]
+                self.stopped.pop(process, None)
+            elif time.monotonic() - self.stopped.get(process, time.monotonic()) > stopped_s:
+                os.kill(process, signal.SIGCONT)
+                del self.stopped[process]
 
     def kill_all(self) -> None:
         """End every process that was started and not waited for."""

@@ -196,35 +196,37 @@ def test_a_refused_run_still_recovers_what_a_lost_host_had_aside(hosts):
 
 
 @pytest.mark.parametrize("ends", repetitions(gate=12, soak=600))
-def test_hosts_killed_and_stopped_at_random_moments_add_up(hosts, ends):
+def test_hosts_killed_and_stopped_at_random_rows_add_up(hosts, ends):
     """Three hosts; one is killed, or stopped beyond its lease and continued, again and again."""
     files = 3000 if ends <= 12 else 60_000
-    caps = replace(NO_CAPS, files=files * 3 // 4)
-    plan = hosts(files, caps=caps, lease_s=0.2, delay_s=2e-4, rows=64)
-    chance, number, stopped = seeded("hosts that are lost"), 0, {}
-    for _ in range(ends):
-        while len(plan.started) - len(stopped) < 3:
+    caps, chance, test = replace(NO_CAPS, files=files * 3 // 4), seeded("lost hosts"), os.getpid()
+    rows = chance.sample(range(files * 2 // 3), ends)
+    doom = {
+        row: (chance.choice(STEPS), chance.choice((signal.SIGKILL, signal.SIGSTOP))) for row in rows
+    }
+
+    def lost(call, row):
+        if os.getpid() == test or doom.get(row, ("",))[0] != call:
+            return
+        mark = plan.directory / f"doomed-{row}"
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), doom[row][1])
+
+    plan = hosts(files, caps=caps, lease_s=0.2, delay_s=2e-4, rows=64, before=lost)
+    number = 0
+    while len(list(plan.directory.glob("doomed-*"))) < ends:
+        while len(plan.started) - len(plan.stopped) < 3:
             plan.start(f"host-{number}")
             number += 1
-        time.sleep(chance.uniform(0.0, 0.15))
-        victim = chance.choice([p for p in plan.started if p not in stopped])
-        if chance.random() < 0.5:
-            os.kill(victim, signal.SIGKILL)
-            plan.wait(victim)
-        else:
-            os.kill(victim, signal.SIGSTOP)
-            stopped[victim] = time.monotonic()
-        for process in [p for p, at in stopped.items() if time.monotonic() - at > 0.5]:
-            os.kill(process, signal.SIGCONT)
-            del stopped[process]
-    for process in stopped:
-        os.kill(process, signal.SIGCONT)
-    for process in list(plan.started):
-        plan.wait(process)
+        plan.look_after(stopped_s=0.5)
+    while plan.started:
+        plan.look_after(stopped_s=0.0)
     assert plan.run("last", delay_s=0.0).reason in ("files-cap", "refused"), "by the cap, both"
     check(plan, whole=False)
-    assert len(plan.world.there()) >= files - caps.files
-    assert any(isinstance(line, TakeoverLine) for line in plan.lines())
+    assert plan.killed == sum(end is signal.SIGKILL for _, end in doom.values())
+    taken = [line for line in plan.lines() if isinstance(line, TakeoverLine)]
+    assert len(taken) >= plan.killed, "each was lost within a batch"
 
 
 def test_one_host_and_several_are_kept_apart(hosts):

@@ -381,8 +381,9 @@ class SharedJournal:
         DataError, UnreadableError
             As `refresh`; or it could not be written.
         """
+        after = advanced(self.shared, (line,))  # what does not fit is not written
         if self._lines.append(encode(line)):
-            self.shared = advanced(self.shared, (line,))
+            self.shared = after
             return True
         self.refresh()
         return False
