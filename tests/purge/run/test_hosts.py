@@ -73,7 +73,13 @@ def by_run(hosts):
 
 
 def test_two_hosts_share_a_plan_and_need_is_of_both(hosts):
-    plan = hosts(300, target=0.5, delay_s=0.001)
+    def together(job, name):
+        (plan.directory / f"ready-{name}").touch()
+        while len(list(plan.directory.glob("ready-*"))) < 2:
+            time.sleep(0.001)
+        return job
+
+    plan = hosts(300, target=0.5, delay_s=0.001, jobs=together)
     processes = [plan.start("one"), plan.start("other")]
     assert {plan.wait(process) for process in processes} == {"target-reached"}
     check(plan, whole=False)
