@@ -146,7 +146,7 @@ def run_plan(
     loaded = load_plan(directory, key, owner=place.owner)
     policy, changes = _policy_in_force(loaded, options, at_s=int(clock()))
     require_answer(policy.root, "the run")
-    plan, notes = loaded.plan, Notes()
+    plan, notes, run_id = loaded.plan, Notes(), new_identifier(utc_now())
     servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
     world = HostSurroundings(
         policy,
@@ -162,7 +162,6 @@ def run_plan(
         clock=clock,
         sleep=sleep,
     )
-    run_id = new_identifier(utc_now())
     asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine_name] * 2
     removers = partial(_remover, loaded, policy, world, notes, now_s=int(clock()))
     job = Job(
@@ -184,9 +183,8 @@ def run_plan(
     with contextlib.closing(world), core_errors("the run", hint=_AGAIN):
         result = _carried_out(job, options, plan, progress)
         _keep_room(loaded, policy, world.root, result)
-    return Ran(
-        loaded, result, (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
-    )
+    sentences = (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
+    return Ran(loaded, result, sentences)
 
 
 def _carried_out(
