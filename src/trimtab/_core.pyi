@@ -918,8 +918,8 @@ REMOVAL_OUTCOMES: Final[dict[int, str]]
 ``touched``, ``changed_owner``, ``changed_type``, ``not_same``, ``moved``, ``other_links``,
 ``open``, ``open_unknown``, ``immutable``, ``exempt``, ``too_small``, ``too_young``,
 ``time_unknown``, ``cannot_return``, ``in_quarantine``, ``denied``, ``failed``,
-``names_unknown``, ``put_back``, ``size_unknown``, ``replaced``. A code never changes its
-meaning."""
+``names_unknown``, ``put_back``, ``size_unknown``, ``replaced``, ``too_late``. A code never
+changes its meaning."""
 
 class _Quarantine(TypedDict):
     prefix: str
@@ -1011,8 +1011,11 @@ class Removal:
             The file of the plan is not what it should be.
         """
 
-    def delete(self, first: int, count: int) -> RemovalBatch:
+    def delete(self, first: int, count: int, until_s: float | None = None) -> RemovalBatch:
         """Delete each of these rows that passes every check.
+
+        Once this host is up for ``until_s`` seconds (``CLOCK_BOOTTIME``) no more file is taken: the
+        rows that are left are ``too_late``.
 
         After an interruption within a batch, `recover` that batch first: what was noted about it
         is forgotten here.
@@ -1035,6 +1038,21 @@ class Removal:
         Raises
         ------
         RefusedError, OSError
+            As `delete`.
+        """
+
+    def take_over(self, first: int, count: int, quarantines: list[str]) -> RemovalBatch:
+        """Say what became of rows that other processes had begun to delete and have not ended.
+
+        They may be alive: what they have aside in these quarantines is put back, and the
+        directories in there are removed, so that they delete nothing any more; only then the rows
+        are looked at. Asked of a remover for which nothing may go.
+
+        Raises
+        ------
+        RefusedError
+            As `delete`; or something lies aside there that nothing explains.
+        OSError
             As `delete`.
         """
 

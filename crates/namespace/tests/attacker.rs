@@ -7,7 +7,7 @@
 //! nothing else.
 //!
 //! `TRIMTAB_ATTACK_FILES` is the number of planned files, `TRIMTAB_ATTACK_KILLS` how often a deletion
-//! is killed, `TRIMTAB_ATTACK_PLACE` a directory to do it in, `TRIMTAB_ATTACK_REPORT` a file for
+//! is killed, `TRIMTAB_ATTACK_LOST` how often one of two is lost, `TRIMTAB_ATTACK_PLACE` a directory to do it in, `TRIMTAB_ATTACK_REPORT` a file for
 //! the figures, `TRIMTAB_SEED` the seed (the commit without it).
 
 mod attack;
@@ -22,7 +22,7 @@ use attack::deletion::Kills;
 use attack::ledger::{Ended, Ledger, aside_below, complaints, living, names_below, undecided};
 use attack::log::Fact;
 use attack::world::Scene;
-use attack::{ROLES, deletion, world};
+use attack::{ROLES, deletion, hosts, world};
 
 /// One attack at a time: two would share the processors, and fewer would come in between.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -39,6 +39,12 @@ fn remover() {
     deletion::remove_if_asked();
 }
 
+/// Not a test: what a process runs that deletes beside another.
+#[test]
+fn host() {
+    hosts::host_if_asked();
+}
+
 struct Told {
     seed: u64,
     kills: Kills,
@@ -51,16 +57,26 @@ struct Told {
     wrong: Vec<String>,
 }
 
-fn attack(rows: usize, kills_most: usize) -> Told {
+/// How the rows are deleted.
+#[derive(Clone, Copy)]
+enum By {
+    One,
+    Killed(usize),
+    /// By two at once, one of which is lost so many times.
+    Two(usize),
+}
+
+fn attack(rows: usize, by: By) -> Told {
     let place = std::env::var_os("TRIMTAB_ATTACK_PLACE").map_or(std::env::temp_dir(), From::from);
     let seed = seeded::seed("attack");
     let _alone = ALONE.lock();
     let scene = Scene::new(&place, rows);
     let attackers = scene.attackers(seed);
     let began = Instant::now();
-    let (ended, kills) = match kills_most {
-        0 => (deletion::whole(&scene, seed), Kills::default()),
-        _ => deletion::killed(&scene, seed, kills_most),
+    let (ended, kills) = match by {
+        By::One => (deletion::whole(&scene, seed), Kills::default()),
+        By::Killed(most) => deletion::killed(&scene, seed, most),
+        By::Two(lost) => hosts::together(&scene, seed, lost),
     };
     let elapsed = began.elapsed();
     scene.stop(attackers);
@@ -120,13 +136,21 @@ fn setting(name: &str, usual: usize) -> usize {
 
 #[test]
 fn nothing_but_planned_and_unused_files_goes() {
-    attack(setting("TRIMTAB_ATTACK_FILES", 8_000), 0).check();
+    attack(setting("TRIMTAB_ATTACK_FILES", 8_000), By::One).check();
 }
 
 #[test]
 fn nor_does_it_when_the_deletion_is_killed() {
     let kills = setting("TRIMTAB_ATTACK_KILLS", 20);
-    let report = attack(setting("TRIMTAB_ATTACK_FILES", 8_000), kills);
+    let report = attack(setting("TRIMTAB_ATTACK_FILES", 8_000), By::Killed(kills));
     report.check();
     assert!(report.kills.batches_cut > 0, "no kill came while a batch was under way");
+}
+
+#[test]
+fn nor_does_it_when_two_delete_and_one_is_lost() {
+    let lost = setting("TRIMTAB_ATTACK_LOST", 6);
+    let report = attack(setting("TRIMTAB_ATTACK_FILES", 4_000), By::Two(lost));
+    report.check();
+    assert!(report.kills.batches_cut > 0, "no host was lost while it had a batch");
 }

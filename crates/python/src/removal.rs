@@ -3,6 +3,7 @@
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use namespace::Root;
 use namespace::patience::Patience;
@@ -106,12 +107,40 @@ impl Removal {
         self.work(py, |way| of_either!(way, removal => removal.check(first, count)))
     }
 
-    fn delete(&self, py: Python<'_>, first: u64, count: u64) -> PyResult<RemovalBatch> {
-        self.work(py, |way| of_either!(way, removal => removal.delete(first, count)))
+    #[pyo3(signature = (first, count, until_s = None))]
+    fn delete(
+        &self,
+        py: Python<'_>,
+        first: u64,
+        count: u64,
+        until_s: Option<f64>,
+    ) -> PyResult<RemovalBatch> {
+        let until = until_s.map(|s| Duration::try_from_secs_f64(s).unwrap_or_default());
+        self.work(py, |way| {
+            of_either!(way, removal => {
+                removal.lasts_until(until);
+                removal.delete(first, count)
+            })
+        })
     }
 
     fn recover(&self, py: Python<'_>, first: u64, count: u64) -> PyResult<RemovalBatch> {
         self.work(py, |way| of_either!(way, removal => removal.recover(first, count)))
+    }
+
+    fn take_over(
+        &self,
+        py: Python<'_>,
+        first: u64,
+        count: u64,
+        quarantines: Vec<String>,
+    ) -> PyResult<RemovalBatch> {
+        let names: Vec<Vec<u8>> = quarantines.into_iter().map(String::into_bytes).collect();
+        self.work(py, |way| match way {
+            Way::Name(removal) => removal.take_over(first, count, &names),
+            // What goes by FID is moved nowhere: there is only to see which files are there.
+            Way::Fid(removal) => removal.recover(first, count),
+        })
     }
 
     fn sweep(&self, py: Python<'_>) -> PyResult<(RowOutcomes, Vec<Vec<u8>>)> {

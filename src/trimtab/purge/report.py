@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, tzinfo
+from typing import Final
 
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.run.journal import Standing, replay
@@ -17,11 +18,15 @@ from trimtab.purge.run.records import (
     BatchLine,
     BeginLine,
     Chronicle,
+    ClaimLine,
     DoneLine,
     EndLine,
     Line,
+    NeedLine,
     PlanLine,
+    SharedLine,
     SyncedLine,
+    TakeoverLine,
     TornLine,
     UndoneLine,
     UsageLine,
@@ -173,6 +178,10 @@ def report(
     return PurgeReport(tuple(chosen), tuple(plans))
 
 
+_SILENT: Final = (BatchLine, ClaimLine, TakeoverLine, SharedLine, TornLine, PlanLine, SyncedLine)
+"""Lines that say nothing of a day."""
+
+
 @dataclass(slots=True)
 class _Gathered:
     """A day while its lines come in."""
@@ -185,8 +194,8 @@ class _Gathered:
     usages: list[Measured] = field(default_factory=list)
     runs: dict[str, RunDay] = field(default_factory=dict)
 
-    def take(self, line: UsageLine | DoneLine) -> None:
-        if isinstance(line, UsageLine):
+    def take(self, line: UsageLine | NeedLine | DoneLine) -> None:
+        if isinstance(line, (UsageLine, NeedLine)):
             usage = Usage(line.used_bytes, line.available_bytes)
             self.usages.append(Measured(line.at, usage))
             return
@@ -238,7 +247,7 @@ def _gather(
     begun: dict[str, BeginLine] = {}
     days_of_batches: dict[Rows, _Gathered] = {}
     for line in lines:
-        if isinstance(line, (BatchLine, TornLine, PlanLine, SyncedLine)):
+        if isinstance(line, _SILENT):
             continue
         if isinstance(line, UndoneLine):
             days_of_batches[line.batch].undo(line)
@@ -283,6 +292,6 @@ def _standing(plan: PlanLine, lines: Iterable[Line], standing: Standing) -> Plan
         rows=plan.rows,
         outcomes=dict(outcomes.most_common()),
         waiting_rows=sum(rows.count for rows in standing.todo),
-        interrupted_rows=0 if standing.open_batch is None else standing.open_batch.rows.count,
+        interrupted_rows=standing.open_rows,
         torn_lines=sum(isinstance(line, TornLine) for line in lines),
     )

@@ -61,13 +61,15 @@ def linked(line: bytes, last_sum: str) -> tuple[bytes, str]:
     return _head(line_sum) + line[1:] + b"\n", line_sum
 
 
-def unlinked(text: bytes, *, hint: str) -> Chain:
+def unlinked(text: bytes, *, hint: str, after: str = FIRST_SUM) -> Chain:
     """Return what a chained file holds, up to its last whole line.
 
     Parameters
     ----------
     hint
         What to do about a file that was changed.
+    after
+        The sum of the line before the first.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def unlinked(text: bytes, *, hint: str) -> Chain:
     """
     size = text.rfind(b"\n") + 1
     lines: list[bytes] = []
-    last_sum = FIRST_SUM
+    last_sum = after
     for number, data in enumerate(text[:size].split(b"\n")[:-1], start=1):
         rest = data[_REST_FROM:]
         last_sum = _sum(last_sum, rest)
@@ -210,7 +212,9 @@ def opened_chain(path: Path, directory: int, *, owner: int = 0) -> Iterator[Chai
 
 
 @contextlib.contextmanager
-def locked(name: str, directory: int, shown: str, *, hint: str) -> Iterator[None]:
+def locked(
+    name: str, directory: int, shown: str, *, hint: str, shared: bool = False
+) -> Iterator[None]:
     """Hold a lock that ends with this process at the latest.
 
     Parameters
@@ -219,6 +223,8 @@ def locked(name: str, directory: int, shown: str, *, hint: str) -> Iterator[None
         What is locked; its hash names the lock's file in ``directory``.
     shown
         What is at work there, for people.
+    shared
+        Whether others that ask for it so may hold it too.
 
     Raises
     ------
@@ -233,7 +239,8 @@ def locked(name: str, directory: int, shown: str, *, hint: str) -> Iterator[None
         try:
             file = os.open(file_name, flags, 0o600, dir_fd=directory)
             stack.callback(os.close, file)  # which also unlocks, as does the end of the process
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RefusedError(
                 f"another run is at work on {shown} now", code="run-running", hint=hint

@@ -16,7 +16,7 @@ import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.purge.plan.making import DAY_S, KEY, Row, draft, make
 
-from trimtab.errors import RefusedError, ToolError
+from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.purging.running import (
     BEFORE_ALL_TIMES_S,
@@ -200,7 +200,9 @@ def test_how_a_run_ended_is_an_error_or_not(reason):
     if reason in (StopReason.REFUSED, StopReason.OBJECTION):
         assert isinstance(error, RefusedError)
         assert error.hint == "push it"
-    elif reason in (StopReason.NOT_FREED, StopReason.NOT_SETTLED, StopReason.TROUBLES):
+    elif reason in (
+        StopReason.NOT_FREED, StopReason.NOT_SETTLED, StopReason.TROUBLES, StopReason.OVERTAKEN
+    ):  # fmt: skip
         assert isinstance(error, ToolError)
     else:
         assert error is None
@@ -236,3 +238,9 @@ def test_files_that_could_not_be_watched_are_told_once():
         remover.delete(0, 5)
         remover.delete(5, 5)
         assert len(notes.sentences()) == told
+
+
+@pytest.mark.parametrize("wrong", [{"apply": False}, {"apply": True, "lease_s": 0.5}])
+def test_options_of_several_hosts_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(UsageError):
+        RunOptions(shared=True, **wrong)

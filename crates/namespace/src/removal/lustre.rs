@@ -19,7 +19,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -28,6 +28,7 @@ use super::batch::Batch;
 use super::candidates::Candidates;
 use super::check::Checks;
 use super::outcome::Outcome;
+use super::until::Until;
 use super::worker::{Refusal, Verdict};
 use crate::beneath::Root;
 use crate::error::Result;
@@ -47,6 +48,7 @@ pub struct RemovalByFid<F> {
     candidates: Candidates,
     checks: Checks,
     threads: usize,
+    until: Until,
 }
 
 /// What all threads share.
@@ -55,6 +57,7 @@ struct Job<'a, F> {
     checks: &'a Checks,
     rows: &'a [Row],
     remove: bool,
+    until: Until,
 }
 
 /// A file that passed every check, and the rows that are names of it.
@@ -76,12 +79,18 @@ impl<F: ByFid> RemovalByFid<F> {
     ) -> Result<Self> {
         let checks = Checks::new(rules, settings, root)?;
         let candidates = Candidates::open(candidates)?;
-        Ok(Self { lustre, candidates, checks, threads: settings.threads })
+        let (threads, until) = (settings.threads, Until(None));
+        Ok(Self { lustre, candidates, checks, threads, until })
     }
 
     /// How many candidates the plan has.
     pub fn rows(&self) -> u64 {
         self.candidates.rows()
+    }
+
+    /// As [`super::Removal::lasts_until`].
+    pub fn lasts_until(&mut self, up: Option<Duration>) {
+        self.until = Until(up);
     }
 
     /// What a deletion of these rows would come to; nothing is touched.
@@ -108,7 +117,8 @@ impl<F: ByFid> RemovalByFid<F> {
         let same =
             |first_row: &usize, other: &usize| rows[*first_row].entry.id == rows[*other].entry.id;
         let files: Vec<&[usize]> = order.chunk_by(same).collect();
-        let job = Job { lustre: &self.lustre, checks: &self.checks, rows: &rows, remove };
+        let (lustre, checks, until) = (&self.lustre, &self.checks, self.until);
+        let job = Job { lustre, checks, rows: &rows, remove, until };
         let verdicts = job.spread(&files, self.threads);
         Batch::new(first, rows.len(), verdicts, Vec::new(), began.elapsed())
     }
@@ -187,6 +197,10 @@ impl<F: ByFid> Job<'_, F> {
     fn settle(&self, files: &[Passed<'_>], verdicts: &mut Vec<Verdict>) {
         if files.is_empty() {
             return;
+        }
+        // The last thing before: a host that was stopped for an hour continues here.
+        if let Err(over) = self.until.check() {
+            return files.iter().for_each(|file| end(file.rows, over, 0, file.spent_s, verdicts));
         }
         let began = Instant::now();
         let fids: Vec<Fid> = files.iter().map(|file| file.fid).collect();

@@ -157,7 +157,7 @@ impl World {
             listed_s: None,
         };
         let candidates = Candidates::open(&self.directory.path().join("plan.parquet")).unwrap();
-        RemovalByFid { lustre, candidates, checks, threads }
+        RemovalByFid { lustre, candidates, checks, threads, until: Default::default() }
     }
 
     fn go(&mut self, work: fn(&mut RemovalByFid<Memory>, u64, u64) -> Result<Batch>) -> Batch {

@@ -53,15 +53,17 @@ mod parent;
 mod quarantine;
 mod recovery;
 mod sweep;
+mod takeover;
 #[cfg(test)]
 mod tests;
+mod until;
 mod watch;
 mod worker;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use aside::{Aside, Fate, aside, quarantines};
 pub use batch::Batch;
@@ -72,6 +74,7 @@ pub use sweep::Swept;
 use candidates::Candidates;
 use check::Checks;
 use quarantine::{Cell, Leftover, Quarantine};
+use until::Until;
 use watch::Reach;
 use worker::{Job, Verdict, Worker};
 
@@ -121,6 +124,7 @@ pub struct Removal {
     watches: Option<bool>,
     /// How files with several names were left that a batch has taken a name from.
     left: HashMap<ObjectId, Entry>,
+    until: Until,
 }
 
 impl Removal {
@@ -142,8 +146,19 @@ impl Removal {
         let leases = lease::speaks_for_all(root.descriptor());
         let candidates = Candidates::open(candidates)?;
         let (quarantine, watches) = (None, None);
-        let (ended, left) = (Vec::new(), HashMap::new());
-        Ok(Self { root, candidates, checks, settings, leases, quarantine, ended, watches, left })
+        let (ended, left, until) = (Vec::new(), HashMap::new(), Until(None));
+        Ok(Self {
+            root,
+            candidates,
+            checks,
+            settings,
+            leases,
+            quarantine,
+            ended,
+            watches,
+            left,
+            until,
+        })
     }
 
     /// How many candidates the plan has.
@@ -155,6 +170,12 @@ impl Removal {
     /// `None` before anything was deleted.
     pub fn watches(&self) -> Option<bool> {
         self.watches
+    }
+
+    /// Takes no row any more once this host has been up so long, sleep included; `None`: for ever.
+    /// Rows that are not taken by then are `TooLate`.
+    pub fn lasts_until(&mut self, up: Option<Duration>) {
+        self.until = Until(up);
     }
 
     /// What a deletion of these rows would come to, as far as can be told without touching them.
@@ -188,8 +209,19 @@ impl Removal {
         self.settle_in()?;
         self.begin(rows.len());
         let recovered = self.end_what_was_begun(&rows, first)?;
+        self.account(&rows, first, recovered, began)
+    }
+
+    /// Goes through the rows that were not in quarantine, and says what became of all.
+    fn account(
+        &mut self,
+        rows: &[Row],
+        first: u64,
+        recovered: recovery::Recovered,
+        began: Instant,
+    ) -> Result<Batch> {
         let ended: Vec<usize> = recovered.verdicts.iter().map(|verdict| verdict.row).collect();
-        let mut verdicts = self.remove(&rows, first, &|row| !ended.contains(&row));
+        let mut verdicts = self.remove(rows, first, &|row| !ended.contains(&row));
         for verdict in &mut verdicts {
             match verdict.outcome {
                 _ if !recovered.taken.contains(&verdict.row) => {}
@@ -241,8 +273,15 @@ impl Removal {
     }
 
     fn job<'a>(&'a self, rows: &'a [Row], first: u64) -> Job<'a> {
-        let open_files = self.settings.open_files;
-        Job { root: &self.root, checks: &self.checks, rows, first, open_files, leases: self.leases }
+        Job {
+            root: &self.root,
+            checks: &self.checks,
+            rows,
+            first,
+            open_files: self.settings.open_files,
+            leases: self.leases,
+            until: self.until,
+        }
     }
 
     /// Makes the quarantine and a cell for each thread, once; says whether it was now.

@@ -55,11 +55,14 @@ pub enum Outcome {
     SizeUnknown = 23,
     /// The name stands for a file that was made after the plan: saved anew, by an editor or a job.
     Replaced = 24,
+    /// The time for which this host may delete these rows was over before it was taken: nothing was
+    /// done to it.
+    TooLate = 25,
 }
 
 impl Outcome {
     /// Every outcome and the name that is shown for it.
-    pub const TABLE: [(Self, &'static str); 24] = [
+    pub const TABLE: [(Self, &'static str); 25] = [
         (Self::Deleted, "deleted"),
         (Self::WouldDelete, "would_delete"),
         (Self::Gone, "gone"),
@@ -84,6 +87,7 @@ impl Outcome {
         (Self::PutBack, "put_back"),
         (Self::SizeUnknown, "size_unknown"),
         (Self::Replaced, "replaced"),
+        (Self::TooLate, "too_late"),
     ];
 }
 

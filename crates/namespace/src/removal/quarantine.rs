@@ -156,8 +156,8 @@ impl Quarantine {
     }
 
     /// Moves a file that could not be put back to where it waits for a person, named by its row and
-    /// with a note of where it was.
-    pub(super) fn strand(&self, from: Place<'_>, origin: Origin<'_>) {
+    /// with a note of where it was; says whether it was moved.
+    pub(super) fn strand(&self, from: Place<'_>, origin: Origin<'_>) -> bool {
         let moved = |attempt: u32| {
             let new_name = format!("{}-{attempt}", origin.row).into_bytes();
             let note = [&new_name, ORIGIN_SUFFIX].concat();
@@ -171,7 +171,7 @@ impl Quarantine {
             moved
         };
         // Where even that fails it stays in its slot, which is not used again.
-        (0..100).any(moved);
+        (0..100).any(moved)
     }
 
     /// Without room for it, the row in the name and the plan say the same.
@@ -186,12 +186,17 @@ impl Quarantine {
 
     /// Puts a file back under its name, unless something has that name by now.
     pub(super) fn put_back(&self, place: Place<'_>, to: &OwnedFd, origin: Origin<'_>) -> bool {
-        let flags = RenameFlags::NOREPLACE;
-        if renameat_with(place.directory, place.name, to, origin.name, flags).is_ok() {
-            return true;
+        let back = self.returns(place, to, origin);
+        if !back {
+            self.strand(place, origin);
         }
-        self.strand(place, origin);
-        false
+        back
+    }
+
+    /// Moves a file to its name, unless something has that by now; says whether it did.
+    pub(super) fn returns(&self, place: Place<'_>, to: &OwnedFd, origin: Origin<'_>) -> bool {
+        let flags = RenameFlags::NOREPLACE;
+        renameat_with(place.directory, place.name, to, origin.name, flags).is_ok()
     }
 
     /// The paths, relative to the root, of what waits for a person.
@@ -444,7 +449,7 @@ fn is_room(name: &[u8]) -> bool {
 }
 
 /// Whether a name in a cell is one of ours and not a file that was taken: those have numbers.
-fn is_own(name: &[u8]) -> bool {
+pub(super) fn is_own(name: &[u8]) -> bool {
     name == TAKEN || name == ORIGINS || PROBES.contains(&name)
 }
 

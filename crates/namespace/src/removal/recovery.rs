@@ -10,7 +10,7 @@ use super::origin::Origin;
 use super::outcome::Outcome;
 use super::parent::{Mark, Parent};
 use super::quarantine::{Cell, Leftover, Place, Quarantine, WANTED};
-use super::worker::{Held, Job, Refusal, Verdict, open, remove_if_same};
+use super::worker::{Held, Job, Refusal, Verdict, freed_bytes, open, remove_if_same};
 use crate::entry::{Entry, ObjectId};
 
 #[derive(Debug, Default)]
@@ -109,9 +109,11 @@ fn end(
     let origin = Origin { row: number, ..job.origin(row, from) };
     let verdict =
         |outcome, freed_bytes, errno| Verdict { row, outcome, freed_bytes, errno, latency_s: 0.0 };
-    let strand = || {
-        quarantine.strand(place, origin);
-        verdict(Outcome::InQuarantine, 0, 0)
+    // Who is taken over from may still be at work, and have removed what had passed every check.
+    let went = || matches!(place.stat(), Err(Errno::NOENT));
+    let strand = || match quarantine.strand(place, origin) || !went() {
+        true => verdict(Outcome::InQuarantine, 0, 0),
+        false => verdict(Outcome::Deleted, freed_bytes(stat), 0),
     };
     let parent = match Parent::open(job.root, &job.rows[row].parent) {
         Ok(parent) if parent.is_where(from, since_ns) => Some(parent),
@@ -125,12 +127,11 @@ fn end(
         // There is no place to put it back to.
         (Err(_), None) => strand(),
         (Err(refusal), Some(parent)) => {
-            let back = quarantine.put_back(place, &parent.descriptor, origin);
-            match back {
+            match quarantine.returns(place, &parent.descriptor, origin) {
                 // Only the cut-off spoke against it; but from now on its ctime does.
                 true if refusal.outcome == Outcome::TooYoung => verdict(Outcome::PutBack, 0, 0),
                 true => verdict(refusal.outcome, 0, refusal.errno),
-                false => verdict(Outcome::InQuarantine, 0, 0),
+                false => strand(),
             }
         }
     }

@@ -4,6 +4,8 @@
 mod directories;
 #[path = "tests/aside.rs"]
 mod lies_aside;
+#[path = "tests/takeover.rs"]
+mod takes_over;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,6 +20,7 @@ use super::origin::Origin;
 use super::outcome::Outcome;
 use super::parent::Parent;
 use super::quarantine::{Cell, Quarantine, WANTED};
+use super::until::Until;
 use super::worker::{Job, Worker};
 use crate::beneath::Root;
 use crate::entry::{Entry, ObjectId};
@@ -155,7 +158,8 @@ fn checks(root: &Root) -> Checks {
 }
 
 fn job<'a>(root: &'a Root, checks: &'a Checks, rows: &'a [Row]) -> Job<'a> {
-    Job { root, checks, rows, first: 70, open_files: false, leases: true }
+    let until = Until::default();
+    Job { root, checks, rows, first: 70, open_files: false, leases: true, until }
 }
 
 fn nothing(_: &World) {}

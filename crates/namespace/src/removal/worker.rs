@@ -13,6 +13,7 @@ use super::origin::Origin;
 use super::outcome::Outcome;
 use super::parent::{Mark, Parent, Whereabouts, project_of};
 use super::quarantine::{Cell, Place, Quarantine, ROUND, WANTED};
+use super::until::Until;
 use super::watch::Watch;
 use crate::beneath::Root;
 use crate::entry::{Entry, ObjectId};
@@ -29,6 +30,8 @@ pub(super) struct Job<'a> {
     pub(super) open_files: bool,
     /// Whether a lease on this file system speaks for everybody.
     pub(super) leases: bool,
+    /// Until when rows may be taken.
+    pub(super) until: Until,
 }
 
 impl<'a> Job<'a> {
@@ -237,6 +240,7 @@ impl<'a> Worker<'a> {
     /// Looks at what has the name now: opened first, so that the one look at its times and at the
     /// rules comes just before it is taken, and nobody who has it open can be missed after it.
     pub(super) fn look(&mut self, row: usize, parent: &Parent) -> Result<Looked, Refusal> {
+        self.job.until.check()?;
         if parent.aside {
             return Err(Outcome::Exempt.into());
         }
@@ -320,6 +324,8 @@ impl<'a> Worker<'a> {
             return Err(Refusal { outcome: Outcome::Failed, errno: libc::ENOSPC });
         };
         let replaces = self.passed[slot].is_some();
+        // The last thing before: a host that was stopped for an hour continues here.
+        self.job.until.check()?;
         cell.take(&parent.descriptor, &self.job.rows[looked.row].name, slot, replaces)?;
         Ok(slot)
     }
@@ -447,7 +453,7 @@ pub(super) fn remove_if_same(
 }
 
 /// What the removal of this name frees: the room of a file with names left is not free yet.
-fn freed_bytes(stat: &Statx) -> u64 {
+pub(super) fn freed_bytes(stat: &Statx) -> u64 {
     if stat.stx_nlink == 1 { stat.stx_blocks.saturating_mul(512) } else { 0 }
 }
 

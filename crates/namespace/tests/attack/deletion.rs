@@ -17,7 +17,7 @@ use super::{EXEMPT, Random};
 use crate::planned::{note, rules, settings, whole_lines};
 
 /// A cut-off before all times: a remover with it puts back and deletes nothing.
-const BEFORE_ALL_TIMES_S: i64 = i64::MIN / 4;
+pub const BEFORE_ALL_TIMES_S: i64 = i64::MIN / 4;
 
 /// The usual rules, and a directory that is exempt.
 fn exempting() -> Rules {
@@ -25,13 +25,25 @@ fn exempting() -> Rules {
 }
 
 fn open(world: &Path, plan: &Path, before_s: i64, by_component: bool) -> Removal {
+    open_in(world, plan, before_s, by_component, ".quarantine")
+}
+
+/// A remover that puts files aside in a directory of this name.
+pub fn open_in(
+    world: &Path,
+    plan: &Path,
+    before_s: i64,
+    by_component: bool,
+    quarantine: &str,
+) -> Removal {
     let root = Root::open(&world.join("root")).unwrap();
     let root = if by_component { root.without_openat2() } else { root };
-    Removal::open(plan, root, exempting(), Settings { before_s, ..settings() }).unwrap()
+    let quarantine = quarantine.as_bytes().to_vec();
+    Removal::open(plan, root, exempting(), Settings { before_s, quarantine, ..settings() }).unwrap()
 }
 
 /// How long the next batch is: few rows or hundreds.
-fn length(random: &mut Random) -> usize {
+pub fn length(random: &mut Random) -> usize {
     match random.below(4) {
         0 => 1 + random.below(8),
         1 => 1 + random.below(400),
@@ -40,16 +52,16 @@ fn length(random: &mut Random) -> usize {
 }
 
 /// Tells the attackers where it is.
-fn tell(position: &File, first: usize, count: usize) {
+pub fn tell(position: &File, first: usize, count: usize) {
     let words = [(first as u64).to_le_bytes(), (count as u64).to_le_bytes()].concat();
     position.write_all_at(&words, 0).unwrap();
 }
 
-fn position_of(world: &Path) -> File {
+pub fn position_of(world: &Path) -> File {
     OpenOptions::new().write(true).open(world.join("position")).unwrap()
 }
 
-fn name_of(code: u8) -> &'static str {
+pub fn name_of(code: u8) -> &'static str {
     Outcome::TABLE[usize::from(code) - 1].1
 }
 

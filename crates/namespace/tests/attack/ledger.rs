@@ -110,7 +110,12 @@ pub fn names_below(places: &[PathBuf]) -> Names {
 
 /// Whether a path leads through the quarantine.
 pub fn is_aside(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == ".quarantine")
+    path.components().any(|part| is_ours(part.as_os_str()))
+}
+
+/// Whether it is the quarantine of a deletion; with several, each has its own.
+fn is_ours(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".quarantine")
 }
 
 fn is_note(name: &OsStr) -> bool {
@@ -122,8 +127,9 @@ fn is_note(name: &OsStr) -> bool {
 
 /// How many files wait in quarantine for a person.
 pub fn aside_below(place: &Path) -> usize {
-    let quarantine = place.join(".quarantine");
-    if quarantine.exists() { names_below(&[quarantine]).len() } else { 0 }
+    let entries = fs::read_dir(place).unwrap().map(|entry| entry.unwrap());
+    let quarantines = entries.filter(|entry| is_ours(&entry.file_name())).map(|entry| entry.path());
+    names_below(&quarantines.collect::<Vec<_>>()).len()
 }
 
 /// All that is not as it should be.

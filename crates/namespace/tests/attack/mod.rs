@@ -4,6 +4,7 @@
 pub mod deletion;
 mod directories;
 mod files;
+pub mod hosts;
 pub mod ledger;
 pub mod log;
 pub mod world;

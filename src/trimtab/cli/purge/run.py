@@ -46,6 +46,15 @@ if TYPE_CHECKING:
     help="Whose servers are asked, and whose log book a run that deleted is written to. Default: "
     "the servers of the one site file that has the root, and no log book.",
 )  # fmt: skip
+@click.option(
+    "--shared", is_flag=True,
+    help="Delete beside other hosts that run the same plan with --shared and the same --place.",
+)  # fmt: skip
+@click.option(
+    "--lease", "lease_s", type=options.POSITIVE_DURATION, default="5m", show_default=True,
+    help="With --shared: after so long another host takes over what a lost one had begun. The "
+    "first run of a plan decides.",
+)  # fmt: skip
 @terms.place
 @options.store
 @options.as_json
@@ -57,6 +66,8 @@ def command(
     whole_plan: bool,
     within_s: float | None,
     site: str | None,
+    shared: bool,
+    lease_s: float,
     place: str | None,
     store_url: str | None,
 ) -> None:
@@ -78,7 +89,13 @@ def command(
     began = utc_now()
     ends_at_s = None if within_s is None else time.time() + within_s
     run_options = RunOptions(
-        apply=apply, policy=policy, whole_plan=whole_plan, ends_at_s=ends_at_s, site=site
+        apply=apply,
+        policy=policy,
+        whole_plan=whole_plan,
+        ends_at_s=ends_at_s,
+        site=site,
+        shared=shared,
+        lease_s=lease_s,
     )
     with meter() as plain, watched(plain) as display:
         ran = run_plan(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from trimtab.errors import TrimtabError, UsageError
+from trimtab.errors import RefusedError, TrimtabError, UsageError
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.run.aside import AsideFile, interrupted_plans, leftovers
 from trimtab.purge.run.facts import plan_line
-from trimtab.purge.run.journal import journals, read, replay
+from trimtab.purge.run.journal import Standing, journals, read, replay
 from trimtab.visible import visible
 
 
@@ -63,6 +63,8 @@ def recover(
 
     Raises
     ------
+    RefusedError
+        Several hosts carry a plan of the root out, and one has a batch open.
     UsageError
         ``into`` is not beneath the root.
     ToolError
@@ -71,6 +73,12 @@ def recover(
         The file system hangs.
     """
     require_answer(str(root), "the recovery")
+    if restore and (plans := _claimed(place.journals, str(root))):
+        raise RefusedError(
+            f"a host is at work on plan {visible(plans[0])}, or was lost within a batch",
+            code="plan-shared",
+            hint="run it once more with --shared: that takes over what a lost host had begun",
+        )
     files = files_aside(str(root), restore=restore, into=_beneath(root, into))
     return Recovered(str(root), tuple(files), tuple(_interrupted(place.journals, str(root))))
 
@@ -88,14 +96,19 @@ def _beneath(root: Path, into: Path | None) -> bytes | None:
 
 def _interrupted(directory: Path, root: str) -> list[str]:
     """Return the plans of a root with a batch that has no end."""
-    chronicles = (read(path) for path in journals(directory))
-    return [
-        chronicle.plan.plan
-        for chronicle in chronicles
-        if chronicle.plan is not None
-        and chronicle.plan.root == visible(root)
-        and replay(chronicle).open_batch is not None
-    ]
+    return [plan for plan, standing in _standings(directory, root) if standing.open_rows]
+
+
+def _claimed(directory: Path, root: str) -> list[str]:
+    """Return the plans of a root of which one of several hosts has a batch open."""
+    return [plan for plan, standing in _standings(directory, root) if standing.claims]
+
+
+def _standings(directory: Path, root: str) -> Iterator[tuple[str, Standing]]:
+    for path in journals(directory):
+        chronicle = read(path)
+        if chronicle.plan is not None and chronicle.plan.root == visible(root):
+            yield chronicle.plan.plan, replay(chronicle)
 
 
 def leftovers_of_others(loaded: LoadedPlan, place: PurgePlace) -> Callable[[], tuple[str, ...]]:

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.errors import RefusedError, ToolError, TrimtabError
+from trimtab.errors import RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
 from trimtab.launch.process import utc_now
@@ -39,6 +40,7 @@ from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.reserve import clear, set_aside
 from trimtab.purge.run.runner import Job, Progress, RunResult, run
+from trimtab.purge.run.shared_runner import Sharing, run_shared
 from trimtab.purge.run.situation import PlanFacts, Situation, Totals
 from trimtab.purge.run.state import IN_QUARANTINE
 from trimtab.purge.run.surroundings import HostSurroundings
@@ -52,6 +54,7 @@ _UNWATCHED: Final = (
     "files could not be watched here (fanotify): a change that moves only the ctime, such as an "
     "attribute, was not seen between the last look at a file and its removal"
 )
+_LEASE_S_MIN: Final = 1.0
 BEFORE_ALL_TIMES_S: Final = -(2**62)
 """A cut-off that every file is too young for: what a restorer goes by."""
 
@@ -72,6 +75,10 @@ class RunOptions:
         Seconds since 1970 at which it stops; ``None``: when it is done.
     site
         Whose servers are asked; ``None``: those of the site file that is of the plan's file system.
+    shared
+        Other hosts may carry the plan out at once, with the same place.
+    lease_s
+        After so long another host takes over what a lost one had begun, if no run has said yet.
     """
 
     apply: bool = False
@@ -79,6 +86,18 @@ class RunOptions:
     whole_plan: bool = False
     ends_at_s: float | None = None
     site: str | None = None
+    shared: bool = False
+    lease_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        if self.shared and not self.apply:
+            raise UsageError(
+                "a dry run deletes nothing and needs no other host", code="options-conflict"
+            )
+        if self.lease_s < _LEASE_S_MIN:
+            raise UsageError(
+                f"a lease of {self.lease_s:g} s is shorter than a batch", code="value-out-of-range"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +147,7 @@ def run_plan(
     loaded = load_plan(directory, key, owner=place.owner)
     policy, changes = _policy_in_force(loaded, options, at_s=int(clock()))
     require_answer(policy.root, "the run")
-    plan, notes = loaded.plan, Notes()
+    plan, notes, run_id = loaded.plan, Notes(), new_identifier(utc_now())
     servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
     world = HostSurroundings(
         policy,
@@ -144,14 +163,15 @@ def run_plan(
         clock=clock,
         sleep=sleep,
     )
+    asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine_name] * 2
     removers = partial(_remover, loaded, policy, world, notes, now_s=int(clock()))
     job = Job(
-        id=new_identifier(utc_now()),
+        id=run_id,
         plan=plan_line(plan, loaded.sha256),
         horizon_s=plan.horizon.before_s,
         terms=partial(_terms, options, plan.file_system.kind),
-        remover=removers,
-        restorer=partial(removers, before_s=BEFORE_ALL_TIMES_S),
+        remover=partial(removers, quarantine=asides[0]),
+        restorer=partial(removers, quarantine=asides[1], before_s=BEFORE_ALL_TIMES_S),
         codes=_codes(),
         listing=CandidatesListing(loaded.candidates, plan.candidates.files),
         surroundings=world,
@@ -162,11 +182,28 @@ def run_plan(
         owner=place.owner,
     )
     with contextlib.closing(world), core_errors("the run", hint=_AGAIN):
-        result = run(job, apply=options.apply, progress=progress)
+        result = _carried_out(job, options, plan, progress)
         _keep_room(loaded, policy, world.root, result)
-    return Ran(
-        loaded, result, (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
-    )
+    sentences = (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
+    return Ran(loaded, result, sentences)
+
+
+def _carried_out(
+    job: Job, options: RunOptions, plan: Plan, progress: Callable[[Progress], None] | None
+) -> RunResult:
+    if not options.shared:
+        return run(job, apply=options.apply, progress=progress)
+    sharing = Sharing(partial(_quarantines, plan), options.lease_s)
+    return run_shared(job, sharing, progress=progress)
+
+
+def _quarantines(plan: Plan, run: str) -> list[str]:
+    """Return where one of several runs at once has files aside: as it deletes, and recovers.
+
+    Each has its own, and who takes over from it knows which: it empties and removes what is in it.
+    """
+    names = (f"{run} deletes", f"{run} recovers")
+    return [f"{plan.quarantine_name}.{sha256(n.encode()).hexdigest()[:16]}" for n in names]
 
 
 def _to_look_at(plan: Plan, result: RunResult) -> Iterator[str]:
@@ -187,6 +224,7 @@ def _remover(
     notes: Notes,
     *,
     now_s: int,
+    quarantine: str,
     before_s: int | None = None,
 ) -> NotedRemover:
     """Return a remover that goes by the descriptor of the root that the guards looked at.
@@ -195,7 +233,13 @@ def _remover(
     """
     in_use = bound_files(loaded.plan.file_system.root, mount_tables())
     removal = remover_of(
-        loaded, policy, now_s=now_s, before_s=before_s, root=world.root, in_use=in_use
+        loaded,
+        policy,
+        now_s=now_s,
+        before_s=before_s,
+        root=world.root,
+        in_use=in_use,
+        quarantine=quarantine,
     )
     return NotedRemover(removal, notes)
 
@@ -245,7 +289,12 @@ def error_of(result: RunResult) -> TrimtabError | None:
             return RefusedError(
                 f"the run was stopped: {result.text}", code="run-stopped", hint=hint
             )
-        case StopReason.NOT_SETTLED | StopReason.NOT_FREED | StopReason.TROUBLES:
+        case (
+            StopReason.NOT_SETTLED
+            | StopReason.NOT_FREED
+            | StopReason.TROUBLES
+            | StopReason.OVERTAKEN
+        ):
             return ToolError(f"the run was stopped: {result.text}", code="run-stopped")
         case _:
             return None
@@ -259,6 +308,7 @@ def remover_of(
     before_s: int | None = None,
     root: int | None = None,
     in_use: Sequence[bytes] = (),
+    quarantine: str | None = None,
 ) -> Removal:
     """Return the core's remover for a plan, under the policy in force.
 
@@ -273,6 +323,8 @@ def remover_of(
         A descriptor of the root; ``None``: its path is opened.
     in_use
         Paths relative to the root that stay, whatever the rules say.
+    quarantine
+        Where files are put aside; ``None``: the plan's.
     """
     from trimtab._core import Removal, Rules
 
@@ -294,7 +346,7 @@ def remover_of(
             linked=rules.linked and policy.linked_files == "delete",
         ),
         before_s=plan.horizon.before_s if before_s is None else before_s,
-        quarantine=plan.quarantine_name,
+        quarantine=quarantine or plan.quarantine_name,
         time_resolution_ns=plan.index.time_resolution_ns,
         threads=policy.throttle.threads,
         open_files=policy.open_files == "delete" and policy_of(loaded).open_files == "delete",
@@ -341,11 +393,18 @@ class NotedRemover:
         self.recover = notes.noted(removal.recover)
         self.sweep = removal.sweep
 
-    def delete(self, first: int, count: int) -> RemovalBatch:
+    def delete(self, first: int, count: int, until_s: float | None = None) -> RemovalBatch:
         """Delete rows, and note whether others' changes could be seen meanwhile."""
-        batch = self._notes.noted(self._removal.delete)(first, count)
+        delete = self._removal.delete
+        ask = delete if until_s is None else partial(delete, until_s=until_s)
+        batch = self._notes.noted(ask)(first, count)
         self._notes.unwatched |= self._removal.watches is False
         return batch
+
+    def take_over(self, first: int, count: int, quarantines: Sequence[str]) -> RemovalBatch:
+        """See that other runs delete nothing any more; return what became of their rows."""
+        ask = self._removal.take_over
+        return self._notes.noted(lambda f, c: ask(f, c, list(quarantines)))(first, count)
 
 
 def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:

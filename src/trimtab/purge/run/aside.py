@@ -69,7 +69,7 @@ def interrupted_plans(directory: Path, file_system: str, *, but: str | None = No
         plan = chronicle.plan
         if plan is None or plan.file_system != file_system or plan.plan == but:
             continue
-        if replay(chronicle).open_batch is not None:
+        if replay(chronicle).open_rows:
             plans.append(plan.plan)
     return plans
 

@@ -41,6 +41,7 @@ from trimtab.purge.run.messages import (
     Waited,
 )
 from trimtab.purge.run.pace import Pace, PaceLimits, first_pace, next_pace
+from trimtab.purge.run.shared import Shared
 from trimtab.purge.run.state import (
     CAPPED,
     NOT_BEGUN,
@@ -178,6 +179,44 @@ def begin(
         open_batch=open_batch if terms.apply else None,
         spent=spent or Spent(),
     )
+
+
+def adopted(state: State, shared: Shared, *, spent: Spent) -> State:
+    """Return the state with what all hosts together have done, where several carry the plan out.
+
+    Parameters
+    ----------
+    spent
+        By runs of other plans.
+    """
+    return replace(
+        state,
+        todo=shared.todo,
+        spent=spent + shared.spent + shared.reserved,
+        needed_bytes=shared.needed_bytes,
+        needed_first_bytes=shared.needed_first_bytes,
+        used_first_bytes=shared.used_first_bytes,
+        freed_bytes=shared.freed_bytes,
+    )
+
+
+def accompanied(state: State, at_s: float) -> State:
+    """Return the state of a run that deletes while others do.
+
+    What it measures may only lower what is still needed: objects of files that the others deleted
+    are being destroyed all the time.
+    """
+    return replace(state, measured_at_s=max(state.measured_at_s, at_s), settling_since_s=None)
+
+
+def settling(state: State, at_s: float) -> Step:
+    """Measure once what all have deleted up to now has had its time to show."""
+    return _to_measure(state, at_s)
+
+
+def looking(state: State) -> Look:
+    """Return the look at the rows that come next."""
+    return _look(state)
 
 
 def handle(state: State, event: Event) -> Step:

@@ -14,7 +14,8 @@
     end target-reached
 
 One file a plan, in a directory that only root can write to. One process at a time is at work on a
-file system, since two would each delete what the other was about to.
+file system, since two would each delete what the other was about to. Where several hosts carry a
+plan out its journal is a directory, to which all of them append (`shared`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -38,13 +39,16 @@ from trimtab.purge.run.records import (
     EndLine,
     Line,
     PlanLine,
+    SharedLine,
     SyncedLine,
     TornLine,
     UndoneLine,
     chronicle_of,
     decode,
+    decoded,
     encode,
 )
+from trimtab.purge.run.shared import Claim, Shared, advanced
 from trimtab.purge.run.state import (
     DELETED,
     NOT_BEGUN,
@@ -56,22 +60,33 @@ from trimtab.purge.run.state import (
     without,
 )
 from trimtab.record.chain import ChainedFile, locked, opened_chain
+from trimtab.record.numbered import NumberedLines, opened_lines, text_of
 from trimtab.record.trusted import trusted_directory
 from trimtab.visible import visible
 
 SUFFIX: Final = ".journal.jsonl"
+SHARED_SUFFIX: Final = ".journal.lines"
+"""Of the directory that is the journal of several hosts."""
 _PLAN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z")
 _TORN_SHOWN_MAX: Final = 200
+_EVER: Final = datetime.min.replace(tzinfo=UTC)
 _CLOCK_DOUBT: Final = timedelta(days=2)
 """By how much a clock may have been set between a line and the time of its file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """Rows of a batch that were deleted and may be there again after a power cut."""
+    """Rows of a batch that were deleted and may be there again after a power cut.
+
+    Attributes
+    ----------
+    run
+        Whose host has to say that they are on stable storage; where one host deletes, any run does.
+    """
 
     batch: Rows
     rows: tuple[Rows, ...]
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +105,8 @@ class Standing:
         The run that began and did not say that it ended; ``None``: every run did.
     unsettled
         What was deleted and is not known to be on stable storage: the stretches of each batch.
+    claims
+        Where several hosts carry the plan out: every batch that was begun and not ended.
     """
 
     todo: tuple[Rows, ...]
@@ -97,6 +114,14 @@ class Standing:
     fates: tuple[tuple[Rows, str], ...] = ()
     unended: str | None = None
     unsettled: tuple[Unsettled, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def open_rows(self) -> int:
+        """How many rows are in batches that were begun and not ended."""
+        batches = [claim.batch for claim in self.claims]
+        batches += [] if self.open_batch is None else [self.open_batch]
+        return sum(batch.rows.count for batch in batches)
 
     def fate(self, row: int) -> str | None:
         """Return what became of a row; ``None``: nothing yet."""
@@ -111,6 +136,8 @@ def replay(chronicle: Chronicle) -> Standing:
     DataError
         Lines do not fit together: a batch that was dealt with twice, or ended without a beginning.
     """
+    if any(isinstance(line, SharedLine) for line in chronicle.lines[:1]):
+        return _replay_shared(chronicle)
     plan = chronicle.plan
     todo: tuple[Rows, ...] = (Rows(0, plan.rows),) if plan and plan.rows else ()
     open_batch: Batch | None = None
@@ -144,6 +171,28 @@ def replay(chronicle: Chronicle) -> Standing:
     return Standing(todo, open_batch, tuple(fates), unended, tuple(unsettled))
 
 
+def _replay_shared(chronicle: Chronicle) -> Standing:
+    plan = () if chronicle.plan is None else (chronicle.plan,)
+    shared = advanced(Shared(_EVER), (*plan, *chronicle.lines))
+    fates: list[tuple[Rows, str]] = []
+    unsettled: list[Unsettled] = []
+    for number, line in enumerate(chronicle.lines, start=2):
+        match line:
+            case DoneLine(apply=True):
+                fates += _fates(line)
+                if deleted := tuple(rows_with(line.rows, line.outcomes, DELETED)):
+                    unsettled.append(Unsettled(line.rows, deleted, line.run))
+            case SyncedLine():
+                # What another host did is on its way to the disk by itself.
+                unsettled = [known for known in unsettled if known.run != line.run]
+            case UndoneLine():
+                unsettled = _without_undone(line, unsettled, number)
+                fates = [fate for pair in fates for fate in _without_fates(pair, line.rows)]
+    return Standing(
+        shared.todo, fates=tuple(fates), unsettled=tuple(unsettled), claims=shared.claims
+    )
+
+
 def read(path: Path) -> Chronicle:
     """Return what a journal says; a line that its process did not finish is left out.
 
@@ -156,7 +205,7 @@ def read(path: Path) -> Chronicle:
     """
     shown = visible(os.fspath(path))
     try:
-        return decode(path.read_bytes())
+        return decode(text_of(path) if path.is_dir() else path.read_bytes())
     except OSError as error:
         raise UnreadableError(
             f"cannot read {shown}: {error.strerror}", code="unreadable-file"
@@ -169,17 +218,27 @@ def journals(directory: Path) -> tuple[Path, ...]:
     """Return the journals of a directory, in the order of their names."""
     if not directory.is_dir():
         return ()
-    return tuple(sorted(path for path in directory.iterdir() if path.name.endswith(SUFFIX)))
+    suffixes = (SUFFIX, SHARED_SUFFIX)
+    return tuple(sorted(path for path in directory.iterdir() if path.name.endswith(suffixes)))
 
 
-def spent_since(directory: Path, file_system: str, since: datetime) -> Spent:
+def spent_since(
+    directory: Path, file_system: str, since: datetime, *, but: Path | None = None
+) -> Spent:
     """Return what every run on a file system deleted since a time, by a directory's journals.
 
     Caps are of a day's work and not of a process: a run that is started again and again, by hand or
     by a timer gone wrong, must not delete a cap's worth each time.
+
+    Parameters
+    ----------
+    but
+        A journal that is left out.
     """
     total = Spent()
     for path in journals(directory):
+        if path == but:
+            continue
         # What was written long before has no line since; the journals of years are many.
         if path.stat().st_mtime < (since - _CLOCK_DOUBT).timestamp():
             continue
@@ -243,25 +302,184 @@ def opened(directory: Path, plan: PlanLine, *, at: datetime, owner: int = 0) -> 
     UnreadableError
         It cannot be read or written.
     """
+    with _directory(directory, plan, owner=owner, shared=False) as held:
+        path = directory / f"{plan.plan}{SUFFIX}"
+        if _shared_path(directory, plan).exists():
+            raise RefusedError(
+                f"several hosts carry out plan {visible(plan.plan)}",
+                code="plan-shared",
+                hint="run it with --shared, as they do",
+            )
+        with opened_chain(path, held, owner=owner) as file:
+            yield _ready(file, plan, at)
+
+
+class SharedJournal:
+    """A journal that runs of several hosts write at once.
+
+    Attributes
+    ----------
+    path
+        Its directory.
+    shared
+        How far all are, by the lines that were read.
+    torn_bytes
+        Of a line that was not finished: there is none.
+    """
+
+    torn_bytes = 0
+
+    def __init__(self, lines: NumberedLines, since: datetime) -> None:
+        self.path, self.shared = lines.path, Shared(since)
+        self._lines = lines
+
+    @property
+    def standing(self) -> Standing:
+        """How far the plan is, with what became of every row."""
+        return replay(read(self.path))
+
+    def refresh(self) -> Shared:
+        """Return how far all are by now.
+
+        Raises
+        ------
+        DataError
+            The journal was changed or damaged.
+        UnreadableError
+            It cannot be read.
+        """
+        lines = self._lines.read()
+        try:
+            self.shared = advanced(self.shared, map(decoded, lines))
+        except DataError as error:
+            raise error.of(visible(os.fspath(self.path))) from error
+        return self.shared
+
+    def check_whole(self) -> None:
+        """Check that no line is missing.
+
+        Raises
+        ------
+        DataError
+            One is, and later ones are there.
+        """
+        last = self._lines.last()
+        if last > self.refresh().number:
+            number = self.shared.number + 1
+            raise DataError(
+                f"line {number} is missing and line {last} is there",
+                file=visible(os.fspath(self.path)),
+                code="journal-changed",
+                hint=CHANGED_HINT,
+            )
+
+    def offer(self, line: Line) -> bool:
+        """Return whether a line is the next one; if another is, that is read, and nothing written.
+
+        Raises
+        ------
+        DataError, UnreadableError
+            As `refresh`; or it could not be written.
+        """
+        after = advanced(self.shared, (line,))  # what does not fit is not written
+        if self._lines.append(encode(line)):
+            self.shared = after
+            return True
+        self.refresh()
+        return False
+
+    def write(self, line: Line) -> None:
+        """Write a line that holds whatever others write before it.
+
+        Raises
+        ------
+        DataError, UnreadableError
+            As `offer`: the run must not go on, since nobody would know of it.
+        """
+        while not self.offer(line):
+            pass
+
+
+@contextlib.contextmanager
+def opened_shared(
+    directory: Path,
+    plan: PlanLine,
+    *,
+    at: datetime,
+    since: datetime,
+    lease_s: float,
+    owner: int = 0,
+) -> Iterator[SharedJournal]:
+    """Open the journal that several hosts write, from the first line on if there is none.
+
+    Parameters
+    ----------
+    directory
+        All hosts have it in common.
+    since
+        What was deleted earlier does not count against the caps.
+    lease_s
+        How long a claim holds, if no run has said so yet.
+
+    Raises
+    ------
+    RefusedError
+        One host carries the plan out, or another plan of the file system; otherwise as `opened`.
+    DataError, UnreadableError
+        As `opened`.
+    """
+    with _directory(directory, plan, owner=owner, shared=True):
+        if (directory / f"{plan.plan}{SUFFIX}").exists():
+            raise RefusedError(
+                f"one host began to carry out plan {visible(plan.plan)}",
+                code="plan-not-shared",
+                hint="go on without --shared, or make a new plan",
+            )
+        path = _shared_path(directory, plan)
+        with opened_lines(path, owner=owner, hint=CHANGED_HINT) as lines:
+            journal = SharedJournal(lines, since)
+            journal.refresh()
+            journal.check_whole()
+            _begin_shared(journal, plan, SharedLine(at, lease_s))
+            yield journal
+
+
+def _begin_shared(journal: SharedJournal, plan: PlanLine, line: SharedLine) -> None:
+    while journal.shared.number == 0:
+        journal.offer(plan)
+    while journal.shared.lease_s is None:
+        journal.offer(line)
+    if read(journal.path).plan != plan:
+        raise RefusedError(
+            f"{visible(os.fspath(journal.path))} is the journal of another plan, or the plan is "
+            "not the one it was",
+            code="journal-mismatch",
+            hint="a plan is never changed: make a new one",
+        )
+
+
+def _shared_path(directory: Path, plan: PlanLine) -> Path:
+    return directory / f"{plan.plan}{SHARED_SUFFIX}"
+
+
+@contextlib.contextmanager
+def _directory(directory: Path, plan: PlanLine, *, owner: int, shared: bool) -> Iterator[int]:
+    """Make the directory of the journals and lock the file system of a plan in it."""
     if not _PLAN_ID.match(plan.plan):
         raise DataError(f"{visible(plan.plan[:80])!r} is no id of a plan", code="plan-id-malformed")
-    with contextlib.ExitStack() as stack:
-        try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            shown = visible(os.fspath(directory))
-            raise UnreadableError(
-                f"cannot make {shown}: {error.strerror}", code="journal-unwritable"
-            ) from error
-        held = stack.enter_context(
-            trusted_directory(directory, "the journals' directory", owner=owner)
-        )
-        shown = visible(plan.file_system)
-        hint = "two runs at once would each delete what the other is about to: wait for it"
-        stack.enter_context(locked(plan.file_system, held, shown, hint=hint))
-        path = directory / f"{plan.plan}{SUFFIX}"
-        file = stack.enter_context(opened_chain(path, held, owner=owner))
-        yield _ready(file, plan, at)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        shown = visible(os.fspath(directory))
+        raise UnreadableError(
+            f"cannot make {shown}: {error.strerror}", code="journal-unwritable"
+        ) from error
+    hint = "two runs at once would each delete what the other is about to: wait for it"
+    with (
+        trusted_directory(directory, "the journals' directory", owner=owner) as held,
+        locked(plan.file_system, held, visible(plan.file_system), hint=hint, shared=shared),
+    ):
+        yield held
 
 
 def _ready(file: ChainedFile, plan: PlanLine, at: datetime) -> Journal:
@@ -327,7 +545,7 @@ def _without_undone(line: UndoneLine, unsettled: list[Unsettled], number: int) -
             rest = without(rest, rows)
         count = sum(rows.count for rows in known.rows) - sum(rows.count for rows in rest)
         if known.batch == line.batch and count == sum(rows.count for rows in line.rows):
-            remaining = [Unsettled(known.batch, joined(rest))] if rest else []
+            remaining = [replace(known, rows=joined(rest))] if rest else []
             return [*unsettled[:place], *remaining, *unsettled[place + 1 :]]
     raise DataError(
         "rows are undone that were not deleted", code="journal-contradictory", line=number

@@ -41,6 +41,7 @@ class StopReason(StrEnum):
     NOT_FREED = "not-freed"
     TROUBLES = "troubles"
     INTERRUPTED = "interrupted"
+    OVERTAKEN = "overtaken"
     FAILED = "failed"
     REFUSED = "refused"
 

@@ -195,8 +195,100 @@ class TornLine:
     do: Literal["torn"] = "torn"
 
 
+@dataclass(frozen=True, slots=True)
+class SharedLine:
+    """Several hosts carry the plan out: the second line of their journal.
+
+    Attributes
+    ----------
+    lease_s
+        How long a batch that was claimed belongs to the run that claimed it.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    at: datetime
+    lease_s: float
+    do: Literal["shared"] = "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLine:
+    """A run of one of several hosts is about to deal with a batch, and nobody else is.
+
+    Its number is the token that fences: only the run that claimed a batch last can end it.
+
+    Attributes
+    ----------
+    files, bytes, by_user
+        Of the rows that are not left alone, as listed: they count against the caps of all until
+        the batch has ended.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    run: str
+    at: datetime
+    rows: Rows
+    leave: tuple[Rows, ...]
+    files: int
+    bytes: int
+    by_user: dict[int, tuple[int, int]]
+    do: Literal["claim"] = "claim"
+
+    @property
+    def reserved(self) -> Spent:
+        """What of it counts against the caps while it is open."""
+        by_user = {uid: size for uid, (_, size) in self.by_user.items()}
+        return Spent(self.files, self.bytes, by_user)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverLine:
+    """A run takes a batch over from one that has not ended it in time, to recover it.
+
+    Attributes
+    ----------
+    of
+        The run that had it.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    run: str
+    at: datetime
+    of: str
+    rows: Rows
+    do: Literal["takeover"] = "takeover"
+
+
+@dataclass(frozen=True, slots=True)
+class NeedLine:
+    """How full the file system was, and what all hosts together have still to free.
+
+    Attributes
+    ----------
+    needed_bytes
+        Less what batches free that end after it, and less what is listed of open ones; ``None``:
+        there is no target.
+    first
+        It is the first measurement of a run that found nobody else at work.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    run: str
+    at: datetime
+    used_bytes: int
+    available_bytes: int
+    in_flight: int | None
+    needed_bytes: int | None
+    first: bool
+    do: Literal["need"] = "need"
+
+
 Line = (
     PlanLine
+    | SharedLine
+    | ClaimLine
+    | TakeoverLine
+    | NeedLine
     | BeginLine
     | UsageLine
     | BatchLine
@@ -260,17 +352,31 @@ def decode(text: bytes) -> Chronicle:
     return chronicle_of(unlinked(text, hint=CHANGED_HINT))
 
 
+def decoded(text: bytes) -> Line:
+    """Return what one line says, without its sum.
+
+    Raises
+    ------
+    DataError
+        It is no line of a journal.
+    """
+    try:
+        return _adapter().validate_json(text, strict=True)
+    except ValueError as error:
+        reason = visible(str(error).splitlines()[0])
+        raise DataError(
+            f"it is no line of a journal: {reason}", code="journal-malformed"
+        ) from error
+
+
 def chronicle_of(chain: Chain) -> Chronicle:
     """Return what the lines of a chained file say; see `decode`."""
     lines: list[Line] = []
     for number, text in enumerate(chain.lines, start=1):
         try:
-            line = _adapter().validate_json(text, strict=True)
-        except ValueError as error:
-            reason = visible(str(error).splitlines()[0])
-            raise DataError(
-                f"it is no line of a journal: {reason}", code="journal-malformed", line=number
-            ) from error
+            line = decoded(text)
+        except DataError as error:
+            raise DataError(error.reason, code=error.code, line=number) from error
         if isinstance(line, PlanLine) != (number == 1):
             raise DataError(
                 "a journal names its plan once, in its first line",

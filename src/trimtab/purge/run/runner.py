@@ -31,7 +31,7 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.plan.names import escape
 from trimtab.purge.run import guards
 from trimtab.purge.run.decide import State, Step, Terms, begin, handle
-from trimtab.purge.run.journal import Journal, opened, spent_since
+from trimtab.purge.run.journal import Journal, SharedJournal, opened, spent_since
 from trimtab.purge.run.listing import Listing
 from trimtab.purge.run.messages import (
     Begun,
@@ -66,6 +66,7 @@ from trimtab.purge.run.state import (
     CAPS_WINDOW_S,
     GONE,
     NOT_BEGUN,
+    TOO_LATE,
     WOULD_DELETE,
     Batch,
     Listed,
@@ -229,16 +230,20 @@ def run(job: Job, *, apply: bool, progress: Callable[[Progress], None] | None = 
     ToolError
         The remover failed. The next run recovers its batch.
     """
-    at = _moment(job.surroundings.now_s())
+    at = moment_of(job.surroundings.now_s())
     with interruptible(), opened(job.journals, job.plan, at=at, owner=job.owner) as journal:
-        return _Run(job, journal, apply, progress).carry_out()
+        return Run(job, journal, apply, progress).carry_out()
 
 
-class _Run:
+class Run:
     """One run under way."""
 
     def __init__(
-        self, job: Job, journal: Journal, apply: bool, progress: Callable[[Progress], None] | None
+        self,
+        job: Job,
+        journal: Journal | SharedJournal,
+        apply: bool,
+        progress: Callable[[Progress], None] | None,
     ) -> None:
         self.job, self.journal, self.apply, self.progress = job, journal, apply, progress
         self.objections: tuple[Objection, ...] = ()
@@ -251,6 +256,7 @@ class _Run:
         self.after: Usage | None = None
 
     def carry_out(self) -> RunResult:
+        """Return what the run came to."""
         job, standing = self.job, self.journal.standing
         now = self._situation()
         self.spent = now.spent
@@ -315,7 +321,7 @@ class _Run:
 
     def _situation(self) -> Situation:
         now = self.job.surroundings.situation()
-        since = _moment(now.now_s - CAPS_WINDOW_S)
+        since = moment_of(now.now_s - CAPS_WINDOW_S)
         return replace(now, spent=spent_since(self.job.journals, self.job.plan.file_system, since))
 
     def _look(self, instruction: Look) -> Looked:
@@ -337,7 +343,7 @@ class _Run:
         listed = self.listed.part(batch.rows)
         with shielded():
             if self.apply:
-                at = _moment(self._now_s())
+                at = moment_of(self._now_s())
                 self.journal.write(BatchLine(self.job.id, at, batch.rows, batch.leave))
             ask = remover.delete if self.apply else remover.check
             return self._done(self._answered(batch, listed, ask))
@@ -391,7 +397,7 @@ class _Run:
             ):
                 files, total = by_user.get(uid, (0, 0))
                 by_user[uid] = (files + 1, total + size)
-        at = _moment(self._now_s())
+        at = moment_of(self._now_s())
         files = sum(part.count for part in rows)
         size = sum(total for _, total in by_user.values())
         return UndoneLine(self.job.id, at, batch, rows, files, size, by_user)
@@ -399,7 +405,7 @@ class _Run:
     def _sync(self) -> None:
         """See to it that what was done outlasts a power cut, and journal that it does."""
         self.job.surroundings.sync()
-        self.journal.write(SyncedLine(self.job.id, _moment(self._now_s())))
+        self.journal.write(SyncedLine(self.job.id, moment_of(self._now_s())))
         self.unsynced_rows = 0
 
     def _answered(
@@ -427,11 +433,21 @@ class _Run:
             latency_s=_worst_latency_s(answers),
             recovered=recovered,
             dry=not self.apply,
+            doubtful=self._doubtful(),
         )
+
+    def _doubtful(self) -> tuple[Rows, ...]:
+        """Return rows of which one that is gone counts as deleted; see `outcome_of`."""
+        return ()
 
     def _done(self, outcome: Outcome) -> Ended:
         at_s = self._now_s()
-        self.journal.write(done_line(self.job.id, _moment(at_s), outcome, apply=self.apply))
+        self.journal.write(done_line(self.job.id, moment_of(at_s), outcome, apply=self.apply))
+        self._count(outcome)
+        return Ended(at_s, outcome)
+
+    def _count(self, outcome: Outcome) -> None:
+        """Add what was journalled to what the run came to."""
         self.files += outcome.files
         self.bytes += outcome.bytes
         self.freed_bytes += outcome.freed_bytes
@@ -441,7 +457,6 @@ class _Run:
             self.unsynced_rows += outcome.batch.rows.count
             if self.unsynced_rows >= SYNC_ROWS:
                 self._sync()
-        return Ended(at_s, outcome)
 
     def _remover(self) -> Remover:
         if self.remover is None:
@@ -469,7 +484,7 @@ class _Run:
         if self.unsynced_rows:
             with shielded():
                 self._sync()
-        at = _moment(self._now_s())
+        at = moment_of(self._now_s())
         reasons = tuple(
             visible(f"{objection.guard}: {objection.reason}") for objection in stop.objections
         )
@@ -483,9 +498,9 @@ class _Run:
         job = self.job
         return BeginLine(
             run=job.id,
-            at=_moment(now.now_s),
+            at=moment_of(now.now_s),
             apply=self.apply,
-            horizon=_moment(job.horizon_s),
+            horizon=moment_of(job.horizon_s),
             target_fullness=now.target,
             version=visible(job.version),
             host=visible(job.host),
@@ -496,7 +511,7 @@ class _Run:
         )
 
     def _write_usage(self, event: Measured) -> None:
-        usage, at = event.usage, _moment(event.at_s)
+        usage, at = event.usage, moment_of(event.at_s)
         line = UsageLine(self.job.id, at, usage.used_bytes, usage.available_bytes, event.in_flight)
         with shielded():
             self.journal.write(line)
@@ -551,6 +566,7 @@ def _named(
             hint="nothing more is deleted; run again, and the batch is recovered",
         )
     names = {code: codes.get(code, "unknown") for code in set(answer.outcomes)}
+    names = {code: NOT_BEGUN if n == TOO_LATE else n for code, n in names.items()}
     if recovered:
         # It is where it was, and too young for the restorer as every file is: it is done again.
         names = {code: NOT_BEGUN if n in INTACT else n for code, n in names.items()}
@@ -568,5 +584,6 @@ def _reasons(objections: Sequence[Objection]) -> str:
     return "; ".join(objection.reason for objection in objections)
 
 
-def _moment(at_s: float) -> datetime:
+def moment_of(at_s: float) -> datetime:
+    """Return a time of the journal."""
     return datetime.fromtimestamp(at_s, UTC)

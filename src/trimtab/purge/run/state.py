@@ -24,6 +24,8 @@ CAPPED: Final = "capped"
 """Left alone since a cap was reached; the next plan finds it again."""
 NOT_BEGUN: Final = "not_begun"
 """An interrupted batch had not come to it: it is done again, and counts only then."""
+TOO_LATE: Final = "too_late"
+"""So the core says of a row that it had not come to when the lease of its host ran out."""
 GONE: Final = "gone"
 IN_QUARANTINE: Final = "in_quarantine"
 """It could not be put back, and waits for a person."""
@@ -90,6 +92,19 @@ def joined(rows: Iterable[Rows]) -> tuple[Rows, ...]:
         elif row.count:
             stretches.append(row)
     return tuple(stretches)
+
+
+def common(rows: Iterable[Rows], others: Iterable[Rows]) -> tuple[Rows, ...]:
+    """Return the stretches that are in both.
+
+    Examples
+    --------
+    >>> common([Rows(0, 10)], [Rows(3, 2), Rows(8, 5)])
+    (Rows(first=3, count=2), Rows(first=8, count=2))
+    """
+    others = tuple(others)
+    pairs = ((max(a.first, b.first), min(a.end, b.end)) for a in rows for b in others)
+    return joined(Rows(first, end - first) for first, end in pairs if end > first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +311,7 @@ def outcome_of(
     latency_s: tuple[float, float] | None = None,
     recovered: bool = False,
     dry: bool = False,
+    doubtful: Iterable[Rows] = (),
 ) -> Outcome:
     """Return what a batch came to, from the outcome of each of its rows.
 
@@ -306,6 +322,9 @@ def outcome_of(
     ----------
     names
         One a row, those that were left alone too.
+    doubtful
+        Rows that another host may have deleted after they were taken over from it: of them too, one
+        that is gone counts.
     """
     outcomes = stretches(names)
     if sum(count for _, count in outcomes) != batch.rows.count:
@@ -316,6 +335,9 @@ def outcome_of(
     by_user: dict[int, tuple[int, int]] = {}
     for outcome in counted:
         for rows in rows_with(batch.rows, outcomes, outcome):
+            _count(by_user, listed.part(rows))
+    if GONE not in counted and not dry:
+        for rows in common(rows_with(batch.rows, outcomes, GONE), doubtful):
             _count(by_user, listed.part(rows))
     size = sum(size for _, size in by_user.values())
     return Outcome(

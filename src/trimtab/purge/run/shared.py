@@ -1,0 +1,211 @@
+"""How far a plan is that several hosts carry out: a pure function of the lines of their journal.
+
+::
+
+    plan · shared                     which plan; for how long a claim holds
+    begin A · begin B                 a run of each host
+    need 40 GiB                       measured while nobody was deleting
+    claim A rows 0..999               the batch is A's: its files, bytes and users count against the
+    claim B rows 1000..1999           caps and the need of all, as listed
+    done  A rows 0..999               now what it really came to counts
+    takeover C of B rows 1000..1999   B has said nothing for longer than the lease
+    done  C rows 1000..1999 recovered
+
+Whoever appends a line has read all before it (`trimtab.record.numbered`): so a batch is chosen from
+what all others have claimed by then, and no cap is exceeded by several that choose at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from trimtab.errors import DataError
+from trimtab.purge.run.records import (
+    ClaimLine,
+    DoneLine,
+    Line,
+    NeedLine,
+    PlanLine,
+    SharedLine,
+    TakeoverLine,
+    UndoneLine,
+)
+from trimtab.purge.run.state import NOT_BEGUN, Batch, Rows, Spent, joined, rows_with, without
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A batch that a run has and has not ended.
+
+    Attributes
+    ----------
+    number
+        Of the line that gave it to the run: its token.
+    runs
+        All that had it, the last one included: their files may lie aside.
+    """
+
+    run: str
+    batch: Batch
+    reserved: Spent
+    number: int
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """How far all hosts together are.
+
+    Attributes
+    ----------
+    since
+        What was deleted earlier does not count against the caps.
+    number
+        Of lines that were read.
+    lease_s
+        ``None``: the journal does not say yet.
+    todo
+        Rows that no run has claimed or dealt with.
+    doubtful
+        Rows that were given back when their batch was taken over. If the host that had it still
+        had a removal under way then, it ends after that: one of them that is found gone counts as
+        deleted.
+    spent
+        By batches that have ended.
+    need_bytes
+        As measured last, less what was freed since, without what open batches will free.
+    needed_first_bytes, used_first_bytes, freed_bytes
+        What had to go and was used at the first measurement, and what was freed since.
+    batches_number
+        Of the last line that began or ended a batch.
+    """
+
+    since: datetime
+    number: int = 0
+    lease_s: float | None = None
+    todo: tuple[Rows, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    doubtful: tuple[Rows, ...] = ()
+    spent: Spent = field(default_factory=Spent)
+    need_bytes: int | None = None
+    needed_first_bytes: int | None = None
+    used_first_bytes: int = 0
+    freed_bytes: int = 0
+    batches_number: int = 0
+
+    @property
+    def reserved(self) -> Spent:
+        """What open batches may come to."""
+        return sum((claim.reserved for claim in self.claims), Spent())
+
+    @property
+    def needed_bytes(self) -> int | None:
+        """What has still to go and nobody is about to delete; ``None``: not known."""
+        if self.need_bytes is None:
+            return None
+        return max(0, self.need_bytes - self.reserved.bytes)
+
+    def claim_of(self, run: str) -> Claim | None:
+        """Return the batch that a run has; ``None``: none, or none any more."""
+        return next((claim for claim in self.claims if claim.run == run), None)
+
+
+def advanced(shared: Shared, lines: Iterable[Line]) -> Shared:
+    """Return how far all are after more lines.
+
+    Raises
+    ------
+    DataError
+        Lines do not fit together: a row that was dealt with twice, a batch ended by a run that
+        does not have it.
+    """
+    for line in lines:
+        shared = _after(replace(shared, number=shared.number + 1), line)
+    return shared
+
+
+def _after(shared: Shared, line: Line) -> Shared:
+    match line:
+        case PlanLine():
+            return replace(shared, todo=(Rows(0, line.rows),) if line.rows else ())
+        case SharedLine():
+            return replace(shared, lease_s=line.lease_s)
+        case ClaimLine():
+            return _claimed(shared, line)
+        case TakeoverLine():
+            return _taken_over(shared, line)
+        case DoneLine(apply=True):
+            return _done(shared, line)
+        case UndoneLine():
+            return replace(shared, todo=joined((*shared.todo, *line.rows)))
+        case NeedLine():
+            return _needed(shared, line)
+        case _:
+            return shared
+
+
+def _claimed(shared: Shared, line: ClaimLine) -> Shared:
+    if shared.claim_of(line.run) is not None:
+        raise _contradiction(shared, "a run claims a batch and has one")
+    todo = without(shared.todo, line.rows)
+    if _count(todo) != _count(shared.todo) - line.rows.count:
+        raise _contradiction(shared, "rows are claimed that are not free")
+    batch = Batch(line.rows, line.leave)
+    claim = Claim(line.run, batch, line.reserved, shared.number, (line.run,))
+    number = shared.number
+    return replace(shared, todo=todo, claims=(*shared.claims, claim), batches_number=number)
+
+
+def _taken_over(shared: Shared, line: TakeoverLine) -> Shared:
+    claim = shared.claim_of(line.of)
+    if claim is None or claim.batch.rows != line.rows:
+        raise _contradiction(shared, "a batch is taken over from a run that does not have it")
+    if shared.claim_of(line.run) is not None:
+        raise _contradiction(shared, "a run takes a batch over and has one")
+    taken = replace(claim, run=line.run, number=shared.number, runs=(*claim.runs, line.run))
+    claims = tuple(taken if other is claim else other for other in shared.claims)
+    return replace(shared, claims=claims, batches_number=shared.number)
+
+
+def _done(shared: Shared, line: DoneLine) -> Shared:
+    claim = shared.claim_of(line.run)
+    if claim is None or claim.batch.rows != line.rows:
+        raise _contradiction(shared, "a batch is ended by a run that does not have it")
+    if sum(count for _, count in line.outcomes) != line.rows.count:
+        raise _contradiction(shared, "a batch does not say of every row what became of it")
+    again = tuple(rows_with(line.rows, line.outcomes, NOT_BEGUN))
+    doubtful = shared.doubtful
+    if not line.recovered:
+        doubtful = without(doubtful, line.rows)
+    need = shared.need_bytes
+    return replace(
+        shared,
+        todo=joined((*shared.todo, *again)),
+        claims=tuple(other for other in shared.claims if other is not claim),
+        doubtful=joined((*doubtful, *(again if line.recovered else ()))),
+        spent=shared.spent + line.spent if line.at >= shared.since else shared.spent,
+        need_bytes=None if need is None else max(0, need - line.freed_bytes),
+        freed_bytes=shared.freed_bytes + line.freed_bytes,
+        batches_number=shared.number,
+    )
+
+
+def _needed(shared: Shared, line: NeedLine) -> Shared:
+    needed = line.needed_bytes
+    # What open batches are about to free was left out of it.
+    need = None if needed is None else needed + shared.reserved.bytes
+    shared = replace(shared, need_bytes=need)
+    if not line.first:
+        return shared
+    first, used = needed, line.used_bytes
+    return replace(shared, needed_first_bytes=first, used_first_bytes=used, freed_bytes=0)
+
+
+def _count(rows: Iterable[Rows]) -> int:
+    return sum(part.count for part in rows)
+
+
+def _contradiction(shared: Shared, message: str) -> DataError:
+    return DataError(message, code="journal-contradictory", line=shared.number)
