@@ -184,6 +184,25 @@ def test_changes_of_before_there_were_planes_are_read() -> None:
     assert read.select(batch._VALUES).equals(frame_of(second).select(batch._VALUES))
 
 
+def test_planes_with_signs_within_are_read() -> None:
+    base, first = Base.of(frame_of(site(3))), site(1)
+    kept = bytes.fromhex(
+        "78012bc849cc4b2d3630d460800038cd481c806aa33bc5442420d6613944825344820e22c1ff410e004795e8e4"
+    )
+    read = batch.decode(kept, base, at=first.at, driver="lustre", complete=True)
+    assert read == first
+
+
+def test_a_base_with_other_values_serves_the_same_rows() -> None:
+    first, second = Base.of(frame_of(site(0))), frame_of(site(1))
+    base = first.with_values(Values.of(second))
+    assert base.fits(second)
+    assert Base.read(base.batch, base.digest).frame.equals(base.frame)
+    changes = base.changes(Values.of(frame_of(site(2))))
+    read = batch.decode(changes, base, at=site(2).at, driver="lustre", complete=True)
+    assert read == site(2)
+
+
 @pytest.mark.parametrize("damage", [lambda data: data[:20], lambda data: data + b"x"])
 def test_damaged_changes_are_told(damage: Callable[[bytes], bytes]) -> None:
     base = Base.of(frame_of(site(0)))

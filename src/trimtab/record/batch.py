@@ -47,7 +47,7 @@ from trimtab.model.telemetry import (
     Target,
     TargetSnapshot,
 )
-from trimtab.record.planes import MAGIC, Changed, order_of
+from trimtab.record.planes import Changed, are_planes, order_of
 from trimtab.record.text import restored, storable
 
 if TYPE_CHECKING:
@@ -166,6 +166,22 @@ class Base:
         batch = packed(frame)
         return cls(frame, Values.of(frame), _order(frame), batch, hashlib.sha256(batch).hexdigest())
 
+    def with_values(self, values: Values) -> Self:
+        """Return a base with the same rows and other values.
+
+        From one that is near in time less has changed.
+        """
+        import polars as pl
+
+        frame = self.frame.with_columns(
+            _where("number", values.numbers, values.is_number),
+            _where("integer", values.integers, values.is_integer),
+            pl.Series("text", values.texts.tolist(), dtype=pl.String),
+        )
+        batch = packed(frame)
+        digest = hashlib.sha256(batch).hexdigest()
+        return type(self)(frame, Values.of(frame), self.order, batch, digest)
+
     @classmethod
     def read(cls, batch: bytes, digest: str) -> Self:
         """Return a base that was kept.
@@ -224,7 +240,11 @@ class Base:
 
 
 def _order(frame: pl.DataFrame) -> np.ndarray:
-    return order_of(frame.select("name", "label").iter_rows())
+    import polars as pl
+
+    codes = frame.select(pl.col("name", "label").cast(pl.Categorical).to_physical().cast(pl.Int64))
+    name, label = (codes[word].fill_null(-1).to_numpy() for word in codes.columns)
+    return order_of(name * (label.max(initial=0) + 2) + label)
 
 
 def frame_of_batch(batch: bytes, base: Base | None, at: datetime) -> pl.DataFrame:
@@ -388,7 +408,7 @@ def _changed(base: Base, data: bytes) -> pl.DataFrame:
     import polars as pl
 
     height = base.frame.height
-    if data.startswith(MAGIC):
+    if are_planes(data):
         changed = Changed.of(data)
         rows, others = changed.places, _values_of(changed)
     else:  # of before there were planes
@@ -396,7 +416,7 @@ def _changed(base: Base, data: bytes) -> pl.DataFrame:
         rows = np.cumsum(others["row"].to_numpy().astype(np.int64))
     if len(rows) and rows.max() >= height:
         raise ValueError("the batch holds changes of another base")
-    if data.startswith(MAGIC):
+    if are_planes(data):
         rows = base.order[rows]
     integer = others["integer"] + pl.Series(base.values.integers[rows])  # wraps, as differences did
     others = others.select("number", integer.alias("integer"), "text")

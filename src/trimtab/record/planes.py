@@ -2,38 +2,44 @@
 
 Counters of one kind differ in their last bytes, which nothing foretells; their first bytes are
 alike. Apart from each other the alike ones take next to nothing when compressed. Rows are in the
-order of `order_of`, all targets' values of one reading side by side, for the same reason.
+order of `order_of`, all targets' values of one reading side by side, for the same reason. Of
+integers the sign stands apart: what a target has less in use it has more to spare, and the same
+bytes stand there twice. Planes of before that, with signs within, are read.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     import numpy as np
 
-MAGIC: Final = b"planes01"
+MAGIC: Final = b"planes02"
 """No Arrow file begins so."""
+_SIGNS_WITHIN: Final = b"planes01"
 _HEAD: Final = struct.Struct("<8s4I")
-_NUMBER, _INTEGER, _TEXT = 1, 2, 4
+_NUMBER, _INTEGER, _TEXT, _NEGATIVE = 1, 2, 4, 8
 
 
-def order_of(readings: Iterable[object]) -> np.ndarray:
-    """Return the numbers of rows, those of one reading together.
+def are_planes(data: bytes) -> bool:
+    """Return whether data were made by `Changed.to_bytes`, of this version or one before."""
+    return data.startswith((MAGIC, _SIGNS_WITHIN))
+
+
+def order_of(readings: np.ndarray) -> np.ndarray:
+    """Return the numbers of rows, those of one reading together, in the order of their first rows.
 
     Parameters
     ----------
     readings
-        Which reading each row is of.
+        A number for each row: which reading it is of.
     """
     import numpy as np
 
-    codes: dict[object, int] = {}
-    each = np.fromiter((codes.setdefault(reading, len(codes)) for reading in readings), np.int64)
-    return np.argsort(each, kind="stable")
+    _, first, each = np.unique(readings, return_index=True, return_inverse=True)
+    return np.argsort(first[each], kind="stable")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,19 +69,23 @@ class Changed:
         """Return them as bytes that compress well."""
         import numpy as np
 
-        texts = [text.encode() for text in self.texts if text is not None]
+        texts = [text for text in self.texts if text is not None]
+        joined = "".join(texts)
+        # As most are ASCII alone, none of them has to be encoded by itself.
+        lengths = map(len, texts) if joined.isascii() else (len(text.encode()) for text in texts)
         kinds = _NUMBER * self.is_number + _INTEGER * self.is_integer
         kinds[kinds == 0] = [_TEXT * (text is not None) for text in self.texts]
+        kinds += _NEGATIVE * (self.is_integer & (self.integers < 0))
         parts = (
             np.diff(self.places, prepend=0).astype("<u4"),
             kinds.astype("u1"),
             self.numbers[self.is_number].astype("<f8"),
-            self.integers[self.is_integer].astype("<i8"),
-            np.array([len(text) for text in texts], "<u4"),
+            np.abs(self.integers[self.is_integer]).astype("<i8"),
+            np.fromiter(lengths, "<u4", len(texts)),
         )
         head = _HEAD.pack(MAGIC, len(self.places), len(parts[2]), len(parts[3]), len(texts))
         planes = (part.view("u1").reshape(-1, part.itemsize).T.tobytes() for part in parts)
-        return b"".join((head, *planes, *texts))
+        return b"".join((head, *planes, joined.encode()))
 
     @classmethod
     def of(cls, data: bytes) -> Self:
@@ -90,7 +100,7 @@ class Changed:
 
         if len(data) < _HEAD.size:
             raise ValueError("its head is missing")
-        _, rows, *counts = _HEAD.unpack_from(data)
+        magic, rows, *counts = _HEAD.unpack_from(data)
         at = _HEAD.size
 
         def part(kind: str, length: int) -> np.ndarray:
@@ -108,6 +118,9 @@ class Changed:
         numbers, integers = np.zeros(rows), np.zeros(rows, np.int64)
         numbers[is_number] = part("<f8", counts[0])
         integers[is_integer] = part("<i8", counts[1])
+        if magic == MAGIC:
+            # The least of all has no positive counterpart, and is its own negative.
+            np.negative(integers, out=integers, where=kinds & _NEGATIVE > 0)
         lengths = part("<u4", counts[2]).tolist()
         texts: list[str | None] = [None] * int((kinds & (_NUMBER | _INTEGER) == 0).sum())
         words = np.flatnonzero(has_text[~(is_number | is_integer)]).tolist()

@@ -187,6 +187,20 @@ def test_a_batch_made_from_the_one_before_holds_the_very_snapshot(states):
         assert found == snapshot(state, seed=3)
 
 
+def test_a_base_is_made_anew_when_many_snapshots_rest_on_it(monkeypatch):
+    monkeypatch.setattr("trimtab.twin.instruments.panel._OF_A_BASE", 2)
+    panel, bases = Panel(LAYOUT, devices=DEVICES, seed=3), []
+    for hour in range(5):
+        state = state_of(8, 3, hours=hour, at=START + timedelta(hours=hour))
+        _, base, changes = panel.batch(state)
+        found = batch.decode(
+            changes, base, at=state.at.astimezone(UTC), driver="twin", complete=True
+        )
+        assert found == snapshot(state, seed=3)
+        bases.append(base.digest)
+    assert [bases.index(digest) for digest in bases] == [0, 0, 2, 2, 4]
+
+
 def test_names_are_lustres():
     assert [ost_name(number) for number in (0, 10, 297)] == ["OST0000", "OST000a", "OST0129"]
     assert Layout(7, 3, 2).osses == ("oss0000", "oss0001", "oss0002", "oss0003")

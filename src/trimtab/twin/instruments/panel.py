@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from trimtab.twin.instruments.state import TargetState, expanded
 if TYPE_CHECKING:
     import polars as pl
 
+_OF_A_BASE: Final = 250
+"""Snapshots, at the most: the farther counters are from their base, the more bytes they take."""
+
 
 @dataclass(slots=True)
 class _Template:
@@ -35,6 +38,8 @@ class _Template:
 
     Attributes
     ----------
+    left
+        Snapshots that the base still serves.
     rows
         Of one OST; they come first, all OSTs with as many, settings behind readings.
     places
@@ -51,6 +56,7 @@ class _Template:
     """
 
     base: Base
+    left: int
     rows: int
     places: dict[tuple[str, str | None], int]
     now: Values
@@ -86,8 +92,12 @@ class Panel:
         key = self._shape(whole)
         if self._template is None or key != self._key:
             self._key, self._template = key, self._made(state, whole)
-        self._fill(self._template, whole)
-        return True, self._template.base, self._template.base.changes(self._template.now)
+        template = self._template
+        self._fill(template, whole)
+        if template.left == 0:
+            template.base, template.left = template.base.with_values(template.now), _OF_A_BASE
+        template.left -= 1
+        return True, template.base, template.base.changes(template.now)
 
     def _shape(self, whole: TargetState) -> tuple[object, ...]:
         """Return what has to be the same for two snapshots to have the same rows."""
@@ -114,6 +124,7 @@ class Panel:
         count = len(keys) + len(self._settings(whole, 0, flags[0]))
         return _Template(
             base=Base.of(frame),
+            left=_OF_A_BASE,
             rows=count,
             places={key: place for place, key in enumerate(keys)},
             now=Values.of(frame),
