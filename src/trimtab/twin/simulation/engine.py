@@ -241,11 +241,13 @@ class Simulation:
         troubles = self._conditions(active(faults, start, end), start, end)
         # Drives and allocators are in all parts of an epoch as the last one left them.
         if flow.terms is None or flow.terms.conditions is not troubles:
-            flow.terms = self._terms(troubles)
+            flow.terms, flow.layers = self._terms(troubles), None
         terms = flow.terms
-        could = self._rates.osts(self.scenario, terms, from_clients=True)
-        layers = layers_of(could, self.scenario.clients, self.columns, seconds)
-        books = laws.Books.of(self.state)
+        if flow.layers is None or flow.layers.seconds != seconds:
+            could = self._rates.osts(self.scenario, terms, from_clients=True)
+            flow.layers = layers_of(could, self.scenario.clients, self.columns, seconds)
+        layers = flow.layers
+        books = laws.Books.of(self.state) if laws.are_checked() else None
         wanted = self.usage.want(
             self.scenario,
             self.state,
@@ -260,18 +262,16 @@ class Simulation:
         self._user_rate = wanted.placed / seconds
         reads = self.usage.reads(self.scenario.users, self.state, seconds)
         self._user_read_rate = reads / seconds
-        taken = wanted.placed + wanted.filling
-        due = self._agenda.due(end)
         moved: list[Moved] = []
-        for probe, at in due:
+        for probe, at in self._agenda.due(end):
             moment = self._moment(at, faults, placing, terms)
-            moved.append(self._measure(probe, moment, at, taken))
+            moved.append(self._measure(probe, moment, at, wanted.room_taken))
             flow.moved.append((at, moved[-1]))
         by_probes = probed(moved, self.columns.member, weight, seconds)
         asks = Asks(wanted.placed, wanted.filling, reads)
         written, read = serve(self.state, self.columns, layers, by_probes, asks)
         self.usage.write(self.scenario.users, self.state, wanted, written)
-        if laws.are_checked():
+        if books is not None:
             laws.check_traffic(layers, by_probes, (written, read), weight, seconds=seconds)
             demand, whole = self.usage.new_demand, float(written @ weight)
             laws.check_books(books, self.state, new_demand=demand, written=whole)

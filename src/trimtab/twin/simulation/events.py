@@ -6,6 +6,7 @@ import hashlib
 import uuid
 from collections.abc import Iterable
 from datetime import datetime
+from functools import cache
 
 from trimtab.model.event import Event, EventKind
 
@@ -38,7 +39,7 @@ class EventLog:
         scripted: bool = False,
     ) -> None:
         """Keep an event; no OSTs: of the whole."""
-        targets = tuple(f"OST{ost:04x}" for ost in osts)
+        targets = tuple(map(_name, osts))
         made = self._id(at)
         if scripted:
             self.scripted.add(made)
@@ -52,3 +53,8 @@ class EventLog:
         value = (value & ~(0xF << 76)) | (0x7 << 76)
         value = (value & ~(0x3 << 62)) | (0x2 << 62)
         return str(uuid.UUID(int=value))
+
+
+@cache
+def _name(ost: int) -> str:
+    return f"OST{ost:04x}"

@@ -111,21 +111,22 @@ def log_faults(log: EventLog, faults: Sequence[Fault], first: int, end: datetime
 
 def added_bytes(
     faults: Iterable[Trouble], start: datetime, end: datetime, osts: int
-) -> tuple[Array, float]:
+) -> tuple[Array | None, float]:
     """Return what faults write from ``start`` to ``end``.
 
     Returns
     -------
     tuple
-        Bytes to each real OST that fills, and bytes of bursts of the whole.
+        Bytes to each real OST where one fills, and bytes of bursts of the whole.
     """
-    filling, burst = np.zeros(osts), 0.0
+    filling, burst = None, 0.0
     for fault in faults:
         if isinstance(fault, Phase) or fault.kind not in {"filling", "burst"}:
             continue
         last = end if fault.until is None else min(end, fault.until)
         seconds = max(0.0, (last - max(start, fault.at)).total_seconds())
         if fault.kind == "filling":
+            filling = np.zeros(osts) if filling is None else filling
             filling[_where(fault, osts)] += seconds * (fault.size or 0.0)
         else:
             burst += seconds * (fault.size or 0.0)

@@ -148,7 +148,7 @@ class Window:
         passed = self._since(self._sizes[0], counts)
         for size in self._sizes[1:]:
             few = passed[0] < _ENOUGH * self._units
-            if size > self._looks or not few.any():
+            if size > self._looks or not np.count_nonzero(few):
                 break
             passed = np.where(few, self._since(size, counts), passed)
         self.passed = passed

@@ -185,7 +185,7 @@ class Miniature:
     def _count(self, state: State, host: Array, freed: Array, passed: Array) -> None:
         """Count on with the miniature's rates times what an OST of each column really wrote."""
         state.bytes_written_total += host
-        if self._discards.any():
+        if np.count_nonzero(self._discards):
             state.bytes_discarded_total += np.where(self._discards, freed, 0.0)
         state.flash_written_total += host + passed[1] * (state.capacity_bytes / self.units)
         requests = host / REQUEST_BYTES

@@ -120,14 +120,14 @@ class Operations:
         if not scenario.gating.enabled and not before.any():
             return
         closed = policies.gate(state.fullness, before, columns.weight, scenario.gating)
-        if (closed == before).all():
+        if not np.count_nonzero(closed != before):
             return
         for changed, kind in (
             (closed & ~before, EventKind.TARGET_CLOSED),
             (~closed & before, EventKind.TARGET_OPENED),
         ):
             if changed.any():
-                osts = np.flatnonzero(changed[columns.member])
+                osts = np.flatnonzero(changed[columns.member]).tolist()
                 full = state.fullness[changed]
                 detail = f"{len(osts)} OSTs, {full.min():.1%} to {full.max():.1%} full"
                 self._log.add(kind, at, detail, osts=osts)

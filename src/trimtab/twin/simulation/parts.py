@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trimtab.twin.scenario.model import Gating
 from trimtab.twin.simulation.measures import OstTerms
-from trimtab.twin.simulation.traffic import Moved
+from trimtab.twin.simulation.traffic import Layers, Moved
 
 Array = NDArray[np.float64]
 
@@ -27,6 +27,8 @@ class Flow:
         When each probe began, and what it moved.
     terms
         How the OSTs are in this epoch, once somebody asked.
+    layers
+        What they and the clients carry in the part that is under way.
     """
 
     written: Array
@@ -34,6 +36,7 @@ class Flow:
     purged: Array
     moved: list[tuple[datetime, Moved]] = field(default_factory=list)
     terms: OstTerms | None = None
+    layers: Layers | None = None
 
 
 def spans(start: datetime, end: datetime, parts: int) -> Iterator[datetime]:

@@ -127,9 +127,11 @@ def striped_shares(shares: Array, weight: Array, stripes: int) -> Array:
 
     No OST can have more than one stripe of a file: what a share is over that goes to the others.
     """
+    if stripes == 1:
+        return shares
     has_share = shares > 0.0
     osts = float(weight[has_share].sum())
-    if osts == 0.0 or stripes == 1:
+    if osts == 0.0:
         return shares
     if stripes < 0 or stripes >= osts:
         return np.where(has_share, 1.0 / osts, 0.0)
@@ -162,15 +164,15 @@ def place(wanted: float, shares: Array, weight: Array, room: Array) -> Placed:
     placed = np.zeros(len(shares))
     left = wanted
     free = (shares > 0.0) & (room > 0.0)
-    while left > 0.0 and free.any():
+    while left > 0.0 and np.count_nonzero(free):
         # Parts before bytes: of shares that are all tiny, the sum may be too small to divide by.
         parts = np.where(free, shares, 0.0) / float(shares[free].max())
         demand = left * (parts / float(parts @ weight))
         still = room - placed
         full = free & (demand >= still)
+        if not np.count_nonzero(full):
+            return Placed(placed + np.minimum(demand, still), 0.0)
         placed = np.where(full, room, placed + np.minimum(demand, still))
-        if not full.any():
-            return Placed(placed, 0.0)
         left = wanted - float(placed @ weight)
         free &= ~full
     return Placed(placed, max(left, 0.0))

@@ -70,7 +70,7 @@ class Population:
     @property
     def used(self) -> Array:
         """Bytes on one OST of each column."""
-        return self.stored.sum(axis=0)
+        return np.add.reduce(self.stored)
 
     def fill(self, stored: Array, daily_writes: float) -> None:
         """Put in what is there at the start, aged as the lifetimes have it.
@@ -101,7 +101,7 @@ class Population:
         """Store what users wrote: lifetimes x columns, bytes of one OST."""
         self.stored += written
         self._cohorts[:, self.today % COHORTS] += written / self._scale[:, None]
-        self.totals.written += float(written.sum(axis=0) @ self.weight)
+        self.totals.written += float(np.add.reduce(written) @ self.weight)
 
     def delete(self, seconds: float, during: Array | None = None) -> Array:
         """Delete what ends its life within so many seconds; return bytes of each column.
@@ -123,7 +123,7 @@ class Population:
             deleted -= survivors
             self.stored += survivors
             self._cohorts[:, self.today % COHORTS] += survivors / self._scale[:, None]
-        gone = deleted.sum(axis=0)
+        gone = np.add.reduce(deleted)
         self.totals.deleted += float(gone @ self.weight)
         return gone
 

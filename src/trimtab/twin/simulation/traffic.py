@@ -92,11 +92,10 @@ class Probed:
 
 def probed(
     moved: Sequence[Moved], member: NDArray[np.int64], weight: Array, seconds: float
-) -> Probed:
-    """Return the sum of what probes moved in an epoch of so many seconds."""
+) -> Probed | None:
+    """Return the sum of what probes moved in so many seconds; ``None`` where none ran."""
     if not moved:
-        none = np.zeros(len(weight))
-        return Probed(none, none, none, none, none, none, none, 0.0)
+        return None
 
     def summed(values: Sequence[Array]) -> Array:
         return of_columns(_sum(values), member, weight)
@@ -147,7 +146,7 @@ def with_met(mean: Array, met: Array, share: Array, weight: Array) -> Array:
     met
         What users moved while somebody did, in that part of the epoch.
     """
-    if not (share.any() or met.any()):
+    if not (np.count_nonzero(share) or np.count_nonzero(met)):
         return mean
     rest = mean * (1.0 - np.minimum(share, 1.0))
     left, others = float((mean - met) @ weight), float(rest @ weight)
@@ -180,14 +179,24 @@ class Layers:
     write: Array
     read: Array
     clients: float
+    seconds: float
+
+    def beside(self, on_osts: Array, of_clients: Array, weight: Array) -> Layers:
+        """Return what is left beside probes that move so much on one OST of each column."""
+        return Layers(
+            np.maximum(self.write - on_osts, 0.0),
+            np.maximum(self.read - on_osts, 0.0),
+            self.clients - float(of_clients @ weight),
+            self.seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """What users want of one OST of each column, bytes: to write, by a fault, and to read."""
+    """What users want of one OST of each column, bytes; ``filling`` is what a fault writes."""
 
     placed: Array
-    filling: Array
+    filling: Array | None
     reads: Array
 
 
@@ -204,6 +213,7 @@ def layers_of(could: OstRates, clients: Clients, columns: Columns, seconds: floa
         of_columns(could.write, member, weight) * seconds,
         of_columns(could.read, member, weight) * seconds,
         clients.nodes * clients.network_bytes_per_s * seconds,
+        seconds,
     )
 
 
@@ -211,7 +221,7 @@ def serve(
     state: State,
     columns: Columns,
     layers: Layers,
-    by_probes: Probed,
+    by_probes: Probed | None,
     asks: Asks,
 ) -> tuple[Array, Array]:
     """Return what users write to and read from one OST of each column beside probes; count it all.
@@ -219,27 +229,26 @@ def serve(
     What fills an OST by a fault is among what they write.
     """
     member, weight = columns.member, columns.weight
-    writes = np.minimum(
-        with_met(asks.placed, by_probes.met_written, by_probes.write_share, weight),
-        np.maximum(state.available_bytes - asks.filling, 0.0),
-    )
-    reads = with_met(asks.reads, by_probes.met_read, by_probes.read_share, weight)
-    written = carried(
-        writes + asks.filling,
-        np.maximum(layers.write - by_probes.client_written, 0.0),
-        layers.clients - float(by_probes.client_written @ weight),
-        member,
-        weight,
-    )
-    read = carried(
-        reads,
-        np.maximum(layers.read - by_probes.read, 0.0),
-        layers.clients - float(by_probes.client_read @ weight),
-        member,
-        weight,
-    )
+    writes, reads, filling = asks.placed, asks.reads, asks.filling
+    for_writes = for_reads = layers
+    if by_probes is not None:
+        writes = with_met(writes, by_probes.met_written, by_probes.write_share, weight)
+        reads = with_met(reads, by_probes.met_read, by_probes.read_share, weight)
+        for_writes = layers.beside(by_probes.client_written, by_probes.client_written, weight)
+        for_reads = layers.beside(by_probes.read, by_probes.client_read, weight)
+    room = state.available_bytes if filling is None else state.available_bytes - filling
+    writes = np.minimum(writes, np.maximum(room, 0.0))
+    if filling is not None:
+        writes = writes + filling
+    written = carried(writes, for_writes.write, for_writes.clients, member, weight)
+    read = carried(reads, for_reads.read, for_reads.clients, member, weight)
     state.slowed_read_bytes += float((reads - read) @ weight)
-    state.client_bytes_written_total += written + by_probes.client_written
-    state.bytes_read_total += read + by_probes.read
-    state.client_bytes_read_total += read + by_probes.client_read
+    if by_probes is None:
+        state.client_bytes_written_total += written
+        state.bytes_read_total += read
+        state.client_bytes_read_total += read
+    else:
+        state.client_bytes_written_total += written + by_probes.client_written
+        state.bytes_read_total += read + by_probes.read
+        state.client_bytes_read_total += read + by_probes.client_read
     return written, read

@@ -40,15 +40,20 @@ class Wanted:
     placed
         Bytes of one OST of each column.
     filling
-        Bytes that a fault fills it with besides.
+        Bytes that a fault fills it with besides, if any does.
     later
         Bytes of the whole that cannot be carried in the epoch.
     """
 
     accepted: Accepted
     placed: Array
-    filling: Array
+    filling: Array | None
     later: float
+
+    @property
+    def room_taken(self) -> Array:
+        """Bytes of one OST of each column that they will take up."""
+        return self.placed if self.filling is None else self.placed + self.filling
 
 
 class Usage:
@@ -111,7 +116,8 @@ class Usage:
         seconds = (end - start).total_seconds()
         filling, burst = added_bytes(faults, start, end, columns.osts)
         demand = scenario.users.daily_writes_bytes / DAY_S * seconds * self.busy + burst
-        return demand * shares + filling[columns.first]
+        most = demand * shares
+        return most if filling is None else most + filling[columns.first]
 
     def want(
         self,
@@ -149,8 +155,8 @@ class Usage:
             accepted = self.accounts.accept(demand)
         else:
             accepted = self.accounts.accept_planned(now)
-        filled, later = filling[columns.first], max(wish, 0.0) - now
-        self.new_demand = accepted.wanted + later - state.queued_bytes + float(filled @ weight)
+        later = max(wish, 0.0) - now
+        self.new_demand = accepted.wanted + later - state.queued_bytes
         state.refused_quota_bytes += accepted.refused
         epoch, part = draw
         draws = stream(scenario.seed, "files", epoch, *([part] * (part > 0)))
@@ -158,9 +164,15 @@ class Usage:
         room = np.maximum(state.available_bytes, 0.0)
         drawn = shares * uneven
         # Of much less than a file an epoch, each draw may be too small for a number.
-        placed = place(accepted.accepted, drawn if drawn.any() else shares, weight, room)
-        fits = np.minimum(filled, np.maximum(room - placed.per_ost, 0.0))
-        self._no_space(state, placed.refused + float((filled - fits) @ weight), end)
+        drawn = drawn if np.count_nonzero(drawn) else shares
+        placed = place(accepted.accepted, drawn, weight, room)
+        fits, refused = None, placed.refused
+        if filling is not None:
+            filled = filling[columns.first]
+            fits = np.minimum(filled, np.maximum(room - placed.per_ost, 0.0))
+            self.new_demand += float(filled @ weight)
+            refused += float((filled - fits) @ weight)
+        self._no_space(state, refused, end)
         return Wanted(accepted, placed.per_ost, fits, later)
 
     def reads(self, users: Users, state: State, seconds: float) -> Array:
@@ -180,20 +192,20 @@ class Usage:
         carried
             Bytes of one OST of each column, of users and of what fills it.
         """
-        weight = self.population.weight
-        filled = np.minimum(wanted.filling, carried)
-        written = carried - filled
+        weight, filling = self.population.weight, wanted.filling
+        filled = None if filling is None else np.minimum(filling, carried)
+        written = carried if filled is None else carried - filled
         total, accepted = float(written @ weight), wanted.accepted.accepted
         placed = float(wanted.placed @ weight)
         waits = wanted.later + placed - total
         longest = users.daily_writes_bytes / DAY_S * MEMORY_S
         state.queued_bytes = min(waits, longest)
         state.slowed_bytes += max(waits - longest, 0.0)
-        state.slowed_bytes += float((wanted.filling - filled) @ weight)
         lives = _shares_of_lives(users.lifetimes)
         self.accounts.write(wanted.accepted, lives, total / accepted if accepted > 0.0 else 1.0)
         by_life = lives[:, None] * written[None, :]
-        if filled.any():
+        if filling is not None and filled is not None:
+            state.slowed_bytes += float((filling - filled) @ weight)
             oldest = _longest(users)
             by_life[oldest] += filled
             self.accounts.write_freely(float(filled @ weight), oldest)
