@@ -240,7 +240,11 @@ class Base:
 
 
 def _order(frame: pl.DataFrame) -> np.ndarray:
-    return order_of(frame.select("name", "label").iter_rows())
+    import polars as pl
+
+    codes = frame.select(pl.col("name", "label").cast(pl.Categorical).to_physical().cast(pl.Int64))
+    name, label = (codes[word].fill_null(-1).to_numpy() for word in codes.columns)
+    return order_of(name * (label.max(initial=0) + 2) + label)
 
 
 def frame_of_batch(batch: bytes, base: Base | None, at: datetime) -> pl.DataFrame:

@@ -10,7 +10,6 @@ bytes stand there twice. Planes of before that, with signs within, are read.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -29,19 +28,18 @@ def are_planes(data: bytes) -> bool:
     return data.startswith((MAGIC, _SIGNS_WITHIN))
 
 
-def order_of(readings: Iterable[object]) -> np.ndarray:
-    """Return the numbers of rows, those of one reading together.
+def order_of(readings: np.ndarray) -> np.ndarray:
+    """Return the numbers of rows, those of one reading together, in the order of their first rows.
 
     Parameters
     ----------
     readings
-        Which reading each row is of.
+        A number for each row: which reading it is of.
     """
     import numpy as np
 
-    codes: dict[object, int] = {}
-    each = np.fromiter((codes.setdefault(reading, len(codes)) for reading in readings), np.int64)
-    return np.argsort(each, kind="stable")
+    _, first, each = np.unique(readings, return_index=True, return_inverse=True)
+    return np.argsort(first[each], kind="stable")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +69,10 @@ class Changed:
         """Return them as bytes that compress well."""
         import numpy as np
 
-        texts = [text.encode() for text in self.texts if text is not None]
+        texts = [text for text in self.texts if text is not None]
+        joined = "".join(texts)
+        # As most are ASCII alone, none of them has to be encoded by itself.
+        lengths = map(len, texts) if joined.isascii() else (len(text.encode()) for text in texts)
         kinds = _NUMBER * self.is_number + _INTEGER * self.is_integer
         kinds[kinds == 0] = [_TEXT * (text is not None) for text in self.texts]
         kinds += _NEGATIVE * (self.is_integer & (self.integers < 0))
@@ -80,11 +81,11 @@ class Changed:
             kinds.astype("u1"),
             self.numbers[self.is_number].astype("<f8"),
             np.abs(self.integers[self.is_integer]).astype("<i8"),
-            np.array([len(text) for text in texts], "<u4"),
+            np.fromiter(lengths, "<u4", len(texts)),
         )
         head = _HEAD.pack(MAGIC, len(self.places), len(parts[2]), len(parts[3]), len(texts))
         planes = (part.view("u1").reshape(-1, part.itemsize).T.tobytes() for part in parts)
-        return b"".join((head, *planes, *texts))
+        return b"".join((head, *planes, joined.encode()))
 
     @classmethod
     def of(cls, data: bytes) -> Self:

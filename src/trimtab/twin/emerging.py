@@ -53,12 +53,13 @@ class _Stretches:
         value
             What the stretch is told by: the greatest counts.
         """
-        for number in [number for number in self.since if not lasts[number]]:
+        goes_on, values = lasts.tolist(), value.tolist()
+        for number in [number for number in self.since if not goes_on[number]]:
             yield self._ended(number, at)
         for number in np.flatnonzero(begins).tolist():
             self.since.setdefault(number, at)
         for number in self.since:
-            self.worst[number] = max(self.worst.get(number, -np.inf), float(value[number]))
+            self.worst[number] = max(self.worst.get(number, -np.inf), values[number])
 
     def left(self) -> Iterator[TrueCause]:
         """Yield the stretches that still last."""

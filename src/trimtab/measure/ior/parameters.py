@@ -9,7 +9,7 @@ there when the test came from a script.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from trimtab.measure.ior.printed import IorRun, Test
@@ -69,7 +69,8 @@ class Parameters:
 
     def requested(self) -> dict[str, object]:
         """Return those that are known, as plain JSON values."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in values if value is not None}
 
 
 def parameters_of(run: IorRun, test: Test) -> Parameters:

@@ -57,6 +57,7 @@ class Place:
     timezone: str = "UTC"
 
 
+@lru_cache(maxsize=64)
 def node_names(count: int) -> tuple[str, ...]:
     """Return compute nodes as the batch system names them."""
     return tuple(f"nid{FIRST_NODE + number:06d}" for number in range(count))
@@ -76,6 +77,7 @@ def command_of(probe: ProbeLoad) -> tuple[str, ...]:
     )
 
 
+@lru_cache(maxsize=64)
 def ior_command(probe: ProbeLoad, path: str) -> IorCommand:
     """Return the command of a probe; ``path`` is that of the file system."""
     directory = f"{path.rstrip('/')}/.trimtab-probe"
@@ -178,7 +180,10 @@ def ior_run(place: Place, probe: ProbeLoad, at: datetime, result: IorResult | Fa
         parameters={
             ASKED: requested_parameters(probe),
             "layer": "client",
-            "phases": [dataclasses.asdict(phase) for phase in measured.phases],
+            "phases": [
+                {field.name: getattr(phase, field.name) for field in dataclasses.fields(phase)}
+                for phase in measured.phases
+            ],
             "warnings": list(measured.warnings),
             "job": {
                 "launcher": LAUNCHER,

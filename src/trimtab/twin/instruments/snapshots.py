@@ -222,13 +222,20 @@ def _latencies(
     return latencies
 
 
-def _trims(last_trim_s: np.ndarray) -> list[float | int | str | bool | None]:
+def _trims(last_trim_s: np.ndarray) -> Sequence[str | None]:
     """Return the time of each last trim as text; the same times are written once."""
+    return _trim_texts(last_trim_s.tobytes())
+
+
+@lru_cache(maxsize=4)
+def _trim_texts(last_trim_s: bytes) -> tuple[str | None, ...]:
+    """Return times as texts; from one snapshot to the next they are mostly the same."""
+    times = np.frombuffer(last_trim_s)
     texts: dict[float, str | None] = {
         at: None if isnan(at) else datetime.fromtimestamp(at, UTC).isoformat()
-        for at in np.unique(last_trim_s).tolist()
+        for at in np.unique(times).tolist()
     }
-    return [None if isnan(at) else texts[at] for at in last_trim_s.tolist()]
+    return tuple(None if isnan(at) else texts[at] for at in times.tolist())
 
 
 def _osts(whole: TargetState, layout: Layout, devices: str) -> list[TargetSnapshot]:

@@ -84,9 +84,10 @@ def competing(rate: Array, users: Users, draws: np.random.Generator) -> Array:
     """
     mean, sigma = users.job_rate_bytes_per_s, users.job_rate_sigma
     writers = draws.poisson(rate / mean)
-    busy = np.repeat(np.arange(len(rate)), writers)
+    (some,) = writers.nonzero()
+    busy = np.repeat(some, writers[some])
     each = draws.lognormal(math.log(mean) - sigma**2 / 2, sigma, len(busy))
-    return np.bincount(busy, each, minlength=len(rate)).astype(np.float64)
+    return np.asarray(np.bincount(busy, each, minlength=len(rate)), np.float64)
 
 
 def unevenness(written: Array, weight: Array, users: Users, draws: np.random.Generator) -> Array:

@@ -264,11 +264,8 @@ class Simulation:
         self._user_read_rate = reads / seconds
         moved: list[Moved] = []
         for probe, at in self._agenda.due(end):
-            taken = wanted.placed
-            if wanted.filling is not None:
-                taken = taken + wanted.filling
             moment = self._moment(at, faults, placing, terms)
-            moved.append(self._measure(probe, moment, at, taken))
+            moved.append(self._measure(probe, moment, at, wanted.room_taken))
             flow.moved.append((at, moved[-1]))
         by_probes = probed(moved, self.columns.member, weight, seconds)
         asks = Asks(wanted.placed, wanted.filling, reads)

@@ -46,11 +46,8 @@ def gate(fullness: Array, closed: Bools, weight: Array, gating: Gating) -> Bools
     result = np.zeros(len(fullness), bool)
     over = np.flatnonzero(wanted)
     fullest = over[np.argsort(-fullness[over], kind="stable")]
-    for column, osts in zip(fullest.tolist(), weight[fullest].tolist(), strict=True):
-        if osts > budget + 1e-9:
-            break
-        budget -= osts
-        result[column] = True
+    # Of one that is a column too many, those after it stay open as well.
+    result[fullest[np.cumsum(weight[fullest]) <= budget + 1e-9]] = True
     return result
 
 

@@ -92,14 +92,18 @@ class Agenda:
             schedule.next_after(at, timezone)
             for schedule, at in zip(self._schedules, begin, strict=True)
         ]
+        self._soonest = min(self._next, default=None)
 
     def due(self, end: datetime) -> list[tuple[ProbeLoad, datetime]]:
         """Return what begins up to ``end`` and was not returned before, in order of time."""
         due = []
+        if self._soonest is None or self._soonest > end:
+            return due
         for place, schedule in enumerate(self._schedules):
             while self._next[place] <= end:
                 due.append((self._probes[place], self._next[place]))
                 self._next[place] = schedule.next_after(self._next[place], self._zone)
+        self._soonest = min(self._next)
         return sorted(due, key=lambda start: start[1])
 
 

@@ -38,7 +38,8 @@ class Trace:
                 self._blocks[-1] = self._blocks[-1][: self._row]
             self._blocks.append(np.empty((_BLOCK, len(NAMES), columns), np.float32))
             self._row = 0
-        self._blocks[-1][self._row] = values
+        for place, of_columns in enumerate(values):
+            self._blocks[-1][self._row, place] = of_columns
         self._row += 1
         self._ends.append(end_s)
 

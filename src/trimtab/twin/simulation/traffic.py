@@ -193,7 +193,7 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """What users want of one OST of each column, bytes; ``filling``: what a fault writes, if any."""
+    """What users want of one OST of each column, bytes; ``filling`` is what a fault writes."""
 
     placed: Array
     filling: Array | None

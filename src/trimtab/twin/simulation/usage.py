@@ -50,6 +50,11 @@ class Wanted:
     filling: Array | None
     later: float
 
+    @property
+    def room_taken(self) -> Array:
+        """Bytes of one OST of each column that they will take up."""
+        return self.placed if self.filling is None else self.placed + self.filling
+
 
 class Usage:
     """Users of one simulation and what they hold.

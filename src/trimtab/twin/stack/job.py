@@ -133,7 +133,7 @@ def placed_job(
 
 def _shares(files: Array, rate: Array, users: Array | None, streams: Array | None) -> Array:
     """Return what each file gets of its OST while all are written; ``inf`` where there is none."""
-    if users is None or not users.any():
+    if users is None or not np.count_nonzero(users):
         return fair_share(rate, files)
     if streams is None:
         streams = np.ceil(users / USER_STREAM_BYTES_PER_S)
