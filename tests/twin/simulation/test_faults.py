@@ -51,9 +51,11 @@ def test_bytes_that_faults_write_are_those_of_the_overlap():
         Fault(NOON, "burst", NOON + HOUR / 2, (), 10e9),
     )
     filling, burst = added_bytes(faults, NOON - HOUR / 4, NOON + HOUR / 4, 3)
+    assert filling is not None
     np.testing.assert_allclose(filling, [0.0, 2e9 * 900, 0.0])
     assert burst == pytest.approx(10e9 * 900)
     filling, burst = added_bytes(faults, NOON + HOUR / 2, NOON + 2 * HOUR, 3)
+    assert filling is not None
     assert filling[1] == pytest.approx(2e9 * 1800)
     assert burst == 0.0
 

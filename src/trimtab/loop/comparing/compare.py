@@ -256,9 +256,7 @@ def _side(
     return _side_of(store, name, operand, request, zone or "UTC")
 
 
-def _side_of(
-    store: Store, name: str, operand: Operand, request: Request, zone: str
-) -> SideOfStore:
+def _side_of(store: Store, name: str, operand: Operand, request: Request, zone: str) -> SideOfStore:
     side = side_of_site(store, name, operand, timezone=zone, probe=request.probe)
     if not any(group.stretches for group in side.groups):
         raise _nothing_to_compare(store, name, operand, zone, request.probe)

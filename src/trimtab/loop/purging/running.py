@@ -184,8 +184,7 @@ def run_plan(
     with contextlib.closing(world), core_errors("the run", hint=_AGAIN):
         result = _carried_out(job, options, plan, progress)
         _keep_room(loaded, policy, world.root, result)
-    sentences = (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
-    return Ran(loaded, result, sentences)
+    return Ran(loaded, result, (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences()))
 
 
 def _carried_out(
