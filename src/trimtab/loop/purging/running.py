@@ -128,10 +128,7 @@ def run_plan(
 ) -> Ran:
     """Return what a run of a plan came to; see `trimtab.purge.run.runner.run`.
 
-    Parameters
-    ----------
-    fan_out
-        Asks the servers of a Lustre.
+    ``fan_out`` asks the servers of a Lustre.
 
     Raises
     ------
@@ -184,7 +181,8 @@ def run_plan(
     with contextlib.closing(world), core_errors("the run", hint=_AGAIN):
         result = _carried_out(job, options, plan, progress)
         _keep_room(loaded, policy, world.root, result)
-    return Ran(loaded, result, (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences()))
+    notable = (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
+    return Ran(loaded, result, notable)
 
 
 def _carried_out(
