@@ -112,7 +112,11 @@ def test_an_incident_that_comes_and_goes_within_a_day_is_not_told_again() -> Non
     ledger.incidents(NOON + HOUR, incident())
     assert sent(ledger.incidents(NOON + DAY, incident(state="ended"))) == [Phase.CLOSED]
     assert sent(ledger.incidents(NOON + DAY + HOUR, incident())) == []
-    assert sent(ledger.incidents(NOON + 2 * DAY + HOUR, incident())) == [Phase.OPENED]
+    (again,) = ledger.incidents(NOON + 2 * DAY + HOUR, incident())
+    assert again.phase is Phase.REOPENED
+    assert again.title.startswith("not over: ")
+    assert sent(ledger.incidents(NOON + 3 * DAY, incident())) == []
+    assert sent(ledger.incidents(NOON + 4 * DAY, incident(state="ended"))) == [Phase.CLOSED]
 
 
 @pytest.mark.parametrize(

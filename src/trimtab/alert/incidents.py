@@ -128,7 +128,7 @@ def _again(
         reopened = subject.belief == CLOSED and incident.state == IncidentState.OPEN
         waited = subject.sent_at is not None and draft.now - subject.sent_at >= SAME
         if reopened and waited and _is_certain(incident):
-            yield _alert(observed, incident, subject, Phase.OPENED, draft)
+            yield _alert(observed, incident, subject, Phase.REOPENED, draft)
         return
     if incident.state == IncidentState.ENDED:
         yield _alert(observed, incident, subject, Phase.CLOSED, draft)
@@ -221,6 +221,7 @@ def _title(observed: Observed, incident: IncidentView, phase: Phase) -> str:
         Phase.WORSENED: "worse: ",
         Phase.EXPLAINED: "cause found: ",
         Phase.CLOSED: "over: ",
+        Phase.REOPENED: "not over: ",
     }.get(phase, "")
     moment = f"{incident.at:%Y-%m-%dT%H:%MZ}"
     command = f"trimtab explain {observed.site} --at {moment}"

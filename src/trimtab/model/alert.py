@@ -18,6 +18,8 @@ class Phase(StrEnum):
     EXPLAINED = "explained"
     """Its cause was found."""
     CLOSED = "closed"
+    REOPENED = "reopened"
+    """What was reported as over goes on: later runs took its end back."""
     NOTED = "noted"
     """Kept in the ledger and sent to nobody."""
     TEST = "test"
