@@ -43,7 +43,7 @@ def ladder_output(file: str) -> str:
     """Return what the command prints of a file, up to the printed values."""
     trimtab = Path(sys.executable).parent / "trimtab"
     ended = subprocess.run(
-        [str(trimtab), "ladder", file],
+        [str(trimtab), "ladder", file, "--all"],
         cwd=ROOT,
         check=True,
         capture_output=True,
@@ -51,7 +51,7 @@ def ladder_output(file: str) -> str:
         env={**os.environ, "COLUMNS": str(_WIDTH)},
     )
     text = ended.stdout.partition("\nprinted values, and")[0]
-    return text_of([f"$ trimtab ladder {file}", *(line.rstrip() for line in text.splitlines())])
+    return text_of([f"$ trimtab ladder {file} --all", *(line.rstrip() for line in text.splitlines())])
 
 
 def printed_table() -> str:
