@@ -653,11 +653,11 @@ class Rules:
         linked: bool,
     ) -> None: ...
 
-ShardPath: TypeAlias = str | PathLike[str] | tuple[str | PathLike[str], str | PathLike[str]]
+_ShardPath: TypeAlias = str | PathLike[str] | tuple[str | PathLike[str], str | PathLike[str]]
 """A shard, or a shard and the file with the numbers of its rows that count no more."""
 
 def tally(
-    shards: Sequence[ShardPath],
+    shards: Sequence[_ShardPath],
     rules: Rules,
     *,
     threads: int = 0,
@@ -688,7 +688,7 @@ def tally(
     """
 
 def select(
-    shards: Sequence[ShardPath],
+    shards: Sequence[_ShardPath],
     rules: Rules,
     *,
     before_s: int,
@@ -723,7 +723,7 @@ def select(
     """
 
 def select_part(
-    shards: Sequence[ShardPath],
+    shards: Sequence[_ShardPath],
     rules: Rules,
     *,
     before_s: int,

@@ -21,11 +21,11 @@ def stub_names() -> dict[str, ast.stmt]:
     names: dict[str, ast.stmt] = {}
     for node in ast.parse(STUB.read_text()).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            if not node.name.startswith("_"):  # the shape of a table, for the type checker
-                names[node.name] = node
+            names[node.name] = node
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names[node.target.id] = node
-    return names
+    # What begins with one underscore is a shape, for the type checker alone.
+    return {name: names[name] for name in names if name.startswith("__") or name[0] != "_"}
 
 
 def test_the_stub_and_the_built_module_agree() -> None:

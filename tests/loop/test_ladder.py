@@ -479,7 +479,7 @@ def test_from_an_import_to_the_ladder_of_a_site(tmp_path: Path) -> None:
         rate = client["rate"]["value"] / sheet["rate"]["value"]
         assert client["beneath"][0]["value"] == pytest.approx(rate)
     assert {one["layer"] for one in shown.document["absent"]} == {"drive"}
-    text = trimtab("ladder", site, store=kept).stdout
+    text = trimtab("ladder", site, "--all", store=kept).stdout
     assert "no drive rung" in text
     assert "limit: " in text
 

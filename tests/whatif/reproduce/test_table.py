@@ -191,12 +191,12 @@ def test_the_document_fits_its_schema(short) -> None:
 def test_the_command_end_to_end(tmp_path) -> None:
     page = tmp_path / "page.html"
     arguments = ("reproduce", "hpe25", "eth21", "--until", "2d", "--seeds", 1, "--report", page)
-    ended = trimtab(*arguments, store=tmp_path / "none.db")
+    ended = trimtab(*arguments, "--all", store=tmp_path / "none.db")
     assert ended.code == 0, ended.stderr
     assert "figure-3-write" in ended.stdout
     assert "ETH" in ended.stdout
     assert "missed" in ended.stdout
-    assert f"report    {page}" in ended.stdout
+    assert f"report: {page}" in ended.stdout
     assert page.read_text().startswith("<!DOCTYPE html>")
     again = trimtab("reproduce", "hpe25", "--layers", "--json", store=tmp_path / "none.db")
     assert again.document["summary"]["silent"] == 0
