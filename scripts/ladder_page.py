@@ -51,7 +51,8 @@ def ladder_output(file: str) -> str:
         env={**os.environ, "COLUMNS": str(_WIDTH)},
     )
     text = ended.stdout.partition("\nprinted values, and")[0]
-    return text_of([f"$ trimtab ladder {file} --all", *(line.rstrip() for line in text.splitlines())])
+    command = f"$ trimtab ladder {file} --all"
+    return text_of([command, *(line.rstrip() for line in text.splitlines())])
 
 
 def printed_table() -> str:
