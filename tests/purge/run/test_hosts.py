@@ -16,7 +16,7 @@ from trimtab.errors import DataError, RefusedError
 from trimtab.purge.policy import Caps
 from trimtab.purge.report import report
 from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import BeginLine, DoneLine, TakeoverLine
+from trimtab.purge.run.records import BeginLine, DoneLine, EndLine, TakeoverLine
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.shared import Shared, advanced
 from trimtab.purge.run.situation import Situation
@@ -97,7 +97,11 @@ def test_two_hosts_share_a_plan_and_need_is_of_both(hosts):
 def test_caps_are_of_all_hosts(hosts, caps, end):
     plan = hosts(200, caps=caps, delay_s=0.001)
     processes = [plan.start(f"host-{number}") for number in range(3)]
-    assert {plan.wait(process) for process in processes} == {end}
+    ends = {plan.wait(process) for process in processes}
+    assert end in ends
+    # Who begins when the others have used the cap up is refused for that.
+    refused = [line for line in plan.lines() if isinstance(line, EndLine) and line.reason != end]
+    assert all(line.reason == "refused" and "used up" in line.text for line in refused)
     check(plan, whole=False)
     assert len(plan.world.there()) == 160
 
