@@ -193,11 +193,20 @@ impl Removal {
     pub fn delete(&mut self, first: u64, count: u64) -> Result<Batch> {
         let began = Instant::now();
         let rows = self.read(first, count)?;
-        if self.settle_in()? {
-            self.forget()?;
-        }
-        self.begin(rows.len());
-        let verdicts = self.remove(&rows, first, &|_| true);
+        let settled =
+            self.settle_in().and_then(|is_new| if is_new { self.forget() } else { Ok(()) });
+        let verdicts = match settled {
+            Ok(()) => {
+                self.begin(rows.len());
+                self.remove(&rows, first, &|_| true)
+            }
+            // Stopped while it made its cells, it was taken over from, and they were removed.
+            Err(_) if self.until.check().is_err() => {
+                let late = |row| Verdict::of(row, Outcome::TooLate, 0, Duration::ZERO);
+                (0..rows.len()).map(late).collect()
+            }
+            Err(error) => return Err(error),
+        };
         Batch::new(first, rows.len(), verdicts, Vec::new(), began.elapsed())
     }
 

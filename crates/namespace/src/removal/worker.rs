@@ -54,7 +54,7 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    fn of(row: usize, outcome: Outcome, freed_bytes: u64, spent: Duration) -> Self {
+    pub(super) fn of(row: usize, outcome: Outcome, freed_bytes: u64, spent: Duration) -> Self {
         Self { row, outcome, freed_bytes, errno: 0, latency_s: spent.as_secs_f32() }
     }
 }
