@@ -88,7 +88,7 @@ class IncidentQuestion:
 
     @property
     def incident(self) -> Incident:
-        """The incident that is to be explained."""
+        """The incident to explain."""
         return self.context.incident
 
     def basis(self) -> Basis | None:

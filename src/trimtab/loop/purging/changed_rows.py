@@ -161,7 +161,7 @@ class Search:
     def _doubtful(
         self, before: pl.DataFrame, now: pl.DataFrame, migrated: Mapping[bytes, bytes]
     ) -> set[bytes]:
-        """Return the paths in the index of which it cannot be told where what is beneath went."""
+        """Return the paths in the index whose contents went somewhere unknown."""
         placed = _paths(now)
         followed = {old for new, old in migrated.items() if new in placed}
         listed = _paths(before)
