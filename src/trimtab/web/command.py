@@ -98,21 +98,25 @@ def serve(
         Done once, while the server runs.
     """
     import time
+    from contextlib import closing
     from functools import partial
 
     from trimtab.loop.watching.log import configured
     from trimtab.web.access import ProxyAccess, TokenAccess
     from trimtab.web.desk import Desk, warmed
+    from trimtab.web.renewal import Renewal
     from trimtab.web.server import allow_connections, guarded, in_background, listening, server_of
 
     log = configured()
     allow_connections()
     listener = listening(host, port)
     port = listener.getsockname()[1]
+    renewal = Renewal(store.location.url, only)
     desk = Desk(
         store,
         only,
         beside=lambda work: in_background(work, log, "what is shown could not be renewed"),
+        elsewhere=renewal,
         results=results,
     )
     hosts = _hosts(host, port, settings)
@@ -133,7 +137,8 @@ def serve(
     if beside is not None:
         in_background(beside, log, "what runs beside the dashboard failed")
     in_background(partial(warmed, desk), log, "the first pages were not prepared")
-    server_of(guarded(desk, access, hosts=hosts, log=log), listener).run()
+    with closing(renewal):
+        server_of(guarded(desk, access, hosts=hosts, log=log), listener).run()
 
 
 def address(bind: str) -> tuple[str, int]:

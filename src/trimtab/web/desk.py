@@ -7,7 +7,8 @@
                      └──another mark──> make() ──────────────────> others wait
 
 Judging a year anew takes seconds. With ``beside`` that is done there when the store has changed,
-and until it is done what is shown is the view of before, all of one state: a `_View`.
+and until it is done what is shown is the view of before, all of one state: a `_View`. With
+``elsewhere`` another process works it out (`trimtab.web.renewal`), and requests have this one.
 
 Nothing is kept on disk: after a kill everything is worked out again from the store.
 """
@@ -17,9 +18,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -32,7 +34,7 @@ from trimtab.loop.overview import overview, stored_state, target_overviews
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.purging.plans import SitePlan, site_plans, site_runs
 from trimtab.loop.results import Result, Results, results_in, signature_of
-from trimtab.loop.site_judgement import Judged, judge_site
+from trimtab.loop.site_judgement import Judged, Recollections, judge_site
 from trimtab.loop.sites import clock_of, is_beneath, site_file
 from trimtab.loop.status import status_of
 from trimtab.loop.sweep import StoredSweep, stored_sweep
@@ -40,6 +42,8 @@ from trimtab.model.overview import Overview, TargetOverview
 from trimtab.model.series import SeriesJudgement, SeriesKey
 from trimtab.model.site import SiteLimits
 from trimtab.model.target import SiteState
+from trimtab.report.judge_charts import panel_chart
+from trimtab.report.render import drawn
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -54,15 +58,18 @@ if TYPE_CHECKING:
     from trimtab.record.kept import KeptIncident, Site
     from trimtab.record.store import Store
     from trimtab.report.documents.reading import ReadHorizon
+    from trimtab.report.sections import Drawings
 
 Value = TypeVar("Value")
 Mark = tuple[object, ...]
+Elsewhere = Callable[[str, Sequence[str]], tuple[Mark, Mapping[str, object]]]
 
 _REMEMBERED: Final = 512
 _ANSWERS: Final = 256
 """Judgements of single series that are remembered: most stay as they were when one gets a run."""
 LOOKS_S: Final = 1.0
 """A store is asked at most so often whether it has changed."""
+PANELS: Final = 4
 FILES_S: Final = 10.0
 """Files of purges and results are looked at at most so often."""
 _ID: Final = 16
@@ -73,7 +80,8 @@ BODIES_MAX_BYTES: Final = 32 * 2**20
 _FILES, _LASTING = "\0files", "\0lasting"
 """Beside the sites, none of which can be called so."""
 LONG: Final = ("status", "judged", "state", "targets", "panels")
-"""Values that are worked out beside the requests; the others are soon made of them."""
+"""Values that are worked out beside the requests, each by the method of its name; the others are
+soon made of them."""
 
 
 @dataclass(slots=True)
@@ -81,7 +89,6 @@ class _Slot:
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_made: bool = False
     value: object = None
-    make: Callable[[], object] | None = None
 
 
 @dataclass(slots=True)
@@ -103,6 +110,9 @@ class Desk:
         A clock that only goes forward.
     beside
         Does some work in another thread; ``None``: every value is worked out by who asks for it.
+    elsewhere
+        Returns the state of a site's store, and what its `LONG` values of given names are in it;
+        ``None``: the thread of ``beside`` works them out.
     results
         Directory of what commands left (`trimtab.loop.results`); default ``results`` beside the
         file of the store.
@@ -117,6 +127,7 @@ class Desk:
         *,
         elapsed_s: Callable[[], float] = time.monotonic,
         beside: Callable[[Callable[[], object]], object] | None = None,
+        elsewhere: Elsewhere | None = None,
         results: Path | None = None,
         purges: PurgePlace | None = None,
     ) -> None:
@@ -124,7 +135,7 @@ class Desk:
         path = store.location.path
         self.results_directory = results or (None if path is None else path.parent / "results")
         self.purges = purges or purge_place()
-        self._beside, self._thread = beside, threading.local()
+        self._beside, self._elsewhere, self._thread = beside, elsewhere, threading.local()
         self._lock = threading.Lock()
         self._looked_at = float("-inf")
         self._views: dict[str, _View] = {}
@@ -133,6 +144,8 @@ class Desk:
         self._marks: dict[str, tuple[float, Mark]] = {}
         self._places: dict[str, Place] = {}
         self._answers: OrderedDict[object, object] = OrderedDict()
+        self._judging = threading.Lock()  # what was recalled is taken up by one at a time
+        self._recollections: dict[str, Recollections] = {}
         self._bodies: OrderedDict[tuple[str, ...], tuple[Mark, bytes]] = OrderedDict()
         self._bodies_bytes = 0
         self.streams = 0  # pages that follow changes
@@ -218,7 +231,15 @@ class Desk:
             Of the present state, whatever the view that is shown: what somebody has just written.
         """
         view = self._view_of(site, self._mark(site)) if at_once else self._view(site)
+        if self._elsewhere is not None and name[0] in LONG:
+            return self._made(view, name, partial(self._asked, site, name[0], view.mark, make))
         return self._made(view, name, make)
+
+    def _asked(self, site: str, name: str, mark: Mark, make: Callable[[], Value]) -> Value:
+        """Return what another process works out, or this one where that one sees another state."""
+        assert self._elsewhere is not None
+        of_mark, values = self._elsewhere(site, [name])
+        return cast("Value", values[name]) if of_mark == mark else make()
 
     def recent(self, *name: str, make: Callable[[], Value]) -> Value:
         """Return a value that depends on files, worked out again when it is `FILES_S` old."""
@@ -236,7 +257,7 @@ class Desk:
                 view.slots.popitem(last=False)
         with slot.lock:
             if not slot.is_made:
-                slot.value, slot.make, slot.is_made = make(), make, True
+                slot.value, slot.is_made = make(), True
             return cast("Value", slot.value)
 
     def _view(self, site: str) -> _View:
@@ -266,21 +287,37 @@ class Desk:
     def _renew(self, site: str, mark: Mark, shown: _View) -> None:
         """Work out the next view, then show it; where that fails, who asks gets the failure."""
         fresh = _View(mark)
-        self._thread.views = {site: fresh}
+        names = [name for name in LONG if (name,) in shown.slots]
         try:
-            for name in LONG:
-                slot = shown.slots.get((name,))
-                if slot is not None and slot.make is not None:
-                    self.remembered(site, name, make=slot.make)
+            if self._elsewhere is None:
+                self._fill(site, fresh, names)
+            else:
+                mark, values = self._elsewhere(site, names)
+                slots = {(name,): _Slot(is_made=True, value=of) for name, of in values.items()}
+                fresh = _View(mark, OrderedDict(slots))
+                self.forget_mark(site)  # that state may be a newer one than was asked for
         except BaseException:
             fresh = _View(mark)
             raise
         finally:
-            self._thread.views = {}
             with self._lock:
                 self._renewing.discard(site)
                 if self._views.get(site) is shown:
                     self._views[site] = fresh
+
+    def worked_out(self, site: str, names: Sequence[str]) -> tuple[Mark, dict[str, object]]:
+        """Return the state of a site's store, and what its `LONG` values of names are in it."""
+        self.forget_mark(site)
+        view = self._view_of(site, self._mark(site))
+        return view.mark, self._fill(site, view, names)
+
+    def _fill(self, site: str, view: _View, names: Sequence[str]) -> dict[str, object]:
+        """Work out values for a view, all of its state."""
+        self._thread.views = {site: view}
+        try:
+            return {name: getattr(self, name)(site) for name in names}
+        finally:
+            self._thread.views = {}
 
     def encoded(self, site: str, *name: str, make: Callable[[], bytes]) -> bytes:
         """Return a document as it is sent, made once for each state of a site's store."""
@@ -318,7 +355,13 @@ class Desk:
 
         def make() -> Judged | None:
             try:
-                return judge_site(self.store, place, together=self._together)
+                with self._judging:
+                    return judge_site(
+                        self.store,
+                        place,
+                        together=self._together,
+                        recollections=self._recollections.setdefault(name, {}),
+                    )
             except UsageError as error:
                 if error.code in {"no-series", "runs-rejected"}:
                     return None
@@ -330,6 +373,13 @@ class Desk:
         """Return every target as the last stored snapshot has it."""
         place = self.place(name)
         return self.remembered(name, "state", make=lambda: stored_state(self.store, place))
+
+    def panels(self, name: str) -> Drawings:
+        """Return small drawings of the first series of a site."""
+        judged = self.judged(name)
+        series = () if judged is None else judged.judgement.series[:PANELS]
+        charts = (panel_chart(entry, f"panel{number}") for number, entry in enumerate(series))
+        return self.remembered(name, "panels", make=lambda: drawn(charts))
 
     def targets(self, name: str) -> tuple[TargetOverview, ...]:
         """Return the targets of the last stored snapshot, those in trouble first."""

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 router = APIRouter(include_in_schema=False)
 Address = Annotated[str, Query(max_length=90)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
-PANELS: Final = 4
 _FILES: Final = {
     "app.css": "text/css",
     "app.js": "text/javascript",
@@ -76,7 +75,6 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
     """Show a site at one glance; htmx asks for it again every minute."""
     glance = desk.overview(site)
     judged = desk.judged(site)
-    panels = desk.remembered(site, "panels", make=lambda: _panels(desk, site))
     names = {_status_key(entry): name for name, entry in desk.series_ids(site).items()}
     return page(
         request,
@@ -91,7 +89,7 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
         slow=()
         if judged is None
         else [t for tail in judged.judgement.tails for t in tail.stragglers],
-        panels=panels,
+        panels=desk.panels(site),
         panel_keys=judge_charts.PANEL_KEYS,
         cells=[
             (target, _fullness_step(target), _target_title(target)) for target in glance.targets
@@ -104,12 +102,6 @@ def _status_key(entry: Any) -> str:
     return repr(
         (entry.probe, entry.kind, entry.verdict.metric, sorted(map(repr, entry.asked.items())))
     )
-
-
-def _panels(desk: Desk, site: str) -> Any:
-    judged = desk.judged(site)
-    series = () if judged is None else judged.judgement.series[:PANELS]
-    return drawn(judge_charts.panel_chart(entry, f"panel{n}") for n, entry in enumerate(series))
 
 
 def _tone(glance: Overview) -> Tone:
