@@ -78,10 +78,17 @@ def answer(request: Request, document: object) -> Response:
     return conditional(request, to_json(document).encode(), "application/json")
 
 
-def remembered(request: Request, desk: Desk, site: str, document: Callable[[], object]) -> Response:
+def remembered(
+    request: Request,
+    desk: Desk,
+    site: str,
+    document: Callable[[], object],
+    *,
+    at_once: bool = False,
+) -> Response:
     """Return a document that depends on the store of a site and the address alone."""
     place = (request.url.path, request.url.query)
-    body = desk.encoded(site, *place, make=lambda: to_json(document()).encode())
+    body = desk.encoded(site, *place, make=lambda: to_json(document()).encode(), at_once=at_once)
     return conditional(request, body, "application/json")
 
 
@@ -125,7 +132,7 @@ def overview(request: Request, desk: DeskOf, site: str) -> Response:
 @router.get("/sites/{site:path}/status", responses=answers(documents.kept.StatusDocument))
 def status(request: Request, desk: DeskOf, site: str) -> Response:
     """Return what `trimtab status SITE --json` prints."""
-    return answer(request, documents.kept.StatusDocument(desk.status(site)))
+    return remembered(request, desk, site, lambda: documents.kept.StatusDocument(desk.status(site)))
 
 
 @router.get("/sites/{site:path}/series", responses=answers(pages.SeriesPage))
@@ -276,8 +283,12 @@ def incidents(
     limit: Limit = _LIMIT,
 ) -> Response:
     """List incidents as they were last found, the newest first."""
-    chosen = [entry for entry in desk.incidents(site) if state in (None, entry.state)]
-    return answer(request, pages.IncidentsPage(*paged(chosen, offset, limit)))
+
+    def document() -> pages.IncidentsPage:
+        chosen = [entry for entry in desk.incidents(site) if state in (None, entry.state)]
+        return pages.IncidentsPage(*paged(chosen, offset, limit))
+
+    return remembered(request, desk, site, document, at_once=True)
 
 
 @router.get("/sites/{site:path}/incidents/{identifier}", responses=answers(pages.IncidentsPage))
@@ -321,9 +332,14 @@ def events(
     limit: Limit = _LIMIT,
 ) -> Response:
     """List the events of a site, the newest first."""
+    begin, end = moment(since), moment(until)
+
+    def document() -> pages.EventsPage:
+        stored = desk.store.events(site=site, since=begin, until=end)
+        return pages.EventsPage(*paged(stored[::-1], offset, limit))
+
     desk.place(site)
-    stored = desk.store.events(site=site, since=moment(since), until=moment(until))
-    return answer(request, pages.EventsPage(*paged(stored[::-1], offset, limit)))
+    return remembered(request, desk, site, document, at_once=True)
 
 
 class NewEvent(BaseModel):

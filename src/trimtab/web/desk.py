@@ -319,9 +319,17 @@ class Desk:
         finally:
             self._thread.views = {}
 
-    def encoded(self, site: str, *name: str, make: Callable[[], bytes]) -> bytes:
-        """Return a document as it is sent, made once for each state of a site's store."""
-        mark = self._view(site).mark
+    def encoded(
+        self, site: str, *name: str, make: Callable[[], bytes], at_once: bool = False
+    ) -> bytes:
+        """Return a document as it is sent, made once for each state of a site's store.
+
+        Parameters
+        ----------
+        at_once
+            As `remembered` has it.
+        """
+        mark = self._mark(site) if at_once else self._view(site).mark
         with self._lock:
             known = self._bodies.get((site, *name))
             if known is not None and known[0] == mark:
