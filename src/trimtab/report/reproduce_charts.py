@@ -252,7 +252,8 @@ def ladder_chart(reproduction: Reproduction, name: str) -> Chart:
     for who, color, shape, size in ((0, SECOND, "circle", 110), (1, ACCENT, "diamond", 40)):
         base = data(row for row in rows if row["who"] == who)
         mark = base.mark_point(filled=True, color=color, shape=shape, size=size, opacity=1)
-        layers.append(mark.encode(x=alt.X("value:Q", title="GB/s"), y=y))
+        x = alt.X("value:Q", title="GB/s", axis=alt.Axis(tickCount=4))
+        layers.append(mark.encode(x=x, y=y))
     return Chart(
         name=f"ladder-{name}",
         title=f"Layers, {name}",
