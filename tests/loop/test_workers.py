@@ -113,8 +113,8 @@ def test_a_process_of_months_has_one_thread_for_frames_and_its_children_have_all
     of_polars = "import polars; print(polars.thread_pool_size())"
     asked = (
         "import os, subprocess, sys\n"
-        "from trimtab.loop.workers import frames_on_one_thread\n"
-        f"frames_on_one_thread()\n{of_polars}\n"
+        "from trimtab.loop.workers import frames_for_months\n"
+        f"frames_for_months()\n{of_polars}\n"
         f"sys.stdout.flush(); subprocess.run([sys.executable, '-c', {of_polars!r}])\n"
     )
     environment = {**os.environ, "POLARS_MAX_THREADS": "3"}
@@ -122,3 +122,21 @@ def test_a_process_of_months_has_one_thread_for_frames_and_its_children_have_all
         [sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["1", "3"]
+
+
+def test_a_process_of_months_keeps_nothing_of_frames_that_are_gone() -> None:
+    asked = (
+        "from pathlib import Path\n"
+        "from trimtab.loop.workers import frames_for_months\n"
+        "frames_for_months()\n"
+        "import polars as pl\n"
+        "def pages(): return int(Path('/proc/self/statm').read_text().split()[1])\n"
+        "before = pages()\n"
+        "frames = [pl.int_range(0, 20_000, eager=True) + n for n in range(200)]\n"
+        "held = pages()\n"
+        "del frames\n"
+        "print(held - before, pages() - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    held, kept = map(int, done.stdout.split())
+    assert kept < held / 4

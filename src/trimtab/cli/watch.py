@@ -143,9 +143,9 @@ def _site(where: str) -> LoadedSite:
 
 def _site_to_watch(where: str) -> LoadedSite:
     """Return a site for a process that may run for months, which does with one thread."""
-    from trimtab.loop.workers import frames_on_one_thread
+    from trimtab.loop.workers import frames_for_months
 
-    frames_on_one_thread()
+    frames_for_months()
     return _site(where)
 
 

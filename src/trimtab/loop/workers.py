@@ -13,7 +13,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -23,7 +23,10 @@ from typing import Any, Final, Protocol, TypeVar
 from trimtab.errors import ToolError
 
 Answer_co = TypeVar("Answer_co", covariant=True)
-_THREADS: Final = ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS")
+_ONE_THREAD: Final = {"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_NOTHING_KEPT: Final = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
+"""To the allocator of frames (jemalloc's own documentation, TUNING): what is freed goes back to the
+system at once. By itself it keeps it until something else is allocated, hours later in a watch."""
 _OBJECTS: Final = 1_000_000
 
 
@@ -101,7 +104,8 @@ def side_by_side(processes: int, *, hint: str) -> Iterator[Together]:
     if processes < 2:
         yield one_by_one
         return
-    with _rarely_collected(), _one_thread_each(), worker_pool(processes - 1, hint=hint) as pool:
+    one_thread = _environment(_ONE_THREAD)
+    with _rarely_collected(), one_thread, worker_pool(processes - 1, hint=hint) as pool:
         yield _Crew(pool, processes - 1).together
 
 
@@ -178,13 +182,13 @@ def _answered(question: Question[Answer_co]) -> Answer_co:
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let libraries that are loaded from now on use one thread: each processor has its process.
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Let libraries that are loaded from now on find these variables.
 
-    In this process as well, where it has not loaded them: it answers like the others.
+    In this process as well, where it has not loaded them.
     """
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
@@ -195,13 +199,13 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def frames_on_one_thread() -> None:
-    """Load what works on frames so that it has one thread in this process, if none has loaded it.
+def frames_for_months() -> None:
+    """Load what works on frames for a process that lives for months, if nothing has loaded it.
 
-    It would start one for each processor, and each keeps memory of its own for good. Processes
-    that this one starts are not concerned.
+    It would start a thread for each processor, each with memory of its own for good, and keep what
+    it has freed. Processes that this one starts are not concerned.
     """
-    with _one_thread_each():
+    with _environment(_ONE_THREAD | _NOTHING_KEPT):
         import numpy as np  # noqa: F401 (reads how many threads it may have)
         import polars as pl
 

@@ -155,8 +155,9 @@ def test_without_confirm_no_further_probe_is_run(store: Store) -> None:
 def test_memory_is_given_back_after_each_look(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, given_back = Moving(), list[datetime]()
+    clock, given_back, trimmed = Moving(), list[datetime](), list[datetime]()
     monkeypatch.setattr(analysis, "give_back_memory", lambda: given_back.append(clock()))
+    monkeypatch.setattr(analysis, "trim_memory", lambda: trimmed.append(clock()))
     probe = SteppingProbe(clock, MONDAY + 1000 * HOUR)
     with_history(store, probe)
 
@@ -167,6 +168,7 @@ def test_memory_is_given_back_after_each_look(
     monkeypatch.setattr("trimtab.loop.explaining.incidents.incidents_of", broken)
     watched(store, probe, clock, 27)
     assert len({at.date() for at in given_back}) == 2
+    assert len(trimmed) >= 27  # what a slot freed, too
 
 
 def test_a_steady_site_is_looked_at_once_a_day_and_nothing_is_told(store: Store) -> None:

@@ -90,6 +90,12 @@ class IncidentWatch:
         confirming
             Whether it was itself to confirm a suspect: it asks for no further ones.
         """
+        try:
+            self._after(slot, confirming=confirming)
+        finally:
+            trim_memory()
+
+    def _after(self, slot: Slot, *, confirming: bool) -> None:
         alarming = False
         if slot.run is not None and slot.item.startswith(PROBE_PREFIX):
             alarming = self._suspects(slot, confirming=confirming)
@@ -224,11 +230,13 @@ class IncidentWatch:
 
 
 def give_back_memory() -> None:
-    """Give the system back what is free: a process that lives for months must not keep its peaks.
-
-    malloc of glibc keeps freed blocks below the last one in use (malloc_trim(3)).
-    """
+    """Give back what is free: a process that lives for months must not keep its peaks."""
     gc.collect()
+    trim_memory()
+
+
+def trim_memory() -> None:
+    """Let malloc of glibc give back what was freed below the last block in use (malloc_trim(3))."""
     with contextlib.suppress(AttributeError, OSError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 
