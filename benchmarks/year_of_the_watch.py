@@ -39,6 +39,7 @@ from trimtab.loop.probing.probe import RunContext  # noqa: E402
 from trimtab.loop.probing.site_probe import runner_of  # noqa: E402
 from trimtab.loop.watching.companions import observers_of  # noqa: E402
 from trimtab.loop.watching.watch import Watch  # noqa: E402
+from trimtab.loop.workers import frames_for_months  # noqa: E402
 from trimtab.model.action import Outcome  # noqa: E402
 from trimtab.model.alert import Alert, Phase  # noqa: E402
 from trimtab.model.identifier import new_identifier  # noqa: E402
@@ -484,6 +485,7 @@ def main() -> None:
     )
     parser.add_argument("--result", type=Path, default=RESULT)
     options = parser.parse_args()
+    frames_for_months()  # as the command does
     of = months(
         options.days, options.seed, quiet_days=options.quiet_days, rounds=options.rounds,
         until_day=options.until_day,
