@@ -30,8 +30,12 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from trimtab.loop.workers import frames_for_months  # noqa: E402 (the tree is on the path now)
+
+frames_for_months()  # before anything else loads what works on them, as the command does
+
 from benchmarks.killed_watch import Killed, Kills, Process, Receiver  # noqa: E402
-from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
+from benchmarks.measured import measured_on  # noqa: E402
 from benchmarks.score_of_faults import KINDS, OSTS, Length, site  # noqa: E402
 
 from trimtab.loop.probing import twin_site  # noqa: E402
@@ -39,7 +43,6 @@ from trimtab.loop.probing.probe import RunContext  # noqa: E402
 from trimtab.loop.probing.site_probe import runner_of  # noqa: E402
 from trimtab.loop.watching.companions import observers_of  # noqa: E402
 from trimtab.loop.watching.watch import Watch  # noqa: E402
-from trimtab.loop.workers import frames_for_months  # noqa: E402
 from trimtab.model.action import Outcome  # noqa: E402
 from trimtab.model.alert import Alert, Phase  # noqa: E402
 from trimtab.model.identifier import new_identifier  # noqa: E402
@@ -485,7 +488,6 @@ def main() -> None:
     )
     parser.add_argument("--result", type=Path, default=RESULT)
     options = parser.parse_args()
-    frames_for_months()  # as the command does
     of = months(
         options.days, options.seed, quiet_days=options.quiet_days, rounds=options.rounds,
         until_day=options.until_day,
