@@ -553,6 +553,8 @@ class NamespaceScan:
         Directories that may stay open; fewer where the limit of the process says so.
     delay_s
         Seconds by which each call is held up: ``threads / delay_s`` calls a second at most.
+    latency_s_max
+        A call that takes longer is late: while more than one in a hundred is, fewer are made.
     device
         Device number that rows get, where several hosts scan one file system; ``None``: that of
         the root on this host.
@@ -576,6 +578,7 @@ class NamespaceScan:
         exact_sizes: bool = False,
         descriptors: int = 1024,
         delay_s: float = 0.0,
+        latency_s_max: float | None = None,
         device: int | None = None,
     ) -> None: ...
     def start(self) -> None:

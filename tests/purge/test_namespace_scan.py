@@ -190,3 +190,19 @@ def test_projects_and_mounts_of_a_real_file_system(tmp_path: Path) -> None:
         )
         projects = dict(zip(rows["name"], rows["project"], strict=True))
         assert projects == {b"mine": 77, b"file": 77, b"link": None}
+
+
+def test_fewer_calls_are_made_while_answers_are_late(tmp_path: Path) -> None:
+    """The rate is halved after each 400 names: three times here, where every answer is late."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for number in range(1300):
+        (tree / f"f{number:04}").touch()
+    took, paths = {}, {}
+    for latest_s in (10.0, 1e-9):
+        index = tmp_path / f"index{latest_s:g}"
+        result = ended(_core.NamespaceScan(tree, index, threads=2, latency_s_max=latest_s))
+        took[latest_s], paths[latest_s] = result.elapsed_s, paths_of(index, result)
+    assert paths[1e-9] == paths[10.0]
+    assert len(paths[10.0]) == 1300
+    assert took[1e-9] > 1.5 * took[10.0]

@@ -107,6 +107,7 @@ impl NamespaceScan {
         exact_sizes = false,
         descriptors = 1024,
         delay_s = 0.0,
+        latency_s_max = None,
         device = None,
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
@@ -122,6 +123,7 @@ impl NamespaceScan {
         exact_sizes: bool,
         descriptors: usize,
         delay_s: f64,
+        latency_s_max: Option<f64>,
         device: Option<u64>,
     ) -> PyResult<Self> {
         let delay = duration("delay_s", delay_s)?;
@@ -130,6 +132,9 @@ impl NamespaceScan {
             wanted: Wanted { project, layout, lustre, exact_sizes },
             descriptors,
             delay: (delay > Duration::ZERO).then_some(delay),
+            latest: latency_s_max
+                .map(|latest_s| duration("latency_s_max", latest_s))
+                .transpose()?,
             device,
             ..Settings::default()
         };

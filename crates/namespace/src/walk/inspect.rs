@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, openat, statx};
 use rustix::io::Errno;
@@ -14,6 +14,8 @@ use crate::error::{Error, Result as CrateResult};
 use crate::lustre;
 use crate::patience::Patience;
 use crate::system::{Attributes, fid_of, last_errno};
+
+use super::pace::Pace;
 
 /// What a walk asks for besides `statx`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -37,6 +39,8 @@ pub struct Inspector {
     listed_device: u64,
     /// How long every call is held up, so that this file system answers as a distant one would.
     delay: Option<Duration>,
+    /// How many calls there are while they are answered late.
+    pace: Option<Pace>,
     /// For a question to every server of a file, one of which may be lost.
     patience: Option<Patience>,
     no_file_getattr: AtomicBool,
@@ -57,6 +61,7 @@ impl Inspector {
             home: (0, 0),
             listed_device: 0,
             delay,
+            pace: None,
             patience: (wanted.lustre && wanted.exact_sizes).then(Patience::default),
             no_file_getattr: AtomicBool::new(false),
             trusted_lov: AtomicBool::new(false),
@@ -85,10 +90,19 @@ impl Inspector {
         self
     }
 
-    /// Waits as long as a distant file system would take to answer, where that was asked for.
+    /// The same, with fewer calls while more than one in a hundred takes longer than `latest`.
+    pub fn pacing(mut self, latest: Option<Duration>, threads: usize) -> Self {
+        self.pace = latest.map(|latest| Pace::new(latest, threads));
+        self
+    }
+
+    /// Waits as long as a distant file system would take to answer, where that was asked for, and
+    /// as long as this one needs.
     pub fn hold_up(&self) {
-        if let Some(delay) = self.delay {
-            std::thread::sleep(delay);
+        let needed = self.pace.as_ref().map_or(Duration::ZERO, Pace::hold);
+        let wait = self.delay.unwrap_or_default().max(needed);
+        if wait > Duration::ZERO {
+            std::thread::sleep(wait);
         }
     }
 
@@ -101,7 +115,7 @@ impl Inspector {
     #[inline]
     pub fn look(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Entry>, Errno> {
         self.hold_up();
-        let stat = self.stat(directory, name)?;
+        let stat = self.timed(|| self.stat(directory, name))?;
         let (device, mount) = whereabouts(&stat);
         if (device, mount) != self.home {
             let directory = FileType::of_mode(stat.stx_mode.into()) == FileType::Directory;
@@ -119,6 +133,14 @@ impl Inspector {
             self.ask_more(directory, name, &mut entry)?;
         }
         Ok(Some(entry))
+    }
+
+    fn timed<T>(&self, call: impl FnOnce() -> T) -> T {
+        let Some(pace) = &self.pace else { return call() };
+        let began = Instant::now();
+        let answer = call();
+        pace.took(began.elapsed());
+        answer
     }
 
     fn stat(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {

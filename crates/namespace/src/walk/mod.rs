@@ -24,6 +24,7 @@ mod descriptors;
 pub(crate) mod directory;
 mod inspect;
 mod names;
+mod pace;
 mod record;
 pub(crate) mod scheduler;
 mod sink;
@@ -57,6 +58,8 @@ pub struct Settings {
     pub descriptors: usize,
     /// By how much every call is held up: to limit calls, and to try here what happens far away.
     pub delay: Option<Duration>,
+    /// A call that takes longer is late; fewer are made while more than one in a hundred is.
+    pub latest: Option<Duration>,
     /// The device number of rows; `None`: that of the root on this host.
     pub device: Option<u64>,
     /// What one read of a directory may fill.
@@ -72,6 +75,7 @@ impl Default for Settings {
             wanted: Wanted::default(),
             descriptors: 1024,
             delay: None,
+            latest: None,
             device: None,
             buffer_bytes: 32 << 10,
             queue_limit: 16 << 10,
@@ -129,7 +133,8 @@ impl<'a, S: Sink> Walk<'a, S> {
     ) -> Result<Self> {
         settings.check()?;
         let inspector = Inspector::new(root.descriptor(), settings.wanted, settings.delay)?
-            .listing_device(settings.device);
+            .listing_device(settings.device)
+            .pacing(settings.latest, settings.threads);
         let descriptors = Descriptors::new(settings.descriptors, settings.threads);
         let leaves_access_times = AtomicBool::new(false);
         let failure = Mutex::new(None);
@@ -149,7 +154,7 @@ impl<'a, S: Sink> Walk<'a, S> {
     /// Works until the scheduler ends; one call a thread.
     pub fn work(&self, worker: usize) {
         let _end = self.scheduler.end_at_last();
-        if self.settings.delay.is_some() {
+        if self.settings.delay.is_some() || self.settings.latest.is_some() {
             be_punctual();
         }
         worker::Worker::new(self, worker).run();

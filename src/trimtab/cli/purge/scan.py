@@ -48,6 +48,13 @@ _EXTRAS = ("project", "layout")
     metavar="N",
     help="Most calls per second to the file system, of all threads and workers together.",
 )
+@click.option(
+    "--latency-max",
+    "latency_s_max",
+    type=options.POSITIVE_DURATION,
+    metavar="DURATION",
+    help="Halve the calls whenever more than 1 % of them take longer, as a busy MDS makes them.",
+)
 @options.dask
 @options.as_json
 def command(
@@ -59,6 +66,7 @@ def command(
     checkpoint_s: float,
     sizes: str,
     calls_per_s: float | None,
+    latency_s_max: float | None,
     dask: str | None,
 ) -> None:
     """Scan every file below ROOT into an index in a new directory.
@@ -86,6 +94,7 @@ def command(
         layout="layout" in columns,
         sizes=SizesMode(sizes),
         calls_per_s=calls_per_s,
+        latency_s_max=latency_s_max,
         dask=dask,
     )
     inodes, whole = inodes_in_use(top)

@@ -76,6 +76,9 @@ class ScanOptions:
         How sizes are learned on Lustre; elsewhere they are exact whatever is asked for.
     calls_per_s
         The most that the whole scan asks of the file system; ``None``: as many as it can.
+    latency_s_max
+        Of a call: fewer are made while more than 1 % of them take longer; each process judges its
+        own. ``None``: however long they take.
     dask
         Scheduler whose workers scan, as `trimtab.loop.dask_workers.answering` has it; the index
         is on storage that they share.
@@ -87,6 +90,7 @@ class ScanOptions:
     layout: bool = False
     sizes: SizesMode = SizesMode.SAMPLED
     calls_per_s: float | None = None
+    latency_s_max: float | None = None
     dask: str | None = None
 
 
@@ -163,6 +167,7 @@ def _scanned(
             lustre=lustre,
             exact_sizes=exact,
             delay_s=delay_s(options.calls_per_s, threads, calls),
+            latency_s_max=options.latency_s_max,
         )
 
     # A scan makes the checkpoint, or takes up one that is there; a small one ends by itself.
@@ -170,6 +175,7 @@ def _scanned(
         terms = PartTerms(
             root, options.threads or _THREADS_OF_PART, options.project, options.layout,
             lustre=lustre, exact_sizes=exact, calls_a_name=calls,
+            latency_s_max=options.latency_s_max,
         )  # fmt: skip
         _spread(directory, terms, options, progress)
     # After workers have scanned: what the checkpoint says.

@@ -64,6 +64,8 @@ class PartTerms:
     ----------
     calls_a_name
         System calls that a name takes, about.
+    latency_s_max
+        As `trimtab.loop.purging.scanning.ScanOptions` has it.
     """
 
     root: str
@@ -73,6 +75,7 @@ class PartTerms:
     lustre: bool = False
     exact_sizes: bool = False
     calls_a_name: int = 1
+    latency_s_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,7 @@ class Part:
                 lustre=terms.lustre,
                 exact_sizes=terms.exact_sizes,
                 delay_s=delay_s(self.calls_per_s, terms.threads, terms.calls_a_name),
+                latency_s_max=terms.latency_s_max,
                 device=self.checkpoint["home"]["device"],
             )
             scan.start()
