@@ -42,6 +42,7 @@ from trimtab.loop.probing import twin_site  # noqa: E402
 from trimtab.loop.probing.probe import RunContext  # noqa: E402
 from trimtab.loop.probing.site_probe import runner_of  # noqa: E402
 from trimtab.loop.watching.companions import observers_of  # noqa: E402
+from trimtab.loop.watching.looking import look_elsewhere  # noqa: E402
 from trimtab.loop.watching.watch import Watch  # noqa: E402
 from trimtab.model.action import Outcome  # noqa: E402
 from trimtab.model.alert import Alert, Phase  # noqa: E402
@@ -319,7 +320,8 @@ def watched(
                 holder=process.name, gone=lambda holder: True,
                 open_acting=lambda *_, **__: life.driver,
             )  # fmt: skip
-            watch.observe(observers_of(of_site, process, log=log, clock=reach.clock))
+            observers = observers_of(of_site, process, log=log, clock=reach.clock)
+            watch.observe(observers, looks=look_elsewhere)
             try:
                 watch.run()
             except Killed:

@@ -76,6 +76,7 @@ def command(
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.companions import observers_of
     from trimtab.loop.watching.log import configured
+    from trimtab.loop.watching.looking import look_elsewhere
     from trimtab.loop.watching.watch import Watch, items
     from trimtab.report import documents
 
@@ -107,7 +108,8 @@ def command(
             log=log,
             notify=from_environment(),
         )
-        watch.observe(observers_of(site, store, log=log, clock=reach.clock))
+        observers = observers_of(site, store, log=log, clock=reach.clock)
+        watch.observe(observers, looks=None if once else look_elsewhere)
         slots = watch.run(once=once)
         place = str(store.location)
         runs = {slot.run: store.run(slot.run) for slot in slots if slot.run is not None}

@@ -22,6 +22,7 @@ from trimtab.loop.judging import by_metric
 from trimtab.loop.status import GOING_ON, HISTORY, suspect_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT
 from trimtab.loop.watching.log import fields
+from trimtab.loop.watching.looking import Look, look
 from trimtab.model.check import HistoryPoint
 from trimtab.model.incident import Explanation, IncidentState, Shape
 from trimtab.model.run import RunStatus
@@ -61,10 +62,16 @@ class IncidentWatch:
     ----------
     clock
         Returns the time now, aware UTC.
+
+    Attributes
+    ----------
+    looks
+        Looks for incidents: in this process, where no other is set.
     """
 
     def __init__(self, site: Site, store: Store, log: logging.Logger, clock: Clock) -> None:
         self._site, self._store, self._log, self._clock = site, store, log, clock
+        self.looks: Look = look
         self._suspected: set[tuple[str, str, datetime]] = set()
         self._recalled: set[tuple[str, str]] = set()
         self._looked_at: datetime | None = None
@@ -202,25 +209,19 @@ class IncidentWatch:
 
     def _look_for_incidents(self, now: datetime) -> None:
         """Look for incidents, keep them for `trimtab status`, and tell of those that are new."""
-        from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
-
         name = self._site.name
         before = self._store.incidents(name)
         if not self._store.series(name):
             return
+        place = Place(name, self._site)
         try:
-            # A worker process would take more memory than the watch itself.
-            place = Place(name, self._site)
-            known = self._recollections
-            explained = incidents_of(
-                self._store, place, now=now, earlier=before, recollections=known
-            )
+            looked = self.looks(self._store, place, now, before, self._recollections)
         except UsageError:  # runs, and none of them tells of the file system yet
             return
-        unkept = keep_incidents(self._store, explained)
-        if unkept is not None:
-            self._log.error("incidents were not kept", extra=fields(problem=unkept))
-        for explanation in new_among(explained.explanations, before):
+        self._recollections = looked.recollections
+        if looked.unkept is not None:
+            self._log.error("incidents were not kept", extra=fields(problem=looked.unkept))
+        for explanation in new_among(looked.explanations, before):
             incident = explanation.incident
             level = logging.CRITICAL if incident.shape is Shape.INTEGRITY else logging.WARNING
             causes = [f"{cause.title} ({cause.confidence:.0%})" for cause in explanation.causes[:2]]

@@ -43,6 +43,7 @@ from trimtab.loop.watching.agenda import (
 from trimtab.loop.watching.analysis import IncidentWatch
 from trimtab.loop.watching.lease import LEASE_S, is_gone, lease_end, this_process
 from trimtab.loop.watching.log import NAME, fields
+from trimtab.loop.watching.looking import Look
 from trimtab.loop.watching.observers import Observer, Observers
 from trimtab.loop.watching.policies import PolicyKeeper, armed
 from trimtab.loop.watching.purge_plans import PurgePlanning
@@ -157,8 +158,16 @@ class Watch:
         self._recovered_s = 0.0
         self._announced: tuple[datetime, str] | None = None
 
-    def observe(self, observers: Sequence[Observer]) -> None:
-        """Let these look on: after each slot, while the watch waits, and at its end."""
+    def observe(self, observers: Sequence[Observer], *, looks: Look | None = None) -> None:
+        """Let these look on: after each slot, while the watch waits, and at its end.
+
+        Parameters
+        ----------
+        looks
+            Looks for incidents; ``None``: this process.
+        """
+        if looks is not None:
+            self._incident_watch.looks = looks
         self._observers = Observers(observers, self.log)
 
     def run(self, *, once: bool = False) -> tuple[Slot, ...]:

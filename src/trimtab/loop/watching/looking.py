@@ -1,0 +1,104 @@
+"""Looking for incidents, in a process of its own: what months take of memory goes with it.
+
+A look reads all kept months: for seconds it takes more memory than the watch itself, and an
+allocator that gave nearly all of it back still left the watch some MiB larger after each incident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from trimtab.loop.event_log import Place
+from trimtab.loop.workers import frames_for_months, worker_pool
+
+if TYPE_CHECKING:
+    from trimtab.loop.site_judgement import Recollections
+    from trimtab.model.incident import Explanation
+    from trimtab.record.kept import KeptIncident
+    from trimtab.record.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look found.
+
+    Attributes
+    ----------
+    unkept
+        Why the incidents could not be kept; ``None``: they are.
+    recollections
+        For the next look.
+    """
+
+    explanations: tuple[Explanation, ...]
+    unkept: str | None
+    recollections: Recollections
+
+
+Look = Callable[["Store", Place, datetime, Sequence["KeptIncident"], "Recollections"], Looked]
+
+
+def look(
+    store: Store,
+    place: Place,
+    now: datetime,
+    earlier: Sequence[KeptIncident],
+    recollections: Recollections,
+) -> Looked:
+    """Look for incidents and keep them for `trimtab status`.
+
+    Parameters
+    ----------
+    earlier
+        Those that were found before.
+    recollections
+        What the look before found.
+
+    Raises
+    ------
+    UsageError
+        None of the runs tells of the file system yet.
+    """
+    from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
+
+    explained = incidents_of(store, place, now=now, earlier=earlier, recollections=recollections)
+    unkept = keep_incidents(store, explained)
+    return Looked(tuple(explained.explanations), unkept, recollections)
+
+
+def look_elsewhere(
+    store: Store,
+    place: Place,
+    now: datetime,
+    earlier: Sequence[KeptIncident],
+    recollections: Recollections,
+) -> Looked:
+    """Do the same in a process that ends with the answer.
+
+    Raises
+    ------
+    UsageError
+        As `look`.
+    ToolError
+        The process was killed.
+    """
+    with worker_pool(1, hint="the next look is tomorrow, or at the next suspect") as pool:
+        url = store.location.url
+        return pool.submit(_looked, url, place, now, tuple(earlier), recollections).result()
+
+
+def _looked(
+    url: str,
+    place: Place,
+    now: datetime,
+    earlier: Sequence[KeptIncident],
+    recollections: Recollections,
+) -> Looked:
+    frames_for_months()  # one thread: the probes of the watch have the others
+    from trimtab.loop.stores import open_store
+
+    with open_store(url) as store:
+        return look(store, place, now, earlier, recollections)

@@ -1,0 +1,34 @@
+"""Looks for incidents in a process of their own: the same answer, from what was known before."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.small_site import SITE, hour
+from tests.web.conftest import keep_small_site
+
+from trimtab.errors import UsageError
+from trimtab.loop.event_log import Place
+from trimtab.loop.watching.looking import look, look_elsewhere
+from trimtab.record.store import Store
+
+pytestmark = pytest.mark.cli
+PLACE = Place(SITE, None)
+
+
+def test_another_process_finds_and_keeps_the_same(tmp_path):
+    answers = []
+    for number, looks in enumerate((look, look_elsewhere)):
+        with Store.open(keep_small_site(tmp_path / f"{number}.db")) as store:
+            first = looks(store, PLACE, hour(200), (), {})
+            known = first.recollections
+            kept = store.incidents(SITE)
+            later = looks(store, PLACE, hour(201), kept, known)
+            answers.append((first.explanations, later.explanations, sorted(known, key=repr), kept))
+    assert answers[0] == answers[1]
+    assert answers[0][0]
+    assert answers[0][2]
+
+
+def test_what_it_ends_with_is_said(tmp_path):
+    with Store.open(tmp_path / "empty.db") as store, pytest.raises(UsageError):
+        look_elsewhere(store, PLACE, hour(1), (), {})
