@@ -43,10 +43,10 @@ def site_file(directory: Path, driver: str, scenario: str) -> Path:
 
 
 def test_presets_files_and_sites_name_scenarios(tmp_path, small):
-    assert scenario_of("perlmutter") == load_scenario("perlmutter")
-    assert scenario_of(str(small)).name == "small"
+    assert scenario_of("perlmutter")[0] == load_scenario("perlmutter")
+    assert scenario_of(str(small))[0].name == "small"
     site = site_file(tmp_path, "twin", 'scenario = "small.toml"')
-    assert scenario_of(str(site)).name == "small"
+    assert scenario_of(str(site))[0].name == "small"
 
 
 def test_a_real_site_is_refused_with_a_way_on(tmp_path):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--workers", type=click.IntRange(1, 1024), metavar="N",
     help="Processes; default one a processor. The figures are the same.",
 )  # fmt: skip
-@options.dask
+@options.dask_or_site
 @click.option(
     "--most", type=click.IntRange(1, 100_000), default=200, show_default=True, metavar="N",
     help="Largest number of combinations.",
