@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,11 @@ from tests.support.slurm import Cluster
 
 import trimtab
 from trimtab.errors import DataError, ToolError, UsageError
+from trimtab.judge.sweep import analyse_sweep
 from trimtab.loop import dask_workers
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.whatif import WhatIf, what_if
+from trimtab.model.sweep import MeasuredPoint
 from trimtab.whatif.sweep import Swept
 
 pytestmark = pytest.mark.system
@@ -212,6 +216,29 @@ def test_a_what_if_of_a_site_goes_to_its_workers(
     _, swept = what_if(question)
     assert used == [(workers, scheduler if of_site else None if asked == "none" else asked)]
     assert swept.rows == _alone().rows
+
+
+def test_a_sweep_is_analysed_as_by_one_process(scheduler: str) -> None:
+    """To the last bit, in other processes: effects, knees and heat maps of three metrics."""
+    draw = random.Random(1)
+    metrics = ("write_bandwidth", "read_bandwidth", "write_latency")
+    points = [
+        MeasuredPoint(
+            {"nodes": nodes, "stripe_count": stripes, "checksums": checksums},
+            {
+                metric: tuple(draw.gauss(min(nodes, 8) + stripes, 0.5) for _ in range(3))
+                for metric in metrics
+            },
+        )
+        for nodes, stripes, checksums in product((1, 2, 4, 8, 16, 32), (1, 4), ("on", "off"))
+    ]
+    alone = analyse_sweep(points, workload=["stripe_count"])
+    with answering(None, scheduler, most=3, hint="") as together:
+        by_workers = analyse_sweep(points, workload=["stripe_count"], together=together)
+    assert by_workers == alone
+    assert list(alone.effects or ()) == list(metrics)
+    assert alone.scaling
+    assert alone.maps
 
 
 @cache

@@ -123,7 +123,7 @@ def _client(address: str, count: int) -> Iterator[Any]:
         raise ToolError(
             f"the Dask scheduler {visible(address[:200])} cannot be reached: {visible(str(error))}",
             code="scheduler-unreachable",
-            hint="give tcp://HOST:8786, the file of --scheduler-file, or local",
+            hint="give tcp://HOST:8786, the file of --scheduler-file, or local; none uses no Dask",
         ) from error
     with client:
         yield client
