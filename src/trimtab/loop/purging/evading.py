@@ -284,8 +284,9 @@ class _Left:
             if self.later is None:
                 several = several.head(0)
             else:
-                narrowing = replace(narrowing, later=pl.read_parquet(self.later))
-                several = several.join(narrowing.later.lazy(), on="id", how="semi")
+                later = pl.read_parquet(self.later)
+                narrowing = replace(narrowing, later=later)
+                several = several.join(later.lazy(), on="id", how="semi")
             left = narrowing.of(self.view.of(views.single_named(rows)))
             return left, several.collect(engine="streaming")
 
