@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from dask import config
 from tests.support.codes import raises
 from tests.support.dask_cluster import local_cluster
 from tests.support.slurm import Cluster
 
 import trimtab
+from trimtab.cli.import_ import command as import_
 from trimtab.errors import DataError, ToolError, UsageError
 from trimtab.judge.sweep import analyse_sweep
 from trimtab.loop import dask_workers
@@ -216,6 +218,26 @@ def test_a_what_if_of_a_site_goes_to_its_workers(
     _, swept = what_if(question)
     assert used == [(workers, scheduler if of_site else None if asked == "none" else asked)]
     assert swept.rows == _alone().rows
+
+
+def test_an_import_for_a_site_goes_to_its_workers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    site = tmp_path / "s.toml"
+    site.write_text(
+        f'[site]\nname = "s"\ndriver = "local"\npath = "{tmp_path}"\n'
+        '[dask]\nscheduler = "local:2"\n'
+    )
+    used: list[str | None] = []
+
+    def noted(*_: object, dask: str | None, **__: object) -> list[object]:
+        used.append(dask)
+        return []
+
+    monkeypatch.setattr("trimtab.loop.importing.importer.import_files", noted)
+    for words in ([], ["--dask", "none"], ["--dask", "tcp://h:1"]):
+        CliRunner().invoke(import_, ["x", "--dry-run", "--site", str(site), *words])
+    assert used == ["local:2", None, "tcp://h:1"]
 
 
 def test_a_sweep_is_analysed_as_by_one_process(scheduler: str) -> None:
