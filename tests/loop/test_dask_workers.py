@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from dask import config
 from tests.support.codes import raises
 from tests.support.dask_cluster import local_cluster
 from tests.support.slurm import Cluster
 
 import trimtab
+from trimtab.cli.import_ import command as import_
 from trimtab.errors import DataError, ToolError, UsageError
+from trimtab.judge.sweep import analyse_sweep
 from trimtab.loop import dask_workers
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.whatif import WhatIf, what_if
+from trimtab.model.sweep import MeasuredPoint
+from trimtab.whatif.sweep import Swept
 
 pytestmark = pytest.mark.system
 SCRIPT = Path(__file__).parents[2] / "deploy/slurm/trimtab-dask.sbatch"
@@ -159,8 +169,103 @@ def test_no_scheduler_and_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
         answers_of("no address", [Question(0)])
     with local_cluster(0) as cluster, raises(ToolError, "workers-missing"):
         answers_of(cluster.scheduler_address, [Question(0)])
-    with raises(UsageError, "options-exclusive"), answering(3, "tcp://h:1", most=1, hint=""):
-        pass
+    for scheduler in ("tcp://h:1", "local:2"):
+        with raises(UsageError, "options-exclusive"), answering(3, scheduler, most=1, hint=""):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "processes", "most", "count"),
+    [("local:3", None, 9, 3), ("local:3", None, 2, 2), ("local", 5, 9, 5), ("local", None, 1, 1)],
+)
+def test_as_many_workers_are_started_here_as_were_asked_for(
+    monkeypatch: pytest.MonkeyPatch, scheduler: str, processes: int | None, most: int, count: int
+) -> None:
+    started: list[int] = []
+
+    @contextmanager
+    def client(_address: str, workers: int) -> Iterator[None]:
+        started.append(workers)
+        yield
+
+    monkeypatch.setattr(dask_workers, "_client", client)
+    with answering(processes, scheduler, most=most, hint=""):
+        assert started == [count]
+
+
+@pytest.mark.parametrize(
+    ("asked", "workers", "of_site"),
+    [(None, None, True), (None, 2, False), ("none", None, False), ("local", None, False)],
+)
+def test_a_what_if_of_a_site_goes_to_its_workers(
+    scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    *, asked: str | None, workers: int | None, of_site: bool,
+) -> None:  # fmt: skip
+    """What the command line says comes first; the figures are the same wherever they come from."""
+    site = tmp_path / "s.toml"
+    site.write_text(
+        f'[site]\nname = "s"\ndriver = "twin"\npath = "{tmp_path}"\nscenario = "template"\n'
+        f'[dask]\nscheduler = "{scheduler}"\n'
+    )
+    used: list[tuple[int | None, str | None]] = []
+
+    def noted(processes: int | None, dask: str | None, **terms: Any) -> Any:
+        used.append((processes, dask))
+        return answering(processes if dask != "local" else 1, dask, **terms)
+
+    monkeypatch.setattr("trimtab.loop.whatif.answering", noted)
+    question = WhatIf(str(site), until_s=3600.0, classes=1, dask=asked, workers=workers)
+    _, swept = what_if(question)
+    assert used == [(workers, scheduler if of_site else None if asked == "none" else asked)]
+    assert swept.rows == _alone().rows
+
+
+def test_an_import_for_a_site_goes_to_its_workers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    site = tmp_path / "s.toml"
+    site.write_text(
+        f'[site]\nname = "s"\ndriver = "local"\npath = "{tmp_path}"\n'
+        '[dask]\nscheduler = "local:2"\n'
+    )
+    used: list[str | None] = []
+
+    def noted(*_: object, dask: str | None, **__: object) -> list[object]:
+        used.append(dask)
+        return []
+
+    monkeypatch.setattr("trimtab.loop.importing.importer.import_files", noted)
+    for words in ([], ["--dask", "none"], ["--dask", "tcp://h:1"]):
+        CliRunner().invoke(import_, ["x", "--dry-run", "--site", str(site), *words])
+    assert used == ["local:2", None, "tcp://h:1"]
+
+
+def test_a_sweep_is_analysed_as_by_one_process(scheduler: str) -> None:
+    """To the last bit, in other processes: effects, knees and heat maps of three metrics."""
+    draw = random.Random(1)
+    metrics = ("write_bandwidth", "read_bandwidth", "write_latency")
+    points = [
+        MeasuredPoint(
+            {"nodes": nodes, "stripe_count": stripes, "checksums": checksums},
+            {
+                metric: tuple(draw.gauss(min(nodes, 8) + stripes, 0.5) for _ in range(3))
+                for metric in metrics
+            },
+        )
+        for nodes, stripes, checksums in product((1, 2, 4, 8, 16, 32), (1, 4), ("on", "off"))
+    ]
+    alone = analyse_sweep(points, workload=["stripe_count"])
+    with answering(None, scheduler, most=3, hint="") as together:
+        by_workers = analyse_sweep(points, workload=["stripe_count"], together=together)
+    assert by_workers == alone
+    assert list(alone.effects or ()) == list(metrics)
+    assert alone.scaling
+    assert alone.maps
+
+
+@cache
+def _alone() -> Swept:
+    return what_if(WhatIf("template", until_s=3600.0, classes=1, workers=1))[1]
 
 
 def test_without_dask_nothing_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:

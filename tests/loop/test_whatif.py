@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, median
 
+import polars as pl
 import pytest
 from tests.support.command import trimtab
 
@@ -13,6 +15,7 @@ from trimtab.cli.whatif import print_swept
 from trimtab.errors import UsageError
 from trimtab.loop.whatif import WhatIf, default_results, scenario_of, what_if
 from trimtab.twin.scenario.load import load_scenario
+from trimtab.whatif.figures import KINDS
 
 SMALL = """
 [scenario]
@@ -43,10 +46,10 @@ def site_file(directory: Path, driver: str, scenario: str) -> Path:
 
 
 def test_presets_files_and_sites_name_scenarios(tmp_path, small):
-    assert scenario_of("perlmutter") == load_scenario("perlmutter")
-    assert scenario_of(str(small)).name == "small"
+    assert scenario_of("perlmutter")[0] == load_scenario("perlmutter")
+    assert scenario_of(str(small))[0].name == "small"
     site = site_file(tmp_path, "twin", 'scenario = "small.toml"')
-    assert scenario_of(str(site)).name == "small"
+    assert scenario_of(str(site))[0].name == "small"
 
 
 def test_a_real_site_is_refused_with_a_way_on(tmp_path):
@@ -100,7 +103,8 @@ def test_the_command_prints_and_takes_up_what_was_done(small, tmp_path):
     assert "trim never" in first.stdout
     assert "simulation" in first.stdout
     assert "taken up" not in first.stdout
-    again = trimtab(*arguments, "--json", store=tmp_path / "t.db")
+    table = tmp_path / "runs.parquet"
+    again = trimtab(*arguments, "--json", "--runs", table, store=tmp_path / "t.db")
     assert again.code == 0, again.stderr
     assert again.document["until_s"] == pytest.approx(0.01 * 365.25 / 12 * 86400)
     assert len(kept.read_text().splitlines()) == 4
@@ -109,6 +113,29 @@ def test_the_command_prints_and_takes_up_what_was_done(small, tmp_path):
     figures = {one["name"]: one for one in combination["figures"]}
     assert figures["fullness"]["n"] == 2
     assert figures["fullness"]["difference"] is not None
+    check_runs(pl.read_parquet(table), again.document["combinations"], seeds=2)
+    missing = trimtab(*arguments, "--runs", tmp_path / "no" / "x", store=tmp_path / "t.db")
+    assert missing.code == 2
+    assert "does not exist" in missing.stderr
+
+
+def check_runs(runs: pl.DataFrame, combinations: list[dict], *, seeds: int) -> None:
+    """Check that a table of runs comes to the combinations of the document, to the last bit."""
+    kinds = [kind.name for kind in KINDS]
+    assert runs.columns == ["combination", "setting.trim", "seed", "until_s", *kinds]
+    assert set(runs.select(kinds).dtypes) == {pl.Float64}
+    assert runs.height == seeds * len(combinations)
+    for number, combination in enumerate(combinations):
+        rows = runs.filter(pl.col("combination") == number)
+        assert rows["setting.trim"].unique().to_list() == [combination["settings"]["trim"]]
+        assert rows["seed"].is_sorted()
+        assert rows["seed"].n_unique() == seeds
+        for figure in combination["figures"]:
+            values = rows[figure["name"]].drop_nulls().to_list()
+            assert len(values) == figure["n"]
+            assert (median(values) if values else None) == figure["median"]
+            assert (fmean(values) if values else None) == figure["mean"]
+    assert runs["fullness"].n_unique() > 1
 
 
 @pytest.mark.cli

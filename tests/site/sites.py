@@ -6,6 +6,7 @@ import re
 
 from hypothesis import strategies as st
 
+from trimtab.model.dask import SiteDask
 from trimtab.model.hardware import Hardware, Parity, parse_figure
 from trimtab.model.policies import (
     AllocatorPolicy,
@@ -220,5 +221,6 @@ def sites(draw: st.DrawFn) -> Site:
         launchers=tuple(launchers),
         store=SiteStore(draw(optional_texts), draw(optional_texts), draw(st.none() | durations)),
         policies=draw(policies),
+        dask=SiteDask(draw(st.sampled_from([None, "local:4", "tcp://scheduler:8786"]))),
         hardware=draw(hardware),
     )

@@ -212,6 +212,15 @@ permanent = ["lod/qos_prio_free"]
         (SITE + "[servers]\nssh = {usr = 1}", ":6", "[servers] ssh usr", "unknown-key", "'user'"),
         at_end("[limits]\n\n# x\nfullness = 75", "out-of-range", '"75%"'),
         at_end('[servers]\noss = "a,b"\nreach = "local"', "servers-too-many", "ssh"),
+        at_end("[dask]\nscheduler = 8786", "wrong-type"),
+        at_end('[dask]\nscheduler = "scheduler:8786"', "scheduler-invalid", "tcp://HOST:8786"),
+        at_end('[dask]\nscheduler = "tcp://scheduler"', "scheduler-invalid"),
+        at_end('[dask]\nscheduler = "tcp://scheduler:0"', "scheduler-invalid"),
+        at_end('[dask]\nscheduler = "tcp://a:1 tcp://b:1"', "scheduler-invalid"),
+        at_end('[dask]\nscheduler = "local:0"', "scheduler-invalid", "local:4"),
+        at_end('[dask]\nscheduler = "none"', "scheduler-invalid"),
+        at_end('[dask]\nscheduler = "scheduler.json"', "scheduler-invalid", "absolute"),
+        at_end("[dask]\nworkers = 4", "unknown-key"),
         at_end("[limits]\nfullness = 0", "out-of-range"),
         at_end("[limits]\nfullness = true", "wrong-type"),
         at_end("[limits]\nfullness = nan", "out-of-range"),
@@ -411,6 +420,17 @@ def test_benchmarks_are_those_of_the_table() -> None:
     for benchmark in TABLE:
         probe = SiteProbe("hourly", benchmark=benchmark.name)
         assert probe.is_one_command == (benchmark.start == "one command")
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    ["local", "local:32", "tcp://scheduler:8786", "tls://10.0.0.1:8786", "tcp://[fe80::1]:65535",
+     "/shared/me/dask/scheduler.json"],
+)  # fmt: skip
+def test_where_dask_is(scheduler: str) -> None:
+    site = parse_site(f'{SITE}[dask]\nscheduler = "{scheduler}"', "scratch.toml").site
+    assert site.dask.scheduler == scheduler
+    assert parse_site(SITE, "scratch.toml").site.dask.scheduler is None
 
 
 def test_defaults_of_the_schema_are_those_of_the_model() -> None:

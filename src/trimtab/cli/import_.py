@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     metavar="ZONE",
     help="Zone of times printed without one: Europe/Zurich. Default: the site's.",
 )
-@options.dask
+@options.dask_or_site
 @click.option("--dry-run", is_flag=True, help="Read and show everything, keep nothing.")
 @options.extent_options
 def command(
@@ -68,11 +68,12 @@ def command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.importing.importer import check_kind, import_files, terms_of
-    from trimtab.loop.sites import with_store
+    from trimtab.loop.sites import with_dask, with_store
     from trimtab.loop.stores import open_store
 
     check_kind(kind)
     terms, site = terms_of(**terms_given)  # type: ignore[arg-type]
+    dask = with_dask(site, dask)
     opened = nullcontext() if dry_run else open_store(with_store(site, store_url), create=True)
     tally = _Tally()
     with opened as store, progress_bar() as progress:

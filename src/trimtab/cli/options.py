@@ -176,10 +176,29 @@ fail_on = click.option(
     help="Exit with 10 when a verdict over history is missed.",
 )
 report = click.option("--report", metavar="FILE", help="Also write an HTML page with charts.")
-dask = click.option(
-    "--dask", metavar="SCHEDULER",
-    help="Address or file of a Dask scheduler whose workers do the work; local starts one.",
-)  # fmt: skip
+_DASK: Final = (
+    "Address or file of a Dask scheduler whose workers do the work; local starts one, local:4 with "
+    "four workers."
+)
+
+
+def dask(function: Decorated) -> Decorated:
+    """Add ``--dask`` to a command that knows no site."""
+
+    def read(_context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+        from trimtab.model.dask import NONE
+
+        return None if value == NONE else value
+
+    return click.option("--dask", metavar="SCHEDULER", callback=read, help=_DASK)(function)
+
+
+dask_or_site = click.option(
+    "--dask",
+    metavar="SCHEDULER",
+    help=f"{_DASK} Default: [dask] of the site file; none leaves it out.",
+)
+"""``--dask`` of a command that may name a site: `trimtab.loop.sites.with_dask` reads it."""
 until = click.option("--until", metavar="TIME", help="Ignore everything after this time.")
 
 

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     help="Factor that is part of the workload: find the best of the others at each of its levels.",
 )
 @click.option("--no-run", is_flag=True, help="Measure nothing: show how far it is, and the result.")
+@options.dask_or_site
 @options.report
 @options.extent_options
 def command(
@@ -65,6 +66,7 @@ def command(
     now: tuple[str, ...],
     workload: tuple[str, ...],
     no_run: bool,
+    dask: str | None,
     report: str | None,
 ) -> None:
     """Measure every combination of settings in SPEC.toml and find the best.
@@ -74,9 +76,8 @@ def command(
     says that it is set.
     """
     from trimtab.errors import UsageError
-    from trimtab.judge.sweep import analyse_sweep, measured_points
-    from trimtab.loop.sites import open_site, with_store
-    from trimtab.loop.sweep import points_of
+    from trimtab.loop.sites import open_site, with_dask, with_store
+    from trimtab.loop.sweep import analysed
     from trimtab.site.sweep_file import levels_now, load_sweep
 
     sweep = load_sweep(spec)
@@ -89,7 +90,7 @@ def command(
         state, place = _state_of_store(sweep, site, url)
     else:
         state, place = _measured(sweep, site, url, levels)
-    analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
+    analysis = analysed(state, workload=workload, dask=with_dask(site, dask))
     if report is not None:
         from trimtab.report.sweep import render_sweep
         from trimtab.report.write import write_report

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--workers", type=click.IntRange(1, 1024), metavar="N",
     help="Processes; default one a processor. The figures are the same.",
 )  # fmt: skip
-@options.dask
+@options.dask_or_site
 @click.option(
     "--most", type=click.IntRange(1, 100_000), default=200, show_default=True, metavar="N",
     help="Largest number of combinations.",
@@ -56,12 +56,22 @@ if TYPE_CHECKING:
     "--results", metavar="FILE",
     help="File that caches figures of runs; default in the user's cache.",
 )  # fmt: skip
+@click.option(
+    "--runs", metavar="FILE",
+    help="Also write every run to a Parquet file: its settings, seed and figures.",
+)  # fmt: skip
 @click.option("--again", is_flag=True, help="Work everything out anew, and keep nothing.")
 @options.report
 @options.as_json
 @options.extent_options
 def command(
-    where: str, results: str | None, again: bool, report: str | None, **options_given: Any
+    where: str,
+    *,
+    results: str | None,
+    runs: str | None,
+    again: bool,
+    report: str | None,
+    **options_given: Any,
 ) -> None:
     """Simulate each combination of settings with several seeds.
 
@@ -80,12 +90,17 @@ def command(
         raise UsageError("--again keeps nothing: leave --results out", code="options-exclusive")
     file = None if again else Path(results) if results is not None else default_results()
     terms = WhatIf(where=where, results=file, **options_given)
-    if report is not None:
-        check_report_path(Path(report))
+    for path in (report, runs):
+        if path is not None:
+            check_report_path(Path(path))
     with progress_bar() as progress:
         scenario, swept = what_if(terms, progress)
     if report is not None:
         write_report(Path(report), render_whatif(scenario, swept))
+    if runs is not None:
+        from trimtab.report.whatif import runs_parquet
+
+        write_report(Path(runs), runs_parquet(swept))
     show(
         lambda: documents.simulated.WhatIfDocument(scenario, swept),
         lambda: print_swept(scenario, swept, report),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Final, TypeAlias
 
 from trimtab.judge.scaling import AMOUNTS_MINIMUM, scaling
 from trimtab.judge.settings import (
@@ -35,12 +36,53 @@ AMOUNTS: Final = frozenset(
 """Factors that are amounts: their curves are searched for a knee."""
 
 
+@dataclass(frozen=True, slots=True)
+class MetricAnalysis:
+    """What a sweep shows of one metric."""
+
+    metric: str
+    best: tuple[BestSetting, ...]
+    effects: tuple[FactorEffect, ...]
+    maps: tuple[HeatMap, ...]
+    scaling: tuple[Scaling, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricQuestion:
+    """One metric of a sweep, which depends on no other: arguments as `analyse_sweep` has them."""
+
+    points: Sequence[MeasuredPoint]
+    metric: str
+    workload: tuple[str, ...]
+    amounts: frozenset[str]
+
+    def answer(self) -> MetricAnalysis:
+        """Return best settings, effects, heat maps and scaling curves.
+
+        Raises
+        ------
+        KeyError, ValueError
+            As `analyse_sweep` has them.
+        """
+        points, metric = self.points, self.metric
+        best = best_settings(points, metric, workload=self.workload)
+        effects = factor_effects(points, metric)
+        bests = [setting.best for setting in best if setting.best is not None]
+        curves = [c for levels in bests for c in _curves(points, metric, levels, self.amounts)]
+        maps = _maps(points, metric, effects, bests[0]) if bests else []
+        return MetricAnalysis(metric, best, effects, tuple(maps), tuple(curves))
+
+
+Together: TypeAlias = Callable[[Iterable[MetricQuestion]], Iterable[MetricAnalysis]]
+
+
 def analyse_sweep(
     points: Sequence[MeasuredPoint],
     *,
     metrics: Iterable[str] | None = None,
     workload: Iterable[str] = (),
     amounts: Iterable[str] = AMOUNTS,
+    together: Together = lambda questions: (question.answer() for question in questions),
 ) -> SweepAnalysis:
     """Analyse a matrix of settings.
 
@@ -55,6 +97,8 @@ def analyse_sweep(
         each of their levels.
     amounts
         Factors whose curves are searched for a knee, at the best levels of the others.
+    together
+        Answers the question of each metric, in order; several at once where it can.
 
     Returns
     -------
@@ -68,29 +112,19 @@ def analyse_sweep(
     ValueError
         A value is negative or not finite.
     """
-    names = tuple(metrics) if metrics is not None else _metrics(points)
-    workload = tuple(workload)
-    best: list[BestSetting] = []
-    effects: dict[str, tuple[FactorEffect, ...]] = {}
-    maps: list[HeatMap] = []
-    curves: list[Scaling] = []
-    for metric in names:
-        of_metric = best_settings(points, metric, workload=workload)
-        best += of_metric
-        effects[metric] = factor_effects(points, metric)
-        bests = [setting.best for setting in of_metric if setting.best is not None]
-        for levels in bests:
-            curves += _curves(points, metric, levels, amounts)
-        if bests:
-            maps += _maps(points, metric, effects[metric], bests[0])
+    names = tuple(metrics) if metrics is not None else analysed_metrics(points)
+    terms = tuple(workload), frozenset(amounts)
+    of_metrics = tuple(together([MetricQuestion(points, name, *terms) for name in names]))
+    best = [setting for each in of_metrics for setting in each.best]
+    effects = {each.metric: each.effects for each in of_metrics}
     rounds = max((len(v) for point in points for v in point.values.values()), default=0)
     return SweepAnalysis(
         points=len(points),
         rounds=rounds,
         best=tuple(best),
         effects=effects,
-        maps=tuple(maps),
-        scaling=tuple(curves),
+        maps=tuple(heat for each in of_metrics for heat in each.maps),
+        scaling=tuple(curve for each in of_metrics for curve in each.scaling),
         notes=(*_notes(points, rounds), *_differing_without_factor(best, effects)),
     )
 
@@ -162,7 +196,8 @@ def _figure(run: Run | None, metric: str) -> float | None:
     return median(values) if values else None
 
 
-def _metrics(points: Sequence[MeasuredPoint]) -> tuple[str, ...]:
+def analysed_metrics(points: Sequence[MeasuredPoint]) -> tuple[str, ...]:
+    """Return all metrics that the points have, except amounts of data."""
     measured = {metric for point in points for metric in point.values}
     return tuple(
         metric for metric, unit in METRIC_UNITS.items() if metric in measured and unit != "B"
@@ -173,11 +208,11 @@ def _curves(
     points: Sequence[MeasuredPoint],
     metric: str,
     best: Mapping[str, Level],
-    amounts: Iterable[str],
+    amounts: frozenset[str],
 ) -> list[Scaling]:
     curves = []
     for factor in best:
-        if factor not in frozenset(amounts):
+        if factor not in amounts:
             continue
         levels = ordered_levels(p.levels[factor] for p in points if factor in p.levels)
         if len(levels) >= AMOUNTS_MINIMUM and all(amount_of(level) for level in levels):

@@ -22,10 +22,10 @@ from uuid import uuid4
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.loop.workers import Question, Together, processors, side_by_side
+from trimtab.model.dask import is_local, local_workers
 from trimtab.twin.version import code_version
 from trimtab.visible import visible
 
-LOCAL: Final = "local"
 _AHEAD: Final = 2
 """Questions handed out for each thread of a worker: one runs while the other arrives."""
 _TRIES: Final = 10
@@ -55,8 +55,8 @@ def answering(
     processes
         How many answer on this host; ``None``: one a processor.
     dask
-        Address or scheduler file of a Dask scheduler; ``local``: one is started here; ``None``:
-        none is used.
+        Address or scheduler file of a Dask scheduler; ``local``: one is started here, with four
+        workers by ``local:4``; ``None``: none is used.
     most
         Questions there will be.
     hint
@@ -69,14 +69,15 @@ def answering(
     ToolError
         A worker was killed, or the scheduler cannot be reached.
     """
-    count = max(1, min(processors() if processes is None else processes, most))
+    wanted = local_workers(dask) if dask is not None and processes is None else processes
+    count = max(1, min(processors() if wanted is None else wanted, most))
     if dask is None:
         with side_by_side(count, hint=hint) as together:
             yield together
         return
-    if dask != LOCAL and processes is not None:
+    if processes is not None and not (is_local(dask) and local_workers(dask) is None):
         raise UsageError(
-            "the scheduler decides how many workers there are: leave --workers or --dask out",
+            "--dask says how many workers there are: leave --workers or --dask out",
             code="options-exclusive",
         )
     with workers_of(dask, count=count, hint=hint) as workers:
@@ -103,7 +104,7 @@ def _client(address: str, count: int) -> Iterator[Any]:
             "Dask is not installed", code="dask-missing", hint="pip install 'trimtab[dask]'"
         ) from error
     terms: dict[str, Any] = {"timeout": _WORKERS_S, "set_as_default": False}
-    if address == LOCAL:
+    if is_local(address):
         environment = {"distributed.nanny.pre-spawn-environ": _ONE_THREAD}
         with (
             config.set(environment),
@@ -122,7 +123,7 @@ def _client(address: str, count: int) -> Iterator[Any]:
         raise ToolError(
             f"the Dask scheduler {visible(address[:200])} cannot be reached: {visible(str(error))}",
             code="scheduler-unreachable",
-            hint="give tcp://HOST:8786, the file of --scheduler-file, or local",
+            hint="give tcp://HOST:8786, the file of --scheduler-file, or local; none uses no Dask",
         ) from error
     with client:
         yield client

@@ -18,6 +18,7 @@ from trimtab.launch import bounded
 from trimtab.launch.process import utc_now
 from trimtab.loop.probing.reach import THIS_HOST, Reach
 from trimtab.loop.stores import open_store
+from trimtab.model.dask import NONE
 from trimtab.model.driver import DRIVERS, driver_of_mount
 from trimtab.model.site import Site
 from trimtab.site.load import LoadedSite, known_sites, load_site
@@ -259,3 +260,18 @@ def identity_of(site: Site) -> str | None:
 def with_store(site: Site | None, store_url: str | None) -> str | None:
     """Return where a site's results are kept: as asked on the command line, else its own place."""
     return store_url or (None if site is None else site.store.url)
+
+
+def with_dask(site: Site | None, dask: str | None, *, workers: int | None = None) -> str | None:
+    """Return whose Dask workers do the work: as asked on the command line, else the site's.
+
+    Parameters
+    ----------
+    dask
+        Of the command line; ``none``: nobody's.
+    workers
+        Processes of this host that the command line asks for: they take the place of the site's.
+    """
+    if dask is not None:
+        return None if dask == NONE else dask
+    return None if site is None or workers is not None else site.dask.scheduler

@@ -10,7 +10,7 @@ from pathlib import Path
 from trimtab.config.problems import did_you_mean
 from trimtab.errors import UsageError
 from trimtab.loop.dask_workers import answering
-from trimtab.loop.sites import open_site
+from trimtab.loop.sites import open_site, with_dask
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
 from trimtab.twin.scenario.load import is_path, load_scenario, preset_names
@@ -38,7 +38,7 @@ class WhatIf:
     workers
         Processes; ``None``: one a processor. The figures do not depend on it.
     dask
-        As `trimtab.loop.dask_workers.answering` has it.
+        As `trimtab.loop.sites.with_dask` has it.
     results
         Where figures are kept; ``None``: nowhere.
     """
@@ -73,7 +73,8 @@ def what_if(
         raise UsageError(
             f"--seeds: {question.seeds} must be 1 to {_SEEDS_MOST}", code="option-invalid"
         )
-    scenario = scenario_of(question.where)
+    scenario, site = scenario_of(question.where)
+    dask = with_dask(site, question.dask, workers=question.workers)
     if question.classes is not None:
         from trimtab.twin.scenario.keys import replace_key
 
@@ -89,7 +90,7 @@ def what_if(
     cases = combinations(scenario, [parse_axis(axis) for axis in question.vary], most=question.most)
     hint = "fewer --workers need less memory; what was done is kept, so start it again"
     most = len(cases) * question.seeds
-    with answering(question.workers, question.dask, most=most, hint=hint) as together:
+    with answering(question.workers, dask, most=most, hint=hint) as together:
         swept = sweep(
             cases,
             seeds=question.seeds,
@@ -102,8 +103,8 @@ def what_if(
     return scenario, swept
 
 
-def scenario_of(where: str) -> Scenario:
-    """Return a preset, the scenario of a file, or that of a twin's site, in this order.
+def scenario_of(where: str) -> tuple[Scenario, Site | None]:
+    """Return a preset, the scenario of a file, or that of a twin's site with it, in this order.
 
     Raises
     ------
@@ -111,7 +112,7 @@ def scenario_of(where: str) -> Scenario:
         There is none, or the site is a real one.
     """
     if where in preset_names() or (is_path(where) and not _is_site_file(Path(where))):
-        return load_scenario(where)
+        return load_scenario(where), None
     try:
         site = open_site(where).site
     except UsageError as error:
@@ -130,7 +131,7 @@ def scenario_of(where: str) -> Scenario:
             code="not-a-twin",
             hint="describe it as a scenario: trimtab twin show template --toml > mine.toml",
         )
-    return scenario
+    return scenario, site
 
 
 def scenario_of_site(site: Site) -> Scenario | None:

@@ -37,6 +37,7 @@ from trimtab.config.problems import BadValue
 from trimtab.config.schedule import find_zone
 from trimtab.config.schema import key, table, tables
 from trimtab.config.targets import fold_targets, unfold_targets
+from trimtab.model.dask import SiteDask
 from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
 from trimtab.model.notifying import Alerts, MetricsExport, Webhook
@@ -439,6 +440,7 @@ class Site:
         named=True,
     )
     metrics: MetricsExport = table(MetricsExport, "The watch's metrics, for Prometheus.")
+    dask: SiteDask = table(SiteDask, "Where --dask is not given: whose workers do the work.")
     hardware: Hardware = table(Hardware, "What it is built of, for trimtab ladder.")
     reads_recorded: bool = key(
         SWITCH,

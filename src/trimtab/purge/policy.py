@@ -278,6 +278,12 @@ class Notices:
         None,
         example='"/var/spool/trimtab/notices"',
     )
+    names_most: int | None = key(
+        whole(1, 10**9),
+        "Users with more files get counts by directory; else all names.",
+        None,
+        example="100000",
+    )
     mail_to: str | None = key(
         TEXT, "Address of a user; {user} is the name.", None, example='"{user}@example.org"'
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ from trimtab.report.series import Scale, value_scale
 from trimtab.units import format_duration, format_value, plural
 from trimtab.whatif.best import NEVER_RECOMMENDED, Best, best_of, varying
 from trimtab.whatif.figures import KINDS, FigureKind
-from trimtab.whatif.sweep import SEEDS_LEAST, SummedFigure, Swept
+from trimtab.whatif.sweep import SEEDS_LEAST, SummedFigure, Swept, run_table
 
 if TYPE_CHECKING:
     import altair
@@ -31,6 +32,13 @@ _COSTS: Final = (
 )
 """What a gain in speed is paid with: the first that differs is drawn beside it."""
 _FULL_MOST: Final = 12
+
+
+def runs_parquet(swept: Swept) -> bytes:
+    """Return the table of all runs of a sweep as a Parquet file (`run_table`)."""
+    file = io.BytesIO()
+    run_table(swept).write_parquet(file)
+    return file.getvalue()
 
 
 def render_whatif(scenario: Scenario, swept: Swept) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from trimtab.config.schema import Entry, Table
 from trimtab.config.writer import Comments, Writer
 from trimtab.errors import RefusedError, UnreadableError, UsageError
+from trimtab.model.dask import SiteDask
 from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
 from trimtab.model.notifying import Alerts, MetricsExport
@@ -30,6 +31,7 @@ _UNUSED: Final[dict[tuple[str, ...], tuple[str, object]]] = {
     ("alerts",): ("alerts", Alerts()),
     ("alerts", "mail"): ("alerts", Alerts()),
     ("metrics",): ("metrics", MetricsExport()),
+    ("dask",): ("dask", SiteDask()),
     ("hardware",): ("hardware", Hardware()),
 }
 """Tables that are left out where the site has nothing of them."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import UsageError
 from trimtab.message import Message
@@ -15,6 +15,9 @@ from trimtab.units import parse_fraction
 from trimtab.whatif.figures import KINDS
 from trimtab.whatif.runs import FigureCache, Figures, Model, Run, seeded, twin
 from trimtab.whatif.vary import Combination, Varied
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Together = Callable[[Iterable[Any]], Iterator[Any]]
 """Yields the answers of runs in their order, however many processes answer."""
@@ -67,6 +70,21 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class SeededRun:
+    """One run of a sweep.
+
+    Attributes
+    ----------
+    row
+        Number of its combination in `Swept.rows`.
+    """
+
+    row: int
+    seed: int
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
 class Swept:
     """A sweep that is done.
 
@@ -76,6 +94,8 @@ class Swept:
         Runs whose figures were there already.
     without_effect
         Name of a setting to why no figure of any run depends on it.
+    runs
+        Every run, by combination and seed; empty where a document is all there is.
     """
 
     rows: tuple[Row, ...]
@@ -84,6 +104,7 @@ class Swept:
     taken_up: int
     without_effect: Mapping[str, Message]
     assumptions: tuple[str, ...] = ASSUMPTIONS
+    runs: tuple[SeededRun, ...] = ()
 
 
 def sweep(
@@ -130,7 +151,43 @@ def sweep(
         )
     )
     idle = without_effect(combinations, by_combination)
-    return Swept(rows, seeds, until_s, len(set(keys)) - len(missing), idle)
+    each = tuple(
+        SeededRun(number // seeds, run.scenario.seed, figures)
+        for number, (run, figures) in enumerate(zip(runs, known_figures, strict=True))
+    )
+    return Swept(rows, seeds, until_s, len(set(keys)) - len(missing), idle, runs=each)
+
+
+def run_table(swept: Swept) -> pl.DataFrame:
+    """Return a row for each run of a sweep, by combination and seed.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``combination`` (Int64, from 0, in the order of `Swept.rows`), ``setting.NAME`` (String) for
+        each setting that is varied, ``seed`` (Int64), ``until_s`` (Float64), and each of `KINDS`
+        (Float64, base units, null where the run does not tell it).
+    """
+    import polars as pl
+
+    varied = [dict(row.combination.settings) for row in swept.rows]
+    names = dict.fromkeys(name for settings in varied for name in settings)
+    runs = swept.runs
+    return pl.DataFrame(
+        [
+            pl.Series("combination", [run.row for run in runs], pl.Int64),
+            *(
+                pl.Series(f"setting.{name}", [varied[run.row].get(name) for run in runs], pl.String)
+                for name in names
+            ),
+            pl.Series("seed", [run.seed for run in runs], pl.Int64),
+            pl.Series("until_s", [swept.until_s] * len(runs), pl.Float64),
+            *(
+                pl.Series(kind.name, [run.figures.get(kind.name) for run in runs], pl.Float64)
+                for kind in KINDS
+            ),
+        ]
+    )
 
 
 def without_effect(

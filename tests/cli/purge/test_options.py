@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from trimtab.cli.purge import COMMANDS, command
-from trimtab.errors import TrimtabError
+from trimtab.errors import TrimtabError, UsageError
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -125,3 +125,43 @@ def test_a_report_of_nothing(tmp_path):
     ended = invoke("report", "--place", tmp_path / "place")
     assert ended.exit_code == 0
     assert "No purge runs" in ended.output
+
+
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [((), "tcp://scheduler:8786"), (("--dask", "local:2"), "local:2"), (("--dask", "none"), None)],
+)
+@pytest.mark.parametrize("step", ["horizon", "plan"])
+def test_the_workers_of_a_site_read_its_index(step, asked, used, tmp_path, monkeypatch):
+    """The command line comes first."""
+    site, policy = tmp_path / "s.toml", tmp_path / "p.toml"
+    site.write_text(
+        f'[site]\nname = "s"\ndriver = "local"\npath = "{tmp_path}"\n'
+        '[dask]\nscheduler = "tcp://scheduler:8786"\n'
+    )
+    policy.write_text(f'[policy]\nname = "p"\nroot = "{tmp_path}"\ntarget = 0.7\n')
+    asked_for = []
+
+    def caught(question, *_, **__):
+        asked_for.append(question)
+        raise UsageError("enough", code="enough")
+
+    monkeypatch.setattr("trimtab.loop.purging.horizons.ask_horizon", caught)
+    monkeypatch.setattr("trimtab.loop.purging.planning.make_plan", caught)
+    words = [step, "--index", "x", "--site", site, "--policy", policy, *asked]
+    result = invoke(*words, *(["--out", tmp_path / "plan"] if step == "plan" else []))
+    assert getattr(result.exception, "code", None) == "enough"
+    assert asked_for[0].dask == used
+
+
+def test_none_means_no_workers_where_no_site_is_named(monkeypatch):
+    asked_for = []
+
+    def caught(*_, dask, **__):
+        asked_for.append(dask)
+        raise UsageError("enough", code="enough")
+
+    monkeypatch.setattr("trimtab.loop.purging.by_shards.holdings_by", caught)
+    for value in ("none", "local"):
+        invoke("query", "--index", "x", "--by", "user", "--dask", value)
+    assert asked_for == [None, "local"]

@@ -102,6 +102,17 @@ def test_a_list_that_cannot_be_read_is_told(plan, purges, place, lists):
     assert known(own.reason).code == "list-unreadable"
 
 
+def test_a_list_that_counts_its_files_is_no_damaged_one(tmp_path, lists, purges, place):
+    (tmp_path / "plans").mkdir(mode=0o700)
+    loaded = make(tmp_path / "plans" / "1.plan", [Row(b"ada/x", 1001), Row(b"ada/y", 1001)])
+    notices = Notices(directory=str(lists), names_most=1)
+    publish(loaded, KEY, notices, accounts=Book(ada=1001), clock=clock())
+    (own,) = own_lists(site_plans(place, purges, ())[0], "ada", NOW)
+    assert own.lines is None
+    assert known(own.reason).code == "list-of-counts"
+    assert "2 files" in known(own.reason)
+
+
 def test_a_directory_of_plans_that_is_closed_is_told(tmp_path, purges, place):
     assert site_plans(place, purges, ()) == ((), ())
     (tmp_path / "plans").write_text("a file")

@@ -1,3 +1,4 @@
+import base64
 import fcntl
 import hashlib
 import json
@@ -21,7 +22,8 @@ from tests.support.counts import repetitions, seeded
 
 from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
 from trimtab.purge.notice.accounts import Account
-from trimtab.purge.notice.notify import Published, publish
+from trimtab.purge.notice.notify import Published, publish, write_names
+from trimtab.purge.notice.words import Facts, find_command
 from trimtab.purge.plan.load import LoadedPlan, load_plan
 from trimtab.purge.plan.model import Plan
 from trimtab.purge.policy import Notices
@@ -87,6 +89,95 @@ def test_every_user_gets_a_list_that_is_theirs(plan: LoadedPlan, site: Path) -> 
     assert result.fresh
     assert result.publication.without_account == (30_000,)
     assert "30000" in result.notes[0]
+
+
+def test_more_names_than_a_site_wants_are_counted_by_directory(tmp_path: Path, site: Path) -> None:
+    rows = [
+        *(Row(b"ada/a/b%d/f%d" % (n % 3, n), ADA, BEFORE_S - (n + 1) * DAY_S) for n in range(7)),
+        Row(b"ada/a/x", ADA, BEFORE_S - 40 * DAY_S),
+        Row(b"ada/\xff\n/c/y", ADA, BEFORE_S - 50 * DAY_S),
+        Row(b"top", ADA, BEFORE_S - 60 * DAY_S),
+        Row(b"bob/x", BOB),
+    ]
+    before = make(tmp_path / "before", rows[:2])
+    loaded = make(tmp_path / "plan", rows)
+    notices = Notices(directory=str(site), names_most=9, contact="the desk")
+    run(before, site)
+    result = publish(
+        loaded,
+        KEY,
+        notices,
+        accounts=book(),
+        clock=clock(),
+        previous=load_plan(before.directory, KEY),
+    )
+    place = lists_of(site, loaded)
+    assert sorted(path.name for path in place.iterdir()) == [
+        "ada.jsonl", "ada.txt", "bob.jsonl", "bob.nul", "bob.txt",
+    ]  # fmt: skip
+    assert {(place / name).stat().st_uid for name in ("ada.txt", "ada.jsonl")} == {ADA}
+    text = (place / "ada.txt").read_text()
+    assert text.splitlines()[-4:] == [
+        "LAST USE         FILES      SIZE           NEW  DIRECTORY",
+        f"{day(60)}           1  4.00 KiB             1  /scratch",
+        f"{day(40)}           8  32.0 KiB             6  /scratch/ada/a",
+        f"{day(50)}           1  4.00 KiB             1  /scratch/ada/\\xff\\n",
+    ]
+    whole = " ".join(text.split())
+    assert "too many to be named here" in whole
+    assert f"find DIRECTORY -xdev -type f -uid {ADA}" in whole
+    counts = [json.loads(line) for line in (place / "ada.jsonl").read_text().splitlines()]
+    assert [(one["files"], one["new_files"]) for one in counts] == [(1, 1), (8, 6), (1, 1)]
+    assert base64.b64decode(counts[2]["directory_base64"]) == b"/scratch/ada/\xff\n"
+    assert counts[1]["newest_use"].startswith(day(1))
+    ada, bob = result.publication.lists
+    assert (ada.has_names, ada.files, ada.new_files) == (False, 10, 8)
+    assert (bob.has_names, bob.files) == (True, 1)
+    assert ada.text_sha256 == hashlib.sha256(text.encode()).hexdigest()
+    check_names_on_request(load_plan(loaded.directory, KEY), place, rows)
+
+
+def day(days: int) -> str:
+    return f"{datetime.fromtimestamp(BEFORE_S - days * DAY_S, UTC):%Y-%m-%d}"
+
+
+def check_names_on_request(loaded: LoadedPlan, place: Path, rows: list[Row]) -> None:
+    """The names are the user's alone, in the order of the plan; twice is once."""
+    for user in ("ada", str(ADA)):
+        file = write_names(loaded, user)
+        assert file == place / "ada.nul"
+        assert file.stat().st_uid == ADA
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert sorted(file.read_bytes().split(b"\0")[:-1]) == sorted(
+            b"/scratch/" + row.path for row in rows if row.uid == ADA
+        )
+    assert len(list(place.iterdir())) == 6
+    with raises(UsageError, "user-unlisted"):
+        write_names(loaded, "eve")
+    with raises(RefusedError, "plan-unpublished"):
+        write_names(replace(loaded, publication=None), "ada")
+
+
+@pytest.mark.system
+def test_the_command_finds_every_candidate_of_a_user(tmp_path: Path, site: Path) -> None:
+    """What a list of counts tells to type, run on files of which two were used since."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for name, age_s in (("old", DAY_S), ("last", 1), ("young", -1), ("read", DAY_S)):
+        (tree / name).write_bytes(b"x" * 10)
+        os.utime(tree / name, (BEFORE_S - age_s, BEFORE_S - age_s))
+    os.utime(tree / "read", (BEFORE_S + 9, BEFORE_S - DAY_S))
+    (tree / "small").write_bytes(b"x")
+    os.utime(tree / "small", (BEFORE_S - DAY_S, BEFORE_S - DAY_S))
+    loaded = make(tmp_path / "plan", [Row(b"a", os.getuid())])
+    rules = replace(loaded.plan.rules, counted=("atime", "mtime"), minimum_size_bytes=10)
+    (user,) = loaded.plan.candidates.users
+    facts = Facts(replace(loaded.plan, rules=rules), user, None, "x", MADE_AT, MADE_AT)
+    words = find_command(facts).replace("DIRECTORY", str(tree)).split()
+    ended = subprocess.run(words, capture_output=True, check=True)
+    assert sorted(Path(os.fsdecode(name)).name for name in ended.stdout.split(b"\0")[:-1]) == [
+        "last", "old",
+    ]  # fmt: skip
 
 
 def test_the_evidence_says_what_was_given_to_whom(plan: LoadedPlan, site: Path) -> None:

@@ -127,6 +127,14 @@ def test_a_mail_has_totals_and_the_place_but_no_name(tmp_path: Path) -> None:
     assert mail_subject(told) == "/scratch: 2 of your files may be deleted after 2026-12-06"
 
 
+def test_a_mail_about_counts_names_no_file_that_is_not_there(tmp_path: Path) -> None:
+    text = mail_text(replace(facts(tmp_path), has_names=False), "/d")
+    assert "Their number in each directory" in text
+    paths = [line.strip() for line in text.splitlines() if line.startswith("  /d/")]
+    assert paths == ["/d/ada.txt", "/d/ada.jsonl"]
+    assert "On request their names are written to ada.nul" in " ".join(text.split())
+
+
 def test_words_of_the_site_cannot_steer_a_terminal(tmp_path: Path) -> None:
     made = draft(
         rules=replace(draft().rules, words=("evil \x1b[2J words",)),

@@ -115,6 +115,7 @@ def policies(draw: st.DrawFn) -> Policy:
             mail_map=draw(st.none() | st.just("/etc/addresses")) if mail else None,
             mail_from="storage@example.org" if mail else None,
             smtp_port=draw(st.integers(1, 65535)),
+            names_most=draw(st.none() | st.integers(1, 10**9)),
             contact=draw(st.none() | _TEXTS),
         ),
     )

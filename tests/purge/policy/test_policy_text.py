@@ -61,6 +61,7 @@ def test_every_key_can_be_written() -> None:
         "notice.mail_map",
         "notice.mail_from",
         "notice.contact",
+        "notice.names_most",
     }
 
 

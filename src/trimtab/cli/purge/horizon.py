@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @terms.site
 @terms.place
 @terms.threads
-@options.dask
+@options.dask_or_site
 @options.store
 @options.report
 @options.as_json

@@ -27,6 +27,10 @@ from trimtab.visible import visible
     "--accept-unknown", is_flag=True,
     help="Continue although most users of the plan have no account here.",
 )  # fmt: skip
+@click.option(
+    "--names", "names", multiple=True, metavar="USER",
+    help="Write this user's names beside the list that counts them. Repeatable.",
+)  # fmt: skip
 @terms.place
 @options.as_json
 def command(
@@ -35,17 +39,18 @@ def command(
     with_mail: bool,
     again: bool,
     accept_unknown: bool,
+    names: tuple[str, ...],
     place: str | None,
 ) -> None:
     """Publish each user's list of files in a plan: starts the notice period.
 
     Each list is readable by its user alone, in the policy's directory of notices: as text, as JSON
     lines, and as names that end with a NUL. A plan that is already published stays as it is; each
-    mail is sent once.
+    mail is sent once. Users with more files than [notice] names_most get counts by directory.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_plan import print_notified
-    from trimtab.loop.purging.noticing import notify
+    from trimtab.loop.purging.noticing import names_of, notify
     from trimtab.loop.purging.place import purge_place
     from trimtab.report import documents
 
@@ -59,7 +64,9 @@ def command(
             progress=lambda done, of: progress("writing lists", done / max(of, 1)),
         )
     published = notified.published
+    written = names_of(plan, names, place=purge_place(place)) if names else ()
     notes = (*published.notes, *(f"not looked at: {reason}" for reason in notified.passed_over))
+    notes += tuple(f"names written to {visible(str(path))}" for path in written)
     if notified.no_room is not None:
         notes += (f"no room was set aside for runs on a full file system: {notified.no_room}",)
     failed = 0 if notified.mails is None else len(notified.mails.failures)

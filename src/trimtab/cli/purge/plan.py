@@ -23,7 +23,7 @@ from trimtab.cli.purge import terms
 @terms.site
 @terms.place
 @terms.threads
-@options.dask
+@options.dask_or_site
 @options.store
 @options.as_json
 def command(
@@ -60,7 +60,7 @@ def command(
         store_url=store_url,
         place=where,
         threads=threads,
-        dask=dask,
+        dask=terms.dask_of(site, dask),
     )
     with progress_bar() as progress:
         made = make_plan(question, loaded, out, place=where, now=utc_now(), progress=progress)

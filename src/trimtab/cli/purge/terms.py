@@ -135,6 +135,14 @@ def threads(function: Decorated) -> Decorated:
     )(function)
 
 
+def dask_of(site: str | None, dask: str | None) -> str | None:
+    """Return whose Dask workers read the index: as asked, else those of the site's file."""
+    from trimtab.loop.sites import open_site, with_dask
+
+    named = open_site(site).site if site is not None and dask is None else None
+    return with_dask(named, dask)
+
+
 def horizon_question(directory: Path, *, policy: Path | None, **options_given: Any) -> Question:
     """Return the question that the options of ``horizon`` ask."""
     from trimtab.loop.purging.horizons import Question
@@ -159,5 +167,5 @@ def horizon_question(directory: Path, *, policy: Path | None, **options_given: A
         place=purge_place(options_given["place"]),
         ahead_s=None if ahead_s is None else int(ahead_s),
         threads=options_given["threads"],
-        dask=options_given["dask"],
+        dask=dask_of(options_given["site"], options_given["dask"]),
     )

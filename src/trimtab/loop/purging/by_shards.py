@@ -107,6 +107,15 @@ def pieces(
     return [tuple(group) for group in groups] or [()]
 
 
+def piece_manifests(directory: Path, manifest: Manifest) -> list[Manifest]:
+    """Return the manifest of an index with the shards of each of its `pieces` alone."""
+    shards = {shard_path(directory.absolute(), shard): shard for shard in manifest.shards}
+    return [
+        replace(manifest, shards=tuple(shards[path] for path in piece))
+        for piece in pieces(directory, manifest)
+    ]
+
+
 def merged_tally(parts: Sequence[TallyPart], dask: str) -> Tally:
     """Return the tally of all parts, each counted by a worker of Dask.
 
@@ -245,14 +254,9 @@ def totals_by_workers(directory: Path, manifest: Manifest, by: By, dask: str) ->
     """
     import polars as pl
 
-    shards = {shard_path(directory.absolute(), shard): shard for shard in manifest.shards}
     parts = [
-        TotalsPart(
-            directory.absolute(),
-            replace(manifest, shards=tuple(shards[path] for path in piece)),
-            by,
-        )
-        for piece in pieces(directory, manifest)
+        TotalsPart(directory.absolute(), piece, by)
+        for piece in piece_manifests(directory, manifest)
     ]
     with answering(None, dask, most=len(parts), hint=HINT) as together:
         single, several = zip(*together(parts), strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from trimtab.loop.purging.place import PurgePlace
 from trimtab.purge.notice.accounts import Accounts, SystemAccounts
 from trimtab.purge.notice.mail import Postman, SmtpPostman
 from trimtab.purge.notice.mailing import MailResult
-from trimtab.purge.notice.notify import Published, mail, publish
+from trimtab.purge.notice.notify import Published, mail, publish, write_names
 from trimtab.purge.plan.key import SigningKey, read_key
 from trimtab.purge.plan.load import LoadedPlan, load_plan, published_before, require_plan
 from trimtab.purge.policy import Notices, Policy
@@ -95,6 +95,20 @@ def notify(
             owner=place.owner,
         )
     return Notified(published, previous, passed_over, mails, set_room_aside(loaded, previous))
+
+
+def names_of(directory: Path, users: Sequence[str], *, place: PurgePlace) -> tuple[Path, ...]:
+    """Write the names of some users of a published plan beside their lists; return the files.
+
+    Raises
+    ------
+    RefusedError, UsageError, DataError, UnreadableError
+        As `load_plan` and `trimtab.purge.notice.notify.write_names` have them.
+    """
+    require_plan(directory)
+    key = read_key(place.key, owner=place.owner)
+    loaded = load_plan(directory, key, owner=place.owner)
+    return tuple(write_names(loaded, user, owner=place.owner) for user in users)
 
 
 def set_room_aside(loaded: LoadedPlan, previous: LoadedPlan | None) -> str | None:

@@ -244,7 +244,10 @@ def own_lists(
         if publication is None or now >= plan.loaded.plan.expires_at:
             continue
         for entry in publication.lists:
-            if entry.account == account:
+            if entry.account == account and not entry.has_names:
+                text = f"its {entry.files:,} files are counted by directory in {entry.name}.txt"
+                yield OwnList(plan.loaded, entry, None, Message("list-of-counts", text))
+            elif entry.account == account:
                 path = Path(publication.directory, f"{entry.name}{LINES_SUFFIX}")
                 try:
                     lines = tuple(_lines(path, min(offset, LINES_SKIPPED_MAX), limit))

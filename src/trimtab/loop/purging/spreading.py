@@ -32,6 +32,7 @@ from trimtab.launch.interruption import shielded
 from trimtab.loop.dask_workers import Workers, workers_of
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.workers import processors
+from trimtab.model.dask import local_workers
 from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
 
@@ -330,7 +331,8 @@ def spread(
     NoAnswer
         The file system hangs.
     """
-    with _alone(directory), workers_of(dask, count=processors(), hint=_HINT) as workers:
+    count = local_workers(dask) or processors()
+    with _alone(directory), workers_of(dask, count=count, hint=_HINT) as workers:
         _Spread(directory, terms, workers, calls_per_s, save_s).run(progress)
 
 

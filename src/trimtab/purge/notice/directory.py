@@ -22,11 +22,18 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import DataError, RefusedError
 from trimtab.purge.notice.accounts import Account
-from trimtab.purge.notice.lists import COLUMNS, Lines, lines_of
+from trimtab.purge.notice.lists import (
+    COLUMNS,
+    Lines,
+    added_counts,
+    count_lines,
+    counts_of,
+    lines_of,
+)
 from trimtab.purge.notice.words import LINES_SUFFIX, NAMES_SUFFIX, TEXT_SUFFIX
 from trimtab.purge.plan.candidates import pieces
 from trimtab.purge.plan.changes import Named
@@ -36,8 +43,13 @@ from trimtab.record.system_errors import system_errors
 from trimtab.record.trusted import synchronise_file_system, trusted_directory
 from trimtab.visible import visible
 
+if TYPE_CHECKING:
+    import polars as pl
+
 _BUFFER_BYTES: Final = 64 << 20
 """Of lines that wait, all users together: a file is opened once for many lines."""
+_COUNTS_MOST: Final = 64
+"""Pieces whose counts wait to be added up."""
 _SUFFIXES: Final = (TEXT_SUFFIX, LINES_SUFFIX, NAMES_SUFFIX)
 
 
@@ -57,6 +69,8 @@ class Addressee:
         How many the plan says there are.
     gone_files
         How many the list before named and this one does not; ``None``: there was none.
+    has_names
+        Whether the list names the files; else it counts them by directory.
     """
 
     account: Account | None
@@ -64,11 +78,12 @@ class Addressee:
     header: str
     files: int
     gone_files: int | None = None
+    has_names: bool = True
 
 
 @dataclass(slots=True)
 class _UserFiles:
-    """The three files of one user while they grow."""
+    """The files of one user while they grow: three, or without names two."""
 
     addressee: Addressee
     parts: list[list[bytes]] = field(default_factory=lambda: [[], [], []])
@@ -78,6 +93,10 @@ class _UserFiles:
     files: int = 0
     new_files: int = 0
     begun: bool = False
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        return _SUFFIXES if self.addressee.has_names else _SUFFIXES[:2]
 
     def add(self, lines: Lines) -> int:
         """Take some lines; return their bytes."""
@@ -92,7 +111,7 @@ class _UserFiles:
         """Append what was taken to the files, which are made the first time."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         flags |= 0 if self.begun else os.O_CREAT | os.O_EXCL
-        for suffix, parts, digest in zip(_SUFFIXES, self.parts, self.hashes, strict=True):
+        for suffix, parts, digest in zip(self.suffixes, self.parts, self.hashes, strict=False):
             if not parts and self.begun:
                 continue
             descriptor = os.open(self.addressee.name + suffix, flags, 0o600, dir_fd=directory)
@@ -108,9 +127,36 @@ class _UserFiles:
         account = self.addressee.account
         if account is None:
             return
-        for suffix in _SUFFIXES:
+        for suffix in self.suffixes:
             name = self.addressee.name + suffix
             os.chown(name, account.uid, account.gid, dir_fd=directory, follow_symlinks=False)
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Users whose files are counted by directory."""
+
+    uids: list[int]
+    counts: list[pl.DataFrame] = field(default_factory=list)
+
+    def rest_of(self, piece: pl.DataFrame) -> pl.DataFrame:
+        """Count the rows of these users, and return the others."""
+        import polars as pl
+
+        if not self.uids:
+            return piece
+        theirs = pl.col("uid").is_in(self.uids)
+        self.counts.append(counts_of(piece.filter(theirs)))
+        if len(self.counts) >= _COUNTS_MOST:
+            self.counts = [added_counts(self.counts)]
+        return piece.filter(~theirs)
+
+    def lines(self, prefix: bytes) -> Iterator[Lines]:
+        """Yield the lines of each user."""
+        if not self.counts:
+            return
+        for rows in added_counts(self.counts).partition_by("uid", maintain_order=True):
+            yield count_lines(int(rows["uid"][0]), rows, prefix)
 
 
 def write_lists(
@@ -167,6 +213,50 @@ def write_lists(
     return tuple(_written(uid, users[uid], before) for uid in sorted(users))
 
 
+def write_user_names(
+    loaded: LoadedPlan, user_list: UserList, place: Path, *, owner: int = 0
+) -> Path:
+    """Write a user's names, each ended by a NUL, beside the user's list; return the file.
+
+    It is the user's, as the list is; one that is there is replaced.
+
+    Raises
+    ------
+    RefusedError
+        Somebody else could exchange what is written.
+    DataError, UnreadableError
+        The candidates cannot be read, or the file cannot be written.
+    """
+    import polars as pl
+
+    name = user_list.name + NAMES_SUFFIX
+    part = f".{name[:200]}.{secrets.token_hex(6)}"
+    prefix = loaded.plan.file_system.root_prefix
+    with (
+        system_errors(f"the names could not be written to {visible(str(place))}",
+                      code="lists-unwritable"),
+        trusted_directory(place, "the directory of lists", owner=owner) as directory,
+    ):  # fmt: skip
+        owned = os.stat(user_list.name + TEXT_SUFFIX, dir_fd=directory, follow_symlinks=False)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(part, flags, 0o600, dir_fd=directory)
+            with os.fdopen(descriptor, "wb") as stream:
+                for piece in pieces(loaded.candidates, COLUMNS):
+                    rows = piece.filter(pl.col("uid") == user_list.uid)
+                    for parent, file in rows.select("parent", "name").iter_rows():
+                        stream.write(prefix + parent + (b"/" if parent else b"") + file + b"\0")
+                stream.flush()
+                os.fsync(stream.fileno())
+                os.fchown(stream.fileno(), owned.st_uid, owned.st_gid)
+            os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+            os.fsync(directory)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=directory)
+    return place / name
+
+
 def _fill(
     loaded: LoadedPlan,
     users: Mapping[int, _UserFiles],
@@ -178,13 +268,14 @@ def _fill(
 
     total, done, waiting_bytes = loaded.plan.candidates.files, 0, 0
     prefix = loaded.plan.file_system.root_prefix
+    counted = _Counted([uid for uid, user in users.items() if not user.addressee.has_names])
     for piece in pieces(loaded.candidates, COLUMNS):
         known = None if before is None else before.known(piece)
         column = pl.Series("known", known, dtype=pl.Boolean)
         marked = piece.with_columns(
             pl.lit(None, pl.Boolean).alias("known") if known is None else column
         )
-        for lines in lines_of(marked, prefix):
+        for lines in lines_of(counted.rest_of(marked), prefix):
             user = users.get(lines.uid)
             if user is None:
                 raise DataError(
@@ -199,6 +290,8 @@ def _fill(
         done += len(piece)
         if progress is not None:
             progress(done, total)
+    for lines in counted.lines(prefix):
+        users[lines.uid].add(lines)
     for user in users.values():
         user.flush(directory)
 
@@ -236,7 +329,7 @@ def _written(uid: int, user: _UserFiles, before: Named | None) -> UserList:
         gone_files=user.addressee.gone_files,
         text_sha256=text,
         lines_sha256=lines,
-        names_sha256=names,
+        names_sha256=names if user.addressee.has_names else "",
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.purge.plan.names import escape
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 COLUMNS: Final = ("parent", "name", "id", "uid", "size_bytes", "allocated_bytes", "last_use_s")
+DIRECTORY_DEPTH: Final = 2
+"""Components of a path beneath the root by which files are counted: a user's, and what is in it."""
 _BEFORE, _NEW, _UNKNOWN = "before", "new   ", "-     "
 _NOT_PLAIN: Final = r"[^ -\[\]-~]|\A | \z"
 """What `trimtab.purge.plan.names.PLAIN` does not take, in the words of Polars."""
@@ -77,6 +82,93 @@ def lines_of(piece: pl.DataFrame, prefix: bytes) -> Iterator[Lines]:
             lines=f"{line}\n".encode(),
             names=b"\0".join(paths) + b"\0",
         )
+
+
+def counts_of(piece: pl.DataFrame) -> pl.DataFrame:
+    """Return what each user has in each directory of a piece of the candidates.
+
+    Parameters
+    ----------
+    piece
+        As `lines_of` takes it.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``uid``, ``directory`` (bytes, `DIRECTORY_DEPTH` components beneath the root), ``files``,
+        ``new_files``, ``size_bytes``, ``allocated_bytes``, ``oldest_use_s``, ``newest_use_s``.
+    """
+    import polars as pl
+
+    parents = piece["parent"].unique()
+    tops = [b"/".join(parent.split(b"/")[:DIRECTORY_DEPTH]) for parent in parents.to_list()]
+    directories = pl.DataFrame([parents, pl.Series("directory", tops, dtype=pl.Binary)])
+    rows = piece.join(directories, on="parent", how="left").with_columns(
+        files=pl.lit(1, pl.Int64),
+        new_files=(~pl.col("known")).fill_null(value=False).cast(pl.Int64),
+        oldest_use_s="last_use_s",
+        newest_use_s="last_use_s",
+    )
+    return added_counts([rows])
+
+
+def added_counts(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return `counts_of` several pieces as one, in order of user and directory."""
+    import polars as pl
+
+    sums = ("files", "new_files", "size_bytes", "allocated_bytes")
+    return (
+        pl.concat(frames)
+        .group_by("uid", "directory")
+        .agg(
+            *(pl.col(name).cast(pl.Int128).sum() for name in sums),
+            pl.col("oldest_use_s").min(),
+            pl.col("newest_use_s").max(),
+        )
+        .sort("uid", "directory")
+    )
+
+
+def count_lines(uid: int, counts: pl.DataFrame, prefix: bytes) -> Lines:
+    """Return the lines of a user whose files are counted by directory; there are no names.
+
+    Parameters
+    ----------
+    counts
+        Rows of `added_counts`, of this user.
+    prefix
+        The root with a slash at its end.
+    """
+    text, lines = [], []
+    for row in counts.iter_rows(named=True):
+        path = (prefix + row["directory"]).rstrip(b"/") or b"/"
+        oldest, newest = (
+            datetime.fromtimestamp(row[name], UTC) for name in ("oldest_use_s", "newest_use_s")
+        )
+        size = format_bytes(int(row["allocated_bytes"]))
+        text.append(
+            f"{oldest:%Y-%m-%d}  {row['files']:>10,}  {size:>8}  {row['new_files']:>12,}  "
+            f"{escape(path)}\n"
+        )
+        values = {
+            "directory": escape(path),
+            "directory_base64": b64encode(path).decode() if escape(path).encode() != path else None,
+            "files": int(row["files"]),
+            "new_files": int(row["new_files"]),
+            "size_bytes": int(row["size_bytes"]),
+            "allocated_bytes": int(row["allocated_bytes"]),
+            "oldest_use": f"{oldest:%Y-%m-%dT%H:%M:%SZ}",
+            "newest_use": f"{newest:%Y-%m-%dT%H:%M:%SZ}",
+        }
+        lines.append(json.dumps(values) + "\n")
+    return Lines(
+        uid=uid,
+        files=int(counts["files"].sum()),
+        new_files=int(counts["new_files"].sum()),
+        text="".join(text).encode(),
+        lines="".join(lines).encode(),
+        names=b"",
+    )
 
 
 def shown(paths: pl.Series) -> pl.Series:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trimtab.errors import DataError, RefusedError, UsageError
 from trimtab.purge.notice.accounts import Account, Accounts, file_names, find_accounts
-from trimtab.purge.notice.directory import Addressee, write_lists
+from trimtab.purge.notice.directory import Addressee, write_lists, write_user_names
 from trimtab.purge.notice.mail import Postman, checked_address, read_mail_map
 from trimtab.purge.notice.mailing import MailOptions, MailResult, send_all
 from trimtab.purge.notice.words import Facts, list_header
@@ -104,7 +104,7 @@ def publish(
             accounts,
             accept_unknown=accept_unknown,
         )
-        notice_of = _facts(loaded, accounts_found, before, (at, promised), notices.contact)
+        notice_of = _facts(loaded, accounts_found, before, (at, promised), notices)
         lists = write_lists(
             loaded,
             _addressees(accounts_found, notice_of),
@@ -190,6 +190,42 @@ def mail(
         )
 
 
+def write_names(loaded: LoadedPlan, user: str, *, owner: int = 0) -> Path:
+    """Write the names of one user of a published plan beside the user's list; return the file.
+
+    Parameters
+    ----------
+    loaded
+        The plan, its candidates checked.
+    user
+        Account, or number.
+
+    Raises
+    ------
+    RefusedError
+        The plan is not published; somebody else could exchange what is written.
+    UsageError
+        The plan has no list of this user.
+    DataError, UnreadableError
+        The candidates cannot be read, or the file cannot be written.
+    """
+    publication = loaded.publication
+    if publication is None:
+        raise RefusedError(
+            "the plan is not published: there is no list yet",
+            code="plan-unpublished",
+            hint="trimtab purge notify PLAN",
+        )
+    lists = [each for each in publication.lists if user in (each.account, str(each.uid))]
+    if len(lists) != 1:
+        raise UsageError(
+            f"the plan lists nothing of a user {visible(user[:80])!r}",
+            code="user-unlisted",
+            hint="give the account as the list has it, or the number",
+        )
+    return write_user_names(loaded, lists[0], Path(publication.directory), owner=owner)
+
+
 def promised_not_before(plan: Plan, at: datetime) -> datetime:
     """Return the time that lists promise nothing is deleted before, a whole hour.
 
@@ -249,6 +285,7 @@ def _addressees(
             header=list_header(facts),
             files=facts.user.files,
             gone_files=None if facts.change is None else facts.change.gone,
+            has_names=facts.has_names,
         )
         for uid, facts in notice_of.items()
     }
@@ -300,7 +337,7 @@ def _facts(
     accounts: Mapping[int, Account | None],
     before: Named | None,
     dates: tuple[datetime, datetime],
-    contact: str | None,
+    notices: Notices,
 ) -> dict[int, Facts]:
     names = file_names(accounts)
     changed = {} if before is None else changes(loaded.candidates, before)
@@ -313,7 +350,8 @@ def _facts(
             published_at=dates[0],
             not_before=dates[1],
             change=None if before is None else changed.get(user.uid, Change(user.files, 0, 0)),
-            contact=contact,
+            contact=notices.contact,
+            has_names=notices.names_most is None or user.files <= notices.names_most,
         )
         for user in loaded.plan.candidates.users
     }
@@ -333,6 +371,7 @@ def _notices(plan: Plan, publication: Publication, contact: str | None) -> Itera
                 not_before=publication.not_before,
                 change=_change(user_list),
                 contact=contact,
+                has_names=user_list.has_names,
             )
 
 

@@ -24,6 +24,7 @@ _CHANGED: Final = "its contents, owner or permissions are changed"
 """A change of the contents is one of the inode. So is a rename, but not on every file system."""
 TEXT_SUFFIX: Final = ".txt"
 LINES_SUFFIX: Final = ".jsonl"
+COUNTS_HEAD: Final = "LAST USE         FILES      SIZE           NEW  DIRECTORY\n"
 NAMES_SUFFIX: Final = ".nul"
 
 
@@ -47,6 +48,8 @@ class Facts:
         Against the list before; ``None`` where there was none.
     contact
         Whom to ask, in the site's words.
+    has_names
+        Whether the list names the files; else it counts them by directory.
     """
 
     plan: Plan
@@ -57,10 +60,11 @@ class Facts:
     not_before: datetime
     change: Change | None = None
     contact: str | None = None
+    has_names: bool = True
 
 
 def list_header(facts: Facts) -> str:
-    """Return what stands above the names of a list, ending with the line of column heads."""
+    """Return what stands above the names or counts of a list, and the line of column heads."""
     root = visible(facts.plan.file_system.root)
     parts = [
         f"YOUR FILES ON {root} THAT ARE LIKELY TO BE DELETED\n",
@@ -68,8 +72,11 @@ def list_header(facts: Facts) -> str:
         _section("WHICH FILES", which_files(facts.plan)),
         _section("HOW TO KEEP A FILE", how_to_keep(facts)),
         _section("WHAT HAPPENS", what_happens(facts)),
-        _section("HOW THIS LIST IS WRITTEN", _how_written(facts)),
-        "LAST USE        SIZE  LISTED  NAME\n",
+        _section(
+            "HOW THIS LIST IS WRITTEN",
+            _how_written(facts) if facts.has_names else _how_counted(facts),
+        ),
+        "LAST USE        SIZE  LISTED  NAME\n" if facts.has_names else COUNTS_HEAD,
     ]
     return "\n".join(parts)
 
@@ -84,10 +91,22 @@ def which_files(plan: Plan) -> Iterator[str]:
 def how_to_keep(facts: Facts) -> Iterator[str]:
     """Yield what a user can do, a paragraph each."""
     name = facts.name
-    yield (
-        "Copy what you need to a place that is not purged (home, project, archive). These names "
-        f"are in {name}{NAMES_SUFFIX} beside this list, each ended by a NUL, as tools take them:"
-    )
+    copy = "Copy what you need to a place that is not purged (home, project, archive). "
+    if facts.has_names:
+        yield (
+            f"{copy}These names are in {name}{NAMES_SUFFIX} beside this list, each ended by a NUL, "
+            "as tools take them:"
+        )
+    else:
+        yield (
+            f"{copy}They are too many to be named here: below they are counted by directory. This "
+            "command finds them in one of these, and perhaps files that are exempt:"
+        )
+        yield f"  {find_command(facts)}"
+        yield (
+            f"On request their names are written to {name}{NAMES_SUFFIX} beside this list, each "
+            "ended by a NUL, as tools take them:"
+        )
     yield f"  tar --create --file ARCHIVE.tar --null --files-from {name}{NAMES_SUFFIX}"
     yield f"  rsync --archive --from0 --files-from={name}{NAMES_SUFFIX} / HOST:DIRECTORY"
     if facts.plan.rules.reads_count:
@@ -102,6 +121,15 @@ def how_to_keep(facts: Facts) -> Iterator[str]:
         )
     if facts.contact:
         yield f"Questions and exemptions: {visible(facts.contact)}"
+
+
+def find_command(facts: Facts) -> str:
+    """Return a command that finds a user's candidates in a directory: all of them, or more."""
+    rules, before_s = facts.plan.rules, facts.plan.horizon.before_s
+    unused = [f"! -newer{time[0]}t @{before_s}" for time in rules.counted]
+    size = [f"-size +{rules.minimum_size_bytes - 1}c"] if rules.minimum_size_bytes else []
+    tests = ["-xdev -type f", f"-uid {facts.user.uid}", *size, *unused]
+    return f"find DIRECTORY {' '.join(tests)} -print0"
 
 
 def what_happens(facts: Facts) -> Iterator[str]:
@@ -137,7 +165,11 @@ def mail_text(facts: Facts, directory: str) -> str:
         Where the lists are.
     """
     place = escape(f"{directory}/{facts.name}".encode("utf-8", "surrogateescape"))
-    where = [f"  {place}{suffix}" for suffix in (TEXT_SUFFIX, LINES_SUFFIX, NAMES_SUFFIX)]
+    suffixes = (TEXT_SUFFIX, LINES_SUFFIX, *([NAMES_SUFFIX] if facts.has_names else []))
+    where = [f"  {place}{suffix}" for suffix in suffixes]
+    contents = "Their names, as text, as JSON lines and ended by NULs"
+    if not facts.has_names:
+        contents = "Their number in each directory, as text and as JSON lines"
     root = visible(facts.plan.file_system.root)
     parts = [
         _wrapped(
@@ -145,9 +177,7 @@ def mail_text(facts: Facts, directory: str) -> str:
             "deleted."
         ),
         "\n".join(f"{label:{_LABEL_WIDTH}}{value}" for label, value in _totals(facts)) + "\n",
-        "Their names, as text, as JSON lines and ended by NULs, for you alone to read:\n"
-        + "\n".join(where)
-        + "\n",
+        f"{contents}, for you alone to read:\n" + "\n".join(where) + "\n",
         _section("WHICH FILES", which_files(facts.plan)),
         _section("HOW TO KEEP A FILE", how_to_keep(facts)),
         _section("WHAT HAPPENS", what_happens(facts)),
@@ -201,6 +231,14 @@ def _how_written(facts: Facts) -> Iterator[str]:
         "whether the list before named it too, name. In names \\n, \\t, \\r, \\\\ and \\xHH (a "
         "byte) stand for what cannot be shown; printf '%b' NAME in bash turns them back. The same "
         f"list for programs: {facts.name}{LINES_SUFFIX} (JSON lines), {facts.name}{NAMES_SUFFIX}."
+    )
+
+
+def _how_counted(facts: Facts) -> Iterator[str]:
+    yield (
+        "One directory a line, by name: day of the last use (UTC) of its least recently used file, "
+        "files, what they take up, how many the list before did not name, and the directory, with "
+        f"all that is below it. The same for programs: {facts.name}{LINES_SUFFIX} (JSON lines)."
     )
 
 

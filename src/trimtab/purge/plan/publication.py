@@ -48,7 +48,8 @@ class UserList:
     gone_files
         How many that list named and this one does not.
     text_sha256, lines_sha256, names_sha256
-        Of the text, the JSON lines and the names that end with a NUL.
+        Of the text, the JSON lines and the names that end with a NUL. The last is empty where the
+        list counts files by directory instead of naming them.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -62,6 +63,11 @@ class UserList:
     text_sha256: str
     lines_sha256: str
     names_sha256: str
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the list names the files."""
+        return bool(self.names_sha256)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,76 @@
+"""Which Dask workers do the work of a command: the table of the site file, and its notation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.config.kinds import Kind, quoted, read_text, shown
+from trimtab.config.problems import BadValue
+from trimtab.config.schema import key
+
+NONE: Final = "none"
+"""On a command line: no workers, whatever the site file says."""
+_LOCAL: Final = re.compile(r"local(?::([1-9][0-9]{0,3}))?")
+_ADDRESS: Final = re.compile(
+    r"(?:tcp|tls|ucx|wss?)://(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})"
+)
+
+
+def is_local(scheduler: str) -> bool:
+    """Return whether workers are started on this host for one command.
+
+    Examples
+    --------
+    >>> is_local("local"), is_local("local:4"), is_local("local:0"), is_local("tcp://local:4")
+    (True, True, False, False)
+    """
+    return _LOCAL.fullmatch(scheduler) is not None
+
+
+def local_workers(scheduler: str) -> int | None:
+    """Return how many workers are started on this host; ``None`` where nobody said.
+
+    Examples
+    --------
+    >>> local_workers("local:4"), local_workers("local")
+    (4, None)
+    """
+    match = _LOCAL.fullmatch(scheduler)
+    return None if match is None or match[1] is None else int(match[1])
+
+
+def _read_scheduler(value: object) -> str:
+    text = read_text(value)
+    address = _ADDRESS.fullmatch(text)
+    is_address = address is not None and 0 < int(address[1]) <= 65_535
+    if not (is_address or is_local(text) or text.startswith("/")):
+        raise BadValue(
+            f"{shown(text)} is not a Dask scheduler",
+            code="scheduler-invalid",
+            hint='write "tcp://HOST:8786", the absolute path of a scheduler file, "local", '
+            'or "local:4" for four workers',
+        )
+    return text
+
+
+SCHEDULER: Final = Kind(
+    "Dask scheduler", '"tcp://scheduler:8786"', _read_scheduler, quoted,
+    schema={"type": "string", "examples": ["tcp://scheduler:8786", "local", "local:4"]},
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDask:
+    """The Dask workers of commands that name the site and are not given ``--dask``.
+
+    Attributes
+    ----------
+    scheduler
+        As `trimtab.loop.dask_workers.answering` takes it; ``None``: no Dask.
+    """
+
+    scheduler: str | None = key(
+        SCHEDULER, "Its address or file, or local: see docs/scale.md; else no Dask.", None
+    )
