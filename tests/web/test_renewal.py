@@ -17,7 +17,8 @@ from trimtab.errors import ToolError, UsageError
 from trimtab.loop.event_log import Place, add_event
 from trimtab.record.store import Store
 from trimtab.web import desk as desks
-from trimtab.web.desk import LONG, Desk
+from trimtab.web.desk import Desk
+from trimtab.web.remembering import LONG
 from trimtab.web.renewal import Renewal
 
 pytestmark = pytest.mark.cli

@@ -18,12 +18,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from trimtab.errors import UsageError
 from trimtab.judge.ladder.build import Scale, build_ladder
@@ -45,6 +43,7 @@ from trimtab.model.target import SiteState
 from trimtab.report.judge_charts import panel_chart
 from trimtab.report.render import drawn
 from trimtab.visible import visible
+from trimtab.web.remembering import Elsewhere, Remembering
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,46 +59,14 @@ if TYPE_CHECKING:
     from trimtab.report.documents.reading import ReadHorizon
     from trimtab.report.sections import Drawings
 
-Value = TypeVar("Value")
-Mark = tuple[object, ...]
-Elsewhere = Callable[[str, Sequence[str]], tuple[Mark, Mapping[str, object]]]
 
-_REMEMBERED: Final = 512
 _ANSWERS: Final = 256
 """Judgements of single series that are remembered: most stay as they were when one gets a run."""
-LOOKS_S: Final = 1.0
-"""A store is asked at most so often whether it has changed."""
 PANELS: Final = 4
-FILES_S: Final = 10.0
-"""Files of purges and results are looked at at most so often."""
 _ID: Final = 16
-BODIES_MAX_BYTES: Final = 32 * 2**20
-"""Of documents that are remembered as they are sent."""
 
 
-_FILES, _LASTING = "\0files", "\0lasting"
-"""Beside the sites, none of which can be called so."""
-LONG: Final = ("status", "judged", "state", "targets", "panels")
-"""Values that are worked out beside the requests, each by the method of its name; the others are
-soon made of them."""
-
-
-@dataclass(slots=True)
-class _Slot:
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    is_made: bool = False
-    value: object = None
-
-
-@dataclass(slots=True)
-class _View:
-    """What was worked out for one state of a site's store."""
-
-    mark: Mark
-    slots: OrderedDict[tuple[str, ...], _Slot] = field(default_factory=OrderedDict)
-
-
-class Desk:
+class Desk(Remembering):
     """The sites of one store.
 
     Parameters
@@ -131,23 +98,15 @@ class Desk:
         results: Path | None = None,
         purges: PurgePlace | None = None,
     ) -> None:
-        self.store, self._only, self._elapsed_s = store, only, elapsed_s
+        super().__init__(store, elapsed_s=elapsed_s, beside=beside, elsewhere=elsewhere)
+        self._only = only
         path = store.location.path
         self.results_directory = results or (None if path is None else path.parent / "results")
         self.purges = purges or purge_place()
-        self._beside, self._elsewhere, self._thread = beside, elsewhere, threading.local()
-        self._lock = threading.Lock()
-        self._looked_at = float("-inf")
-        self._views: dict[str, _View] = {}
-        self._presents: dict[str, _View] = {}
-        self._renewing: set[str] = set()
-        self._marks: dict[str, tuple[float, Mark]] = {}
         self._places: dict[str, Place] = {}
         self._answers: OrderedDict[object, object] = OrderedDict()
         self._judging = threading.Lock()  # what was recalled is taken up by one at a time
         self._recollections: dict[str, Recollections] = {}
-        self._bodies: OrderedDict[tuple[str, ...], tuple[Mark, bytes]] = OrderedDict()
-        self._bodies_bytes = 0
         self.streams = 0  # pages that follow changes
         self._results: tuple[object, Results] = (None, Results())
 
@@ -183,167 +142,6 @@ class Desk:
     def now(self, name: str) -> datetime:
         """Return the time by a site's own clock."""
         return clock_of(self.place(name).site)()
-
-    def _look(self) -> None:
-        """Look, at most once a second, whether the store is still the one that was opened."""
-        now = self._elapsed_s()
-        if now - self._looked_at < LOOKS_S:
-            return
-        if self.store.look_again():
-            with self._lock:
-                self._views.clear()
-                self._presents.clear()
-                self._marks.clear()
-                self._bodies.clear()
-                self._bodies_bytes = 0
-        self._looked_at = now
-
-    def mark(self, site: str) -> Mark:
-        """Return what differs when anything that is shown of a site has changed."""
-        return self._view(site).mark, self._mark(site)
-
-    def _mark(self, site: str) -> Mark:
-        """Return what differs when anything of a site has changed in its store."""
-        now = self._elapsed_s()
-        with self._lock:
-            at, mark = self._marks.get(site, (float("-inf"), ()))
-        if now - at >= LOOKS_S:
-            mark = self.store.mark(site)
-            with self._lock:
-                self._marks[site] = (now, mark)
-        return mark
-
-    def forget_mark(self, site: str) -> None:
-        """Look at the store again at the next question: something was just written."""
-        with self._lock:
-            self._marks.pop(site, None)
-
-    def remembered(
-        self, site: str, *name: str, make: Callable[[], Value], at_once: bool = False
-    ) -> Value:
-        """Return a value that depends on a site's store alone, worked out once for each state.
-
-        Parameters
-        ----------
-        make
-            Works it out. What it needs of other remembered values it asks for itself.
-        at_once
-            Of the present state, whatever the view that is shown: what somebody has just written.
-        """
-        view = self._view_of(site, self._mark(site)) if at_once else self._view(site)
-        if self._elsewhere is not None and name[0] in LONG:
-            return self._made(view, name, partial(self._asked, site, name[0], view.mark, make))
-        return self._made(view, name, make)
-
-    def _asked(self, site: str, name: str, mark: Mark, make: Callable[[], Value]) -> Value:
-        """Return what another process works out, or this one where that one sees another state."""
-        assert self._elsewhere is not None
-        of_mark, values = self._elsewhere(site, [name])
-        return cast("Value", values[name]) if of_mark == mark else make()
-
-    def recent(self, *name: str, make: Callable[[], Value]) -> Value:
-        """Return a value that depends on files, worked out again when it is `FILES_S` old."""
-        return self._made(self._view_of(_FILES, (self._elapsed_s() // FILES_S,)), name, make)
-
-    def lasting(self, *name: str, make: Callable[[], Value]) -> Value:
-        """Return a value that depends on its name alone."""
-        return self._made(self._view_of(_LASTING, ()), name, make)
-
-    def _made(self, view: _View, name: tuple[str, ...], make: Callable[[], Value]) -> Value:
-        with self._lock:
-            slot = view.slots.setdefault(name, _Slot())
-            view.slots.move_to_end(name)
-            while len(view.slots) > _REMEMBERED:
-                view.slots.popitem(last=False)
-        with slot.lock:
-            if not slot.is_made:
-                slot.value, slot.is_made = make(), True
-            return cast("Value", slot.value)
-
-    def _view(self, site: str) -> _View:
-        """Return the view that is shown: of this state, or of before until the next is ready."""
-        of_thread: dict[str, _View] = getattr(self._thread, "views", {})
-        if site in of_thread:
-            return of_thread[site]
-        mark = self._mark(site)
-        with self._lock:
-            shown = self._views.get(site)
-            if shown is None or (shown.mark != mark and self._beside is None):
-                shown = self._views[site] = _View(mark)
-            is_old = shown.mark != mark and site not in self._renewing
-            if is_old:
-                self._renewing.add(site)
-        if is_old and self._beside is not None:
-            self._beside(lambda: self._renew(site, mark, shown))
-        return shown
-
-    def _view_of(self, key: str, mark: Mark) -> _View:
-        with self._lock:
-            view = self._presents.get(key)
-            if view is None or view.mark != mark:
-                view = self._presents[key] = _View(mark)
-            return view
-
-    def _renew(self, site: str, mark: Mark, shown: _View) -> None:
-        """Work out the next view, then show it; where that fails, who asks gets the failure."""
-        fresh = _View(mark)
-        names = [name for name in LONG if (name,) in shown.slots]
-        try:
-            if self._elsewhere is None:
-                self._fill(site, fresh, names)
-            else:
-                mark, values = self._elsewhere(site, names)
-                slots = {(name,): _Slot(is_made=True, value=of) for name, of in values.items()}
-                fresh = _View(mark, OrderedDict(slots))
-                self.forget_mark(site)  # that state may be a newer one than was asked for
-        except BaseException:
-            fresh = _View(mark)
-            raise
-        finally:
-            with self._lock:
-                self._renewing.discard(site)
-                if self._views.get(site) is shown:
-                    self._views[site] = fresh
-
-    def worked_out(self, site: str, names: Sequence[str]) -> tuple[Mark, dict[str, object]]:
-        """Return the state of a site's store, and what its `LONG` values of names are in it."""
-        self.forget_mark(site)
-        view = self._view_of(site, self._mark(site))
-        return view.mark, self._fill(site, view, names)
-
-    def _fill(self, site: str, view: _View, names: Sequence[str]) -> dict[str, object]:
-        """Work out values for a view, all of its state."""
-        self._thread.views = {site: view}
-        try:
-            return {name: getattr(self, name)(site) for name in names}
-        finally:
-            self._thread.views = {}
-
-    def encoded(
-        self, site: str, *name: str, make: Callable[[], bytes], at_once: bool = False
-    ) -> bytes:
-        """Return a document as it is sent, made once for each state of a site's store.
-
-        Parameters
-        ----------
-        at_once
-            As `remembered` has it.
-        """
-        mark = self._mark(site) if at_once else self._view(site).mark
-        with self._lock:
-            known = self._bodies.get((site, *name))
-            if known is not None and known[0] == mark:
-                self._bodies.move_to_end((site, *name))
-                return known[1]
-        body = make()
-        with self._lock:
-            _, old = self._bodies.pop((site, *name), (mark, b""))
-            self._bodies[(site, *name)] = (mark, body)
-            self._bodies_bytes += len(body) - len(old)
-            while self._bodies_bytes > BODIES_MAX_BYTES:
-                _, (_, oldest) = self._bodies.popitem(last=False)
-                self._bodies_bytes -= len(oldest)
-        return body
 
     # What pages and the API show
 
@@ -559,10 +357,7 @@ class Desk:
 
     def forget_plans(self, name: str) -> None:
         """Look at the plans of a site again at the next question."""
-        with self._lock:
-            view = self._presents.get(_FILES)
-            if view is not None:
-                view.slots.pop(("plans", name), None)
+        self.forget_recent("plans", name)
 
     def purge_runs(self, name: str) -> PurgeReport:
         """Return what runs of purges on this host deleted of a site."""

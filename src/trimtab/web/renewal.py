@@ -20,7 +20,8 @@ from trimtab.errors import ToolError, TrimtabError
 from trimtab.loop.site_judgement import Judged
 from trimtab.loop.stores import open_store
 from trimtab.loop.watching.analysis import give_back_memory
-from trimtab.web.desk import Desk, Mark
+from trimtab.web.desk import Desk
+from trimtab.web.remembering import Mark
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection as Pipe
