@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -37,11 +38,14 @@ class Release:
     ----------
     python
         The system's interpreter, ``python3.11``.
+    c_library
+        The oldest glibc that the wheel runs with, ``2.28``.
     """
 
     version: str
     machine: str
     python: str
+    c_library: str
 
 
 def run(*words: object, **environment: str) -> None:
@@ -54,8 +58,14 @@ def run(*words: object, **environment: str) -> None:
         raise SystemExit(f"{argv[0]} failed:\n{ended.stdout[-2000:]}{ended.stderr[-4000:]}")
 
 
-def staged(tree: Path, wheel: Path, release: Release, uv: str) -> None:
-    """Fill a tree with everything that a package brings."""
+def c_library(wheel: Path) -> str:
+    """Return the glibc that a wheel is for: its tag's, or this host's, which it was built for."""
+    tagged = re.search(r"manylinux_(\d+)_(\d+)_", wheel.name)
+    return ".".join(tagged.groups()) if tagged else platform.libc_ver()[1]
+
+
+def install_environment(tree: Path, wheel: Path, release: Release, uv: str) -> None:
+    """Make the virtual environment of a tree, as it is where the tree is the root."""
     home = tree / PREFIX
     interpreter = shutil.which(release.python, path="/usr/bin:/usr/local/bin") or sys.executable
     run(interpreter, "-m", "venv", "--without-pip", home)
@@ -74,11 +84,18 @@ def staged(tree: Path, wheel: Path, release: Release, uv: str) -> None:
         if script.name not in COMMANDS:
             script.unlink()
     (home / ".lock").unlink(missing_ok=True)
+    for built_where in home.rglob("trimtab-*.dist-info/direct_url.json"):
+        built_where.unlink()
     (home / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\n")
     library = home / "lib"
     for cache in library.rglob("__pycache__"):
         shutil.rmtree(cache)
     run(interpreter, "-m", "compileall", "-q", "-j", 0, "-s", tree, "-p", "/", library)
+
+
+def staged(tree: Path, wheel: Path, release: Release, uv: str) -> None:
+    """Fill a tree with everything that a package brings."""
+    install_environment(tree, wheel, release, uv)
     links = tree / "usr/bin"
     links.mkdir(parents=True)
     for name in COMMANDS:
@@ -113,7 +130,7 @@ def debian(tree: Path, out: Path, release: Release) -> Path:
         f"Package: trimtab\nVersion: {release.version}\nArchitecture: {architecture}\n"
         f"Maintainer: the Trimtab developers <root@localhost>\nSection: admin\nPriority: optional\n"
         f"Installed-Size: {size_kib}\n"
-        f"Depends: python3 (>= {minor}), python3 (<< {following}), libc6 (>= 2.34)\n"
+        f"Depends: python3 (>= {minor}), python3 (<< {following}), libc6 (>= {release.c_library})\n"
         f"Recommends: openssh-client\nSuggests: fio\nDescription: {SUMMARY}\n"
         + "".join(f" {line}\n" for line in DESCRIPTION)
     )
@@ -139,6 +156,7 @@ def rpm(tree: Path, out: Path, release: Release) -> Path:
             summary=SUMMARY,
             description="\n".join(DESCRIPTION),
             python=f"/usr/bin/{release.python}",
+            c_library=f"libc.so.6(GLIBC_{release.c_library})(64bit)",
             tree=tree,
             reload=RELOAD.removeprefix("#!/bin/sh\nset -e\n"),
             stop=STOP_RPM,
@@ -178,7 +196,7 @@ Version: {version}
 Release: {release}
 Summary: {summary}
 License: Apache-2.0
-Requires: {python}
+Requires: {python} {c_library}
 %description
 {description}
 %install
@@ -202,6 +220,12 @@ cp -a {tree}/. %{{buildroot}}/
 /usr/share/bash-completion/completions/trimtab
 /usr/share/zsh/site-functions/_trimtab
 /usr/share/fish/vendor_completions.d/trimtab.fish
+%dir /usr/share/bash-completion
+%dir /usr/share/bash-completion/completions
+%dir /usr/share/zsh
+%dir /usr/share/zsh/site-functions
+%dir /usr/share/fish
+%dir /usr/share/fish/vendor_completions.d
 %dir /etc/trimtab
 %dir /etc/trimtab/sites
 %dir %attr(0750,root,root) /var/lib/trimtab
@@ -218,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     version = options.wheel.name.split("-")[1]
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    release = Release(version, platform.machine(), python)
+    release = Release(version, platform.machine(), python, c_library(options.wheel))
     options.out.mkdir(parents=True, exist_ok=True)
     tree = options.out / "tree"
     shutil.rmtree(tree, ignore_errors=True)

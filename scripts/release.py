@@ -68,7 +68,7 @@ def build_wheelhouse(out: Path, wheel: Path) -> Path:
 INSTALL: Final = """In this directory, without internet:
 
     python3.11 -m venv /opt/trimtab
-    /opt/trimtab/bin/pip install --no-index --find-links . 'trimtab[charts,postgresql]'
+    /opt/trimtab/bin/pip install --no-index --find-links . 'trimtab[charts,postgresql,web]'
     ln -s /opt/trimtab/bin/trimtab /usr/local/bin/trimtab
 """
 
@@ -148,6 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--python", default=sys.executable, help="one that has Trimtab")
     parser.add_argument("--wheel", type=Path, help="a wheel that is built already")
     options = parser.parse_args(arguments)
+    # The packages are built last: what they lack would be said after half an hour.
+    if missing := [tool for tool in ("dpkg-deb", "rpmbuild") if shutil.which(tool) is None]:
+        raise SystemExit(f"missing: {', '.join(missing)} (Debian: apt-get install dpkg rpm)")
     out: Path = options.out.resolve()
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)

@@ -40,12 +40,12 @@ test "$(stat -c %a /var/lib/trimtab)" = 750
 """
 
 
-def in_a_copy(tmp_path: Path, package: Path, script: str) -> str:
+def in_a_copy(tmp_path: Path, package: Path, script: str, timeout_s: float = 300) -> str:
     """Run a script as root in a copy of this host that has the package; return what it printed."""
     copy = tmp_path / "copy"
     copy.mkdir(exist_ok=True)
     words = ["unshare", "--mount", "sh", "-c", IN_A_COPY, "sh", copy, package, script]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=timeout_s)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 
