@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trimtab.model.incident import Explanation, SpeedAt
     from trimtab.model.series import ChangePoint, SeriesJudgement, SeriesKey, SiteJudgement
     from trimtab.model.status import IncidentStatus, Status
-    from trimtab.model.target import SiteState
+    from trimtab.model.target import SiteState, TargetState, Trouble
     from trimtab.model.verdict import Verdict
 
 HOLDS: Final = 0.5
@@ -329,12 +329,11 @@ def cause_text(explanation: Explanation) -> str:
 
 
 def targets_answer(state: SiteState) -> str:
-    """Return how many targets are in trouble, and which."""
+    """Return how many targets are in trouble, and the gravest trouble with its targets."""
     troubled = [target for target in state.targets if target.troubles]
     count = plural(len(state.targets), "target", ",")
     if troubled:
-        named = _names([target.name for target in troubled])
-        answer = f"{len(troubled):,} of {count} in trouble: {named}"
+        answer = f"{len(troubled):,} of {count} in trouble: {_gravest(troubled)}"
     else:
         answer = f"no trouble on {count}"
     machines = sum(bool(host.troubles) for host in state.hosts)
@@ -344,6 +343,33 @@ def targets_answer(state: SiteState) -> str:
         f"{plural(machines, 'machine')} with troubles of their own" if machines else "",
         silent,
     )
+
+
+def target_answer(state: SiteState, target_state: TargetState) -> str:
+    """Return what is wrong with one target of a site, if anything."""
+    target = target_state.seen.target
+    where = visible(target.server or "an unknown server")
+    words = "; ".join(visible(trouble.text) for trouble in target_state.troubles) or "no trouble"
+    return _sentences(f"{visible(target_state.name)} of {visible(state.site)}, on {where}: {words}")
+
+
+def _gravest(troubled: Sequence[TargetState]) -> str:
+    """Return the worst trouble, of several the one of most targets, and how many others there are.
+
+    Troubles of one kind count as one: their texts may differ in a figure or a device.
+    """
+    kinds: dict[str, list[tuple[str, Trouble]]] = {}
+    for target in troubled:
+        for trouble in target.troubles:
+            kinds.setdefault(trouble.id, []).append((target.name, trouble))
+    first, *others = sorted(
+        kinds.values(),
+        key=lambda cases: (min(trouble.severity.rank for _, trouble in cases), -len(cases)),
+    )
+    alike = "" if len({trouble.text for _, trouble in first}) == 1 else " and the like"
+    where = _target_names([name for name, _ in first])
+    rest = f"; {plural(len(others), 'other kind')} of trouble" if others else ""
+    return f"{where}: {visible(first[0][1].text)}{alike}{rest}"
 
 
 _PLANNED: Final = {

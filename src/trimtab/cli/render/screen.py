@@ -173,9 +173,10 @@ def print_rows(
         if columns[place].drop == 0 or _least(columns, widths, words) <= room:
             break
         del widths[place]
-    _narrow(columns, widths, room, words, _WRAPPED_LEAST)
-    for least in (_WRAPPED_LEAST, _CELL_LEAST):
-        _narrow(columns, widths, room, {}, least)
+    # Narrow columns are better than broken words, and those better than what is cut.
+    for kept_words in (words, {}):
+        for least in (_WRAPPED_LEAST, _CELL_LEAST):
+            _narrow(columns, widths, room, kept_words, least)
     made = fixed_table([(columns[place].title, width) for place, width in widths.items()])
     for column, place in zip(made.columns, widths, strict=True):
         column.justify = "right" if columns[place].right else "left"
