@@ -28,6 +28,7 @@ from trimtab.visible import visible
     help="Continue although most users of the plan have no account here.",
 )  # fmt: skip
 @terms.place
+@options.extent_options
 @options.as_json
 def command(
     *,

@@ -25,6 +25,7 @@ from trimtab.cli.purge import terms
 @terms.threads
 @options.dask
 @options.store
+@options.extent_options
 @options.as_json
 def command(
     *,

@@ -88,21 +88,28 @@ def print_screen(
     """
     from rich.text import Text
 
-    out, requested, more = console(), extent(), tuple(more)
-    print_wrapped(out, answer, style)
+    out, requested = console(), extent()
+    head = _captured(out, lambda: print_wrapped(out, answer, style))
+    out.file.write(head)
     if requested.brief:
         return
+    lines = tuple(more)
+    tail = _captured(out, lambda: [print_wrapped(out, line, "dim") for line in lines])
+    if command:
+        paste = Text(f"  {visible(command)}", style="cyan")
+        tail += _captured(out, lambda: out.print(paste, soft_wrap=True))
     if whole or requested.everything or requested.top is not None:
         body(out)
     else:
-        with out.capture() as captured:
-            body(out)
-        room = SCREEN_LINES - 2 - len(more) - bool(command)
-        _print_cut(out, captured.get().splitlines(), room)
-    for line in more:
-        print_wrapped(out, line, "dim")
-    if command:
-        out.print(Text(f"  {visible(command)}", style="cyan"), soft_wrap=True)
+        room = SCREEN_LINES - head.count("\n") - tail.count("\n")
+        _print_cut(out, _captured(out, lambda: body(out)).splitlines(), room)
+    out.file.write(tail)
+
+
+def _captured(out: Console, printing: Callable[[], object]) -> str:
+    with out.capture() as captured:
+        printing()
+    return captured.get()
 
 
 def _print_cut(out: Console, lines: Sequence[str], room: int) -> None:
