@@ -201,3 +201,15 @@ def test_top_is_the_number_of_rows(
     lines = printed(screens["judge"], capsys, monkeypatch, width=160, extent=Extent(top=2))
     (header,) = (at for at, line in enumerate(lines) if line.startswith("series"))
     assert lines[header + 3].startswith("... 3 more series")
+
+
+@pytest.mark.parametrize("name", ["incidents", "explain"])
+def test_what_to_do_next_is_in_the_second_line_and_nowhere_else(
+    screens: Mapping[str, Print],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    lines = printed(screens[name], capsys, monkeypatch, width=400)
+    assert lines[1].startswith("next: a change of configuration? On one client or target")
+    assert sum("alternate the old and the new value" in line for line in lines) == 1
