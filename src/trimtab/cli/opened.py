@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _UNKNOWN: Final = {"store-missing", "site-unknown"}
-"""Codes of errors that a mistyped name of a site leads to: the site's own store is not looked at."""
+"""Codes of errors that a mistyped name of a site leads to: its store is not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
