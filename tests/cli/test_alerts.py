@@ -99,6 +99,7 @@ def test_the_ledger_lists_what_was_sent_and_who_has_it(
         ('[alerts.mail]\nto = ["a@b\\r\\nBcc: c@d"]\n', "control-character"),
         ('[metrics]\nlisten = "9188"\n', "address-invalid"),
         ('[metrics]\ntextfile = "trimtab.prom"\n', "path-relative"),
+        ('[metrics]\ntextfile = "/var/lib/node_exporter/"\n', "path-is-directory"),
     ],
 )
 def test_what_a_site_file_may_not_say_of_alerts(more: str, code: str, tmp_path: Path) -> None:

@@ -79,6 +79,15 @@ def test_a_mistyped_word_gets_a_suggestion(words: tuple[str, ...], near: str) ->
     assert f"did you mean '{near}" in ended.stderr
 
 
+@pytest.mark.parametrize("command", ["status", "judge", "alerts", "tune", "targets"])
+def test_a_mistyped_site_gets_a_suggestion(command: str, tmp_path: Path) -> None:
+    site = '[site]\nname = "scratch"\ndriver = "local"\npath = "/"\n'
+    (tmp_path / "scratch.toml").write_text(site)
+    ended = trimtab(command, "scrtch", store=tmp_path / "none.db", TRIMTAB_SITES=str(tmp_path))
+    assert ended.code != 0
+    assert "hint: did you mean 'scratch'?" in ended.stderr
+
+
 def test_every_command_has_a_man_page_with_its_options(tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location("shell_files", ROOT / "scripts/shell_files.py")
     assert spec is not None

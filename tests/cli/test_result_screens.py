@@ -24,6 +24,7 @@ from trimtab.cli.ladder import print_ladder
 from trimtab.cli.purge.horizon import print_horizon
 from trimtab.cli.purge.query import print_answer
 from trimtab.cli.purge.report import print_report
+from trimtab.cli.render.acting import print_ledger, print_visit
 from trimtab.cli.render.check import print_check
 from trimtab.cli.render.screen import SCREEN_LINES
 from trimtab.cli.render.watch import print_state
@@ -33,11 +34,16 @@ from trimtab.cli.sweep import print_sweep
 from trimtab.cli.twin import print_scenario, print_scenarios
 from trimtab.cli.whatif import print_swept
 from trimtab.judge.ladder.build import build_ladder
+from trimtab.loop.acting.effects import PlanEffect
+from trimtab.loop.acting.session import Visit
 from trimtab.loop.ladder import of_file
 from trimtab.loop.sweep import SweepState
 from trimtab.loop.workers import one_by_one
+from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
 from trimtab.model.imported import UNRECOGNISED, FileStatus, Imported, ImportedFile
 from trimtab.model.run import Sample
+from trimtab.model.site import Site
 from trimtab.purge.index.query import Answer
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 from trimtab.report.check import sorted_findings
@@ -48,6 +54,8 @@ from trimtab.whatif.reproduce.reproduce import Terms, reproduce
 from trimtab.whatif.sizing.amplifying import Miniature
 from trimtab.whatif.sizing.request import SizingRequest
 from trimtab.whatif.sizing.sizing import size
+
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def _horizon() -> None:
@@ -100,6 +108,78 @@ def _query() -> None:
     print_answer(Answer(pl.DataFrame(columns), cut_off=False, notes=("The index is 6 h old.",)))
 
 
+WBT = "drives/queue/wbt_lat_usec"
+LOOPS = "ldiskfs/md0/mb_c1_threshold"
+SITE = Site("scratch", "lustre", "/scratch")
+
+
+def _instructions(kind: ActionKind, why: Message, *settings: str | None) -> tuple[Instruction, ...]:
+    return tuple(
+        Instruction(kind, f"OST{n:04x}", why, f"oss{n // 2}", setting, "2000", "0")
+        for n in range(6)
+        for setting in settings or (None,)
+    )
+
+
+_PLANS = {
+    "tune": Plan(
+        "scratch", "tunables", DAY, DAY,
+        _instructions(ActionKind.SET, Message("not-as-desired", "2000, and 0 is desired"), WBT),
+        tuple(
+            Untouched(f"OST{n:04x}", Message("waits", "OST0004 is first, observed for 1.0 h"), each)
+            for n in range(6, 40)
+            for each in (WBT, LOOPS)
+        ),
+    ),
+    "trim": Plan(
+        "scratch", "trim", DAY, DAY,
+        _instructions(ActionKind.TRIM, Message("written", "12.5 TiB were written to it")),
+        held=(Message("snapshot-incomplete", "the snapshot is incomplete: oss3 is silent"),),
+    ),
+    "balance": Plan(
+        "scratch", "balance", DAY, DAY,
+        _instructions(ActionKind.CLOSE, Message("over-limit", "76.1 % full, limit 75.0 %")),
+        (Untouched("OST0007", Message("dwell", "it was opened less than 1.0 h ago")),),
+    ),
+    "revert": Plan(
+        "scratch", "revert", DAY, DAY,
+        _instructions(ActionKind.SET, Message("reverted", f"{WBT} was 2000 before"), WBT, LOOPS),
+    ),
+}  # fmt: skip
+
+
+def _planned(policy: str) -> None:
+    plan = _PLANS[policy]
+    apply = f"trimtab {policy} scratch --apply --plan {plan.id}"
+    print_visit(Visit(SITE, "STORE", plan), command=apply)
+
+
+def _actions(plan: Plan) -> list[Action]:
+    begun = [DAY + timedelta(minutes=n) for n in range(len(plan.instructions))]
+    return [
+        Action(
+            f"019c1ba6-2800-7{n + 16 * len(plan.policy):03x}-8000-000000000000", "scratch",
+            plan.policy, plan.id, "root@adm1", at, instruction, at,
+            Outcome.REFUSED if n == 2 else Outcome.DONE,
+            detail="Invalid argument" if n == 2 else None,
+        )
+        for n, (at, instruction) in enumerate(zip(begun, plan.instructions, strict=True))
+    ]  # fmt: skip
+
+
+def _applied() -> None:
+    plan = _PLANS["tune"]
+    visit = Visit(SITE, "STORE", plan, applied=True, actions=tuple(_actions(plan)))
+    print_visit(visit, command="")
+
+
+def _ledger() -> None:
+    actions = _actions(_PLANS["balance"]) + _actions(_PLANS["revert"])
+    why = Message("too-recent", "no run is there yet")
+    effects = [PlanEffect(plan.id, DAY, reason=why) for plan in _PLANS.values()]
+    print_ledger("scratch", actions, effects)
+
+
 def _watch() -> None:
     due = datetime(2026, 11, 20, 8, tzinfo=UTC)
     hour = timedelta(hours=1)
@@ -114,6 +194,13 @@ def _watch() -> None:
 
 
 SCREENS: dict[str, Callable[[], None]] = {
+    "actions": _ledger,
+    "actions of none": partial(print_ledger, "scratch", (), ()),
+    "balance": partial(_planned, "balance"),
+    "revert": partial(_planned, "revert"),
+    "trim": partial(_planned, "trim"),
+    "tune": partial(_planned, "tune"),
+    "tune applied": _applied,
     "check": _check,
     "import": _import,
     "ladder": _ladder,

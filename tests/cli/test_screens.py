@@ -36,7 +36,7 @@ from trimtab.cli.render.judge import print_judgement
 from trimtab.cli.render.kept import print_runs, print_show
 from trimtab.cli.render.screen import SCREEN_LINES
 from trimtab.cli.render.status import print_status
-from trimtab.cli.render.targets import print_targets
+from trimtab.cli.render.targets import print_kept, print_target, print_targets
 from trimtab.explain.hints import JobRequest, Mpi, advise
 from trimtab.loop.comparing.compare import Request, compare_sides
 from trimtab.loop.correlating import correlate_site
@@ -46,7 +46,8 @@ from trimtab.loop.series_file import judge_file
 from trimtab.loop.show import show_run
 from trimtab.loop.site_judgement import judge_site
 from trimtab.loop.status import status
-from trimtab.model.target import SiteState
+from trimtab.model.finding import Severity
+from trimtab.model.target import SiteState, Trouble
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.store import Store
 
@@ -82,6 +83,9 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
     job = JobRequest(osts=4, nodes=32, tasks_per_node=8, mpi=Mpi.CRAY)
     targets = (target("OST0000", "oss1"), target("OST0003", "oss2", LONG))
     snapshot = Snapshot(AT, "lustre", True, tuple(state.seen for state in targets))
+    throttled = Trouble("throttled", Severity.WARNING, "writeback throttling on nvme0n1 (2.00 ms)")
+    alike = tuple(target(f"OST{n:04x}", f"oss{n}", (throttled,)) for n in range(40))
+    site_state = SiteState("scratch", snapshot, targets)
     days = "world@2026-03-02..2026-03-07", "world@2026-03-08..2026-03-11"
     compared = compare_sides(Request(*days, store_url=str(directory / "t.db")))
     _write_series(directory / "series.csv")
@@ -97,7 +101,10 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
         ),
         "correlate": partial(print_correlated, correlate_site(store, place)),
         "compare": partial(print_compare, compared),
-        "targets": partial(print_targets, SiteState("scratch", snapshot, targets)),
+        "targets": partial(print_targets, site_state),
+        "targets alike": partial(print_targets, replace(site_state, targets=alike)),
+        "targets TARGET": partial(print_target, site_state, targets[1]),
+        "snapshot": partial(print_kept, runs[0].id, "STORE", site_state),
         "runs": partial(print_runs, runs, requested=5),
         "show": partial(print_show, replace(show_run(store, runs[0].id), store="STORE")),
         "event list": partial(print_events, store.events(site="world")),
@@ -134,7 +141,16 @@ def printed(
 
 NAMES = (
     *("status", "judge", "judge of a file", "incidents", "explain", "correlate", "compare"),
-    *("targets", "runs", "show", "event list", "hints"),
+    *(
+        "targets",
+        "targets alike",
+        "targets TARGET",
+        "snapshot",
+        "runs",
+        "show",
+        "event list",
+        "hints",
+    ),
 )
 LONG_ONES = {"show", "hints"}
 """Screens without a limit."""
@@ -185,3 +201,15 @@ def test_top_is_the_number_of_rows(
     lines = printed(screens["judge"], capsys, monkeypatch, width=160, extent=Extent(top=2))
     (header,) = (at for at, line in enumerate(lines) if line.startswith("series"))
     assert lines[header + 3].startswith("... 3 more series")
+
+
+@pytest.mark.parametrize("name", ["incidents", "explain"])
+def test_what_to_do_next_is_in_the_second_line_and_nowhere_else(
+    screens: Mapping[str, Print],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    lines = printed(screens[name], capsys, monkeypatch, width=400)
+    assert lines[1].startswith("next: a change of configuration? On one client or target")
+    assert sum("alternate the old and the new value" in line for line in lines) == 1

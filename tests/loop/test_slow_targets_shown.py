@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.explain.incidents.test_slow_targets import slow_from, surveys
+from tests.support.codes import raises
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from tests.support.small_site import SITE, SmallSite
 from tests.support.watched import a_site
 
+from trimtab.errors import UsageError
+from trimtab.loop.event_log import Place
+from trimtab.loop.site_judgement import Terms, judge_site
 from trimtab.loop.targets import keep, look, recall
 from trimtab.record.store import Store
 
@@ -49,3 +54,14 @@ def test_targets_are_shown_without_a_store_and_beside_a_broken_one(tmp_path: Pat
     assert len(state.targets) == 2
     (unread,) = state.hosts
     assert unread.troubles[0].id == "surveys-unread"
+
+
+def test_a_mistyped_probe_is_no_question_about_targets(tmp_path: Path) -> None:
+    slow = surveys(60, slow_from("OST0003", 20, 0.3))
+    series = {"write_bandwidth": np.full(48, 1e9)}
+    path = SmallSite(series=series, surveys=slow).keep(tmp_path / "t.db")
+    with Store.open(path) as store:
+        assert judge_site(store, Place(SITE, None)).judgement.tails
+        with raises(UsageError, "no-series") as refused:
+            judge_site(store, Place(SITE, None), Terms(probe="hurly"))
+    assert refused.value.hint == "did you mean 'hourly'?"

@@ -11,6 +11,7 @@ from trimtab.cli.output import show
 
 @click.command("actions")
 @click.argument("where", metavar="SITE")
+@options.extent_options
 @options.as_json
 @options.store
 @options.since("Only actions that began at or after this time.")
@@ -33,5 +34,5 @@ def command(where: str, store_url: str | None, since: str | None) -> None:
     )
     show(
         lambda: documents.acting.ActionsDocument(record.location, actions, rows),
-        lambda: print_ledger(actions, effects),
+        lambda: print_ledger(place.name, actions, effects),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -10,10 +12,15 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.output import show
-from trimtab.cli.render.text import console, moment, table
+from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen
+from trimtab.cli.render.text import local_times, moment
+from trimtab.model.alert import DeliveryState
+from trimtab.units import plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trimtab.loop.alerting.trial import Tried
     from trimtab.model.alert import Alert
 
@@ -46,11 +53,12 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("where", metavar="SITE")
+@options.extent_options
 @options.as_json
 @options.store
 @options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
-    """List alerts, the oldest first: who got each, and which still wait."""
+    """List alerts, the newest first: who got each, and which still wait."""
     from trimtab.model.alert import Phase
     from trimtab.report import documents
 
@@ -60,12 +68,13 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
     sent = tuple(alert for alert in alerts if alert.phase is not Phase.NOTED)
     show(
         lambda: documents.alerted.AlertsDocument(record.location, place.name, sent),
-        lambda: print_alerts(sent),
+        lambda: print_alerts(place.name, sent),
     )
 
 
 @command.command("test")
 @click.argument("where", metavar="[SITE]", required=False)
+@options.extent_options
 @options.as_json
 def test(where: str | None) -> None:
     """Send a test message to every receiver of a site; exits with 3 where one did not take it."""
@@ -84,29 +93,77 @@ def test(where: str | None) -> None:
     )
     show(
         lambda: documents.alerted.AlertsTestDocument(site.name, receivers),
-        lambda: print_trial(tried),
+        lambda: print_trial(site.name, tried),
         error=error if failed else None,
     )
 
 
-def print_trial(tried: Sequence[Tried]) -> None:
-    """Print each receiver and its answer."""
-    out = console()
-    for entry in tried:
-        text = "delivered" if entry.reason is None else f"not delivered: {visible(entry.reason)}"
-        out.print(f"{visible(entry.receiver)}  {text}", soft_wrap=True)
+def print_trial(site: str, tried: Sequence[Tried]) -> None:
+    """Print how many receivers took the message, and each with its answer."""
+    taken = sum(entry.reason is None for entry in tried)
+    if tried:
+        answer = f"{taken} of {plural(len(tried), 'receiver')} took the test message."
+    else:
+        answer = "no receiver: nobody gets alerts; add [alerts.mail] or [webhook.NAME]."
+    rows = [
+        (
+            visible(entry.receiver),
+            "delivered" if entry.reason is None else f"not delivered: {visible(str(entry.reason))}",
+        )
+        for entry in sorted(tried, key=lambda entry: entry.reason is None)
+    ]
+    print_screen(f"{visible(site)}: {answer}", partial(_print_receivers, rows))
 
 
-def print_alerts(alerts: Sequence[Alert]) -> None:
-    """Print the ledger, the oldest first."""
-    out = console()
+def _print_receivers(rows: Sequence[tuple[str, str]], out: Console) -> None:
+    print_rows(out, (Column("receiver"), Column("answer", wraps=True)), rows)
+
+
+def print_alerts(site: str, alerts: Sequence[Alert]) -> None:
+    """Print how many alerts there were and how many wait, then the newest."""
+    more = (f"trimtab alerts test {visible(site)} sends a test message",)
+    print_screen(_answer(site, alerts), partial(_print_alerts, alerts), more=more)
+
+
+def _answer(site: str, alerts: Sequence[Alert]) -> str:
     if not alerts:
-        out.print("No alert was sent.")
-        out.print("hint: trimtab alerts test SITE sends a test message", style="dim")
-        return
-    rows = table("at", "severity", "phase", "alert", "delivery")
-    for alert in alerts:
-        delivery = ", ".join(f"{each.receiver} {each.state.value}" for each in alert.deliveries)
-        row = (moment(alert.at), alert.severity.value, alert.phase.value, alert.title, delivery)
-        rows.add_row(*map(visible, row))
-    out.print(rows)
+        return f"{visible(site)}: no alert was sent."
+    last = alerts[-1]
+    states = Counter(each.state for alert in alerts for each in alert.deliveries)
+    undelivered = ", ".join(
+        f"{count:,} {state.value}"
+        for state, count in states.items()
+        if state is not DeliveryState.DELIVERED
+    )
+    return (
+        f"{visible(site)}: {plural(len(alerts), 'alert', ',')}"
+        + (f", deliveries {undelivered}" if undelivered else "")
+        + f"; the last, {moment(last.at)}: {visible(last.title).rstrip('.')}."
+    )
+
+
+_COLUMNS = (
+    Column("at"),
+    Column("severity"),
+    Column("phase", drop=1),
+    Column("alert", wraps=True),
+    Column("delivery", wraps=True, least=12),
+)
+
+
+def _print_alerts(alerts: Sequence[Alert], out: Console) -> None:
+    newest = alerts[::-1]
+    shown = newest[: options.extent().rows(ROWS)]
+    rows = [
+        (
+            at,
+            alert.severity.value,
+            alert.phase.value,
+            visible(alert.title),
+            visible(", ".join(f"{each.receiver} {each.state.value}" for each in alert.deliveries)),
+        )
+        for alert, at in zip(shown, local_times([alert.at for alert in shown]), strict=True)
+    ]
+    print_rows(out, _COLUMNS, rows)
+    if len(newest) > len(shown):
+        out.print(f"... {len(newest) - len(shown):,} earlier alerts: --all", style="dim")

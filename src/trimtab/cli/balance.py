@@ -14,6 +14,7 @@ from trimtab.errors import UsageError
 @click.command("balance")
 @click.argument("where", metavar="SITE")
 @applying
+@options.extent_options
 @options.as_json
 @options.store
 @click.option("--reopen-all", is_flag=True, help="Open every target that Trimtab has closed.")

@@ -119,5 +119,5 @@ def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> No
     following = commands(discovery.site)
     show(
         lambda: documents.measured.InstallDocument(discovery.site.name, written, following),
-        lambda: print_installed(written, following),
+        lambda: print_installed(discovery.site.name, written, following),
     )

@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
     from trimtab.loop.event_log import Place
     from trimtab.model.site import Site
     from trimtab.record.store import Store
+
+
+_UNKNOWN: Final = {"store-missing", "site-unknown"}
+"""Codes of errors that a mistyped name of a site leads to: its store is not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,17 @@ class Opened:
 @contextmanager
 def opened(where: str | None, store_url: str | None) -> Iterator[Opened]:
     """Open the store of a PATH or SITE: the one on the command line, else the site's own."""
+    from trimtab.config.problems import did_you_mean
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
+    from trimtab.site.load import known_sites
 
     loaded = site_file(where)
     site = None if loaded is None else loaded.site
-    with open_store(with_store(site, store_url)) as store:
-        yield Opened(where, site, store)
+    try:
+        with open_store(with_store(site, store_url)) as store:
+            yield Opened(where, site, store)
+    except TrimtabError as error:
+        if site is None and where is not None and error.code in _UNKNOWN:
+            error.hint = did_you_mean(where, known_sites()) or error.hint
+        raise

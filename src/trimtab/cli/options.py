@@ -122,26 +122,40 @@ class Extent:
         return sys.maxsize if self.everything else self.top or usual
 
 
+def _remember_extent(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if not value:
+        return
+    if _EXTENT in context.meta:
+        raise click.UsageError("choose one of --all, --brief and --top", context)
+    context.meta[_EXTENT] = Extent(**{str(parameter.name): value})
+
+
+_OF_EXTENT: Final[Any] = {"expose_value": False, "callback": _remember_extent}
+_top = click.option("--top", type=COUNT, metavar="N", help="Print N rows.", **_OF_EXTENT)
+_brief = click.option("--brief", is_flag=True, help="Print the answer alone.", **_OF_EXTENT)
+_all = click.option(
+    "--all", "everything", is_flag=True, help="Print every row and every detail.", **_OF_EXTENT
+)
+
+
 def extent_options(function: Decorated) -> Decorated:
     """Add ``--all``, ``--brief`` and ``--top``; `extent` returns which of them was given."""
+    return _all(_brief(_top(function)))
 
-    def remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-        if not value:
-            return
-        if _EXTENT in context.meta:
-            raise click.UsageError("choose one of --all, --brief and --top", context)
-        context.meta[_EXTENT] = Extent(**{str(parameter.name): value})
 
-    shared: Any = {"expose_value": False, "callback": remember}
-    for option in (
-        click.option("--top", type=COUNT, metavar="N", help="Print N rows.", **shared),
-        click.option("--brief", is_flag=True, help="Print the answer alone.", **shared),
-        click.option(
-            "--all", "everything", is_flag=True, help="Print every row and every detail.", **shared
-        ),
-    ):
-        function = option(function)
-    return function
+def brief_options(function: Decorated) -> Decorated:
+    """Add ``--brief`` and ``--top`` to a command whose ``--all`` means something else."""
+    return _brief(_top(function))
+
+
+def rest_option() -> str:
+    """Return the option with which the command that runs prints everything."""
+    context = click.get_current_context(silent=True)
+    parameters = () if context is None else context.command.params
+    taken = any(
+        parameter.name == "everything" and parameter.expose_value for parameter in parameters
+    )
+    return "--json" if taken else "--all"
 
 
 def extent() -> Extent:

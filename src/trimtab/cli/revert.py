@@ -13,6 +13,7 @@ from trimtab.errors import UsageError
 @click.argument("where", metavar="SITE")
 @click.argument("action", metavar="[ACTION]", required=False)
 @applying
+@options.brief_options
 @options.as_json
 @options.store
 @click.option("--all", "everything", is_flag=True, help="Everything in the ledger.")

@@ -10,6 +10,7 @@ from trimtab.cli.output import show
 
 @click.command("site")
 @click.argument("where", metavar="SITE")
+@options.extent_options
 @options.as_json
 @click.option("--validate", is_flag=True, help="Compare with the live system (read-only).")
 def command(where: str, validate: bool) -> None:

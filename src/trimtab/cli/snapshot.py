@@ -10,6 +10,7 @@ from trimtab.cli.output import show
 
 @click.command("snapshot")
 @click.argument("where", metavar="PATH|SITE")
+@options.extent_options
 @options.as_json
 @options.store
 def command(where: str, store_url: str | None) -> None:

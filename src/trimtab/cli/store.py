@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.cli.render.screen import print_screen, print_wrapped
 from trimtab.units import plural
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trimtab.report.documents.kept import StoreCopyDocument
 
 
@@ -38,16 +43,23 @@ def copy(source: str, target: str) -> None:
     document = documents.kept.StoreCopyDocument(
         *places, copied.rows, copied.outputs, copied.missing
     )
-    show(lambda: document, lambda: _print(document))
+    show(lambda: document, lambda: print_copied(document))
 
 
-def _print(document: StoreCopyDocument) -> None:
+def print_copied(document: StoreCopyDocument) -> None:
+    """Print what was copied, what is missing, and how the copy is used."""
     rows = document.rows
-    print(
-        f"Copied {plural(rows['run'], 'run')} with {plural(rows['sample'], 'sample')} and "
-        f"{plural(rows['snapshot'], 'snapshot')} to {document.target}."
+    print_screen(
+        f"Copied {plural(rows['run'], 'run', ',')} with {plural(rows['sample'], 'sample', ',')} "
+        f"and {plural(rows['snapshot'], 'snapshot', ',')} to {visible(document.target)}.",
+        partial(_print_outputs, document),
+        more=["It is used where [store] url of the site file, or --store, names it."],
     )
+
+
+def _print_outputs(document: StoreCopyDocument, out: Console) -> None:
     if document.outputs:
-        print(f"{plural(document.outputs, 'raw output')} copied beside it.")
+        out.print(f"{plural(document.outputs, 'raw output', ',')} copied beside it.")
     if document.missing:
-        print(f"{plural(len(document.missing), 'raw output')} missing in {document.source}.")
+        missing = plural(len(document.missing), "raw output", ",")
+        print_wrapped(out, f"{missing} missing in {visible(document.source)}.", "yellow")

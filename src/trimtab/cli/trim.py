@@ -11,6 +11,7 @@ from trimtab.cli.acting import act, applying
 @click.command("trim")
 @click.argument("where", metavar="SITE")
 @applying
+@options.extent_options
 @options.as_json
 @options.store
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003].")

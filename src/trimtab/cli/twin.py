@@ -329,7 +329,7 @@ def _print_rows(out: Console, title: str, rows: Iterable[tuple[str, str]]) -> No
         out.print(title, style="bold")
         width = min(max(len(name) for name, _ in pairs), _NAMES_MOST) + 2
         for name, value in pairs:
-            print_wrapped(out, f"{name:<{width}}{value}", indent=2, hang=width)
+            print_wrapped(out, f"{name:<{width - 2}}  {value}", indent=2, hang=width)
 
 
 _NAMES_MOST: Final = 20

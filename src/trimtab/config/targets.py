@@ -14,6 +14,7 @@ from trimtab.visible import visible
 
 _HINT = 'write "OST[0000-0003],MDT0000"; the four digits are hexadecimal'
 _PIECE = re.compile(r"(OST|MDT)(?:([0-9a-fA-F]{4})|\[([^\[\]]*)\])")
+_NAME = re.compile(r"(OST|MDT)[0-9a-f]{4}")
 _RANGE = re.compile(r"([0-9a-fA-F]{4})(?:-([0-9a-fA-F]{4}))?")
 _BETWEEN = re.compile(r"\s*,\s*")
 
@@ -65,7 +66,7 @@ def fold_targets(names: Iterable[str]) -> str:
     """
     numbers: dict[str, list[int]] = {"MDT": [], "OST": []}
     for name in sorted(set(names)):
-        if not re.fullmatch(r"(OST|MDT)[0-9a-f]{4}", name):
+        if not _NAME.fullmatch(name):
             raise UsageError(
                 f"{visible(name[:80])!r} is not the name of a target",
                 code="target-name-invalid",
@@ -73,6 +74,20 @@ def fold_targets(names: Iterable[str]) -> str:
             )
         numbers[name[:3]].append(int(name[3:], 16))
     return ",".join(_folded(kind, indices) for kind, indices in numbers.items() if indices)
+
+
+def fold_names(names: Iterable[str]) -> str:
+    """Return names as people read them: those of targets folded, others one after another.
+
+    Examples
+    --------
+    >>> fold_names(["OST0002", "OST0001", "/scratch"])
+    'OST[0001-0002], /scratch'
+    """
+    known = dict.fromkeys(names)
+    targets = [name for name in known if _NAME.fullmatch(name)]
+    others = [name for name in known if not _NAME.fullmatch(name)]
+    return ", ".join(([fold_targets(targets)] if targets else []) + others)
 
 
 def _numbers(ranges: str, text: str) -> Iterator[int]:

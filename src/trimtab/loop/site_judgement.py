@@ -210,7 +210,8 @@ def judge_site(
     progress("judging single targets", len(questions) / (len(questions) + 1))
     tails: tuple[TargetTails, ...] = tuple(answers)
     has_content = any(series.overall.n or series.invalid or series.missing for series in judged)
-    if not has_content and not tails:
+    # A probe that is named is what is asked about, not the targets that surveys measured.
+    if not has_content and (not tails or terms.probe is not None):
         raise _nothing_to_judge(store, place, terms, rejected_among(store, stored, histories))
     judgement = SiteJudgement(
         site=place.name,

@@ -89,7 +89,7 @@ def refuse_silence(state: SiteState, *, reported: bool = False) -> None:
     hosts = state.snapshot.hosts
     if state.targets and (not hosts or any(host.answered for host in hosts)):
         return
-    hint = "see why: trimtab site SITE --validate"
+    hint = f"see why: trimtab site {state.site} --validate"
     error = ToolError(f"nothing answered for {state.site}", code="no-answer", hint=hint)
     error.reported = reported
     raise error

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.targets import fold_names
+from trimtab.model.action import ActionKind, Instruction, Outcome
 from trimtab.model.incident import NOTABLE, IncidentState
 from trimtab.model.series import ChangeStatus
 from trimtab.model.verdict import VerdictStatus
@@ -15,10 +17,11 @@ from trimtab.units import enumerated, format_percent, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from trimtab.model.action import Action, Plan
     from trimtab.model.incident import Explanation, SpeedAt
     from trimtab.model.series import ChangePoint, SeriesJudgement, SeriesKey, SiteJudgement
     from trimtab.model.status import IncidentStatus, Status
-    from trimtab.model.target import SiteState
+    from trimtab.model.target import SiteState, TargetState, Trouble
     from trimtab.model.verdict import Verdict
 
 HOLDS: Final = 0.5
@@ -326,12 +329,11 @@ def cause_text(explanation: Explanation) -> str:
 
 
 def targets_answer(state: SiteState) -> str:
-    """Return how many targets are in trouble, and which."""
+    """Return how many targets are in trouble, and the gravest trouble with its targets."""
     troubled = [target for target in state.targets if target.troubles]
     count = plural(len(state.targets), "target", ",")
     if troubled:
-        named = _names([target.name for target in troubled])
-        answer = f"{len(troubled):,} of {count} in trouble: {named}"
+        answer = f"{len(troubled):,} of {count} in trouble: {_gravest(troubled)}"
     else:
         answer = f"no trouble on {count}"
     machines = sum(bool(host.troubles) for host in state.hosts)
@@ -341,6 +343,148 @@ def targets_answer(state: SiteState) -> str:
         f"{plural(machines, 'machine')} with troubles of their own" if machines else "",
         silent,
     )
+
+
+def target_answer(state: SiteState, target_state: TargetState) -> str:
+    """Return what is wrong with one target of a site, if anything."""
+    target = target_state.seen.target
+    where = visible(target.server or "an unknown server")
+    words = "; ".join(visible(trouble.text) for trouble in target_state.troubles) or "no trouble"
+    return _sentences(f"{visible(target_state.name)} of {visible(state.site)}, on {where}: {words}")
+
+
+def _gravest(troubled: Sequence[TargetState]) -> str:
+    """Return the worst trouble, of several the one of most targets, and how many others there are.
+
+    Troubles of one kind count as one: their texts may differ in a figure or a device.
+    """
+    kinds: dict[str, list[tuple[str, Trouble]]] = {}
+    for target in troubled:
+        for trouble in target.troubles:
+            kinds.setdefault(trouble.id, []).append((target.name, trouble))
+    first, *others = sorted(
+        kinds.values(),
+        key=lambda cases: (min(trouble.severity.rank for _, trouble in cases), -len(cases)),
+    )
+    alike = "" if len({trouble.text for _, trouble in first}) == 1 else " and the like"
+    where = _target_names([name for name, _ in first])
+    rest = f"; {plural(len(others), 'other kind')} of trouble" if others else ""
+    return f"{where}: {visible(first[0][1].text)}{alike}{rest}"
+
+
+_PLANNED: Final = {
+    ActionKind.SET: "would set {changed} of {targets}",
+    ActionKind.TRIM: "would trim {targets}",
+    ActionKind.CLOSE: "would close {targets} to new files",
+    ActionKind.OPEN: "would open {targets} to new files",
+    ActionKind.RESET_ALLOCATOR: "would reset the allocator of {targets}",
+    ActionKind.MIGRATE: "would move {changed} off {targets}",
+}
+_DONE: Final = {
+    ActionKind.SET: "set {changed} of {targets}",
+    ActionKind.TRIM: "trimmed {targets}",
+    ActionKind.CLOSE: "closed {targets} to new files",
+    ActionKind.OPEN: "opened {targets} to new files",
+    ActionKind.RESET_ALLOCATOR: "reset the allocator of {targets}",
+    ActionKind.MIGRATE: "moved {changed} off {targets}",
+}
+_FOLDED_MOST: Final = 40
+"""Characters of a set of targets in an answer; a longer one is counted."""
+
+
+def plan_answer(plan: Plan, actions: Sequence[Action] = ()) -> str:
+    """Return what a plan would change or, once it was applied, what it changed and did not.
+
+    Parameters
+    ----------
+    actions
+        That were carried out; empty where the plan was only shown.
+    """
+    site = visible(plan.site)
+    left = f"{plural(len(plan.untouched), 'difference', ',')} left alone" if plan.untouched else ""
+    if actions:
+        return f"{site}: {_applied(plan, actions)}{f'; {left}' if left else ''}."
+    if plan.held:
+        wish = f"; it {_kinds(plan.instructions, _PLANNED)}" if plan.instructions else ""
+        return f"{site}: nothing may be changed now: {visible(str(plan.held[0]))}{wish}."
+    if not plan.instructions:
+        return f"{site}: nothing to change{f', {left}' if left else ''}."
+    return f"{site}: {_kinds(plan.instructions, _PLANNED)}{f'; {left}' if left else ''}."
+
+
+def _applied(plan: Plan, actions: Sequence[Action]) -> str:
+    done = [action.instruction for action in actions if action.outcome is Outcome.DONE]
+    failed = [action for action in actions if action.outcome is not Outcome.DONE]
+    parts = [_kinds(done, _DONE)] if done else []
+    if failed:
+        first = failed[0]
+        word = _outcome(first)
+        why = f" ({visible(first.detail)})" if first.detail else ""
+        parts.append(
+            f"{len(failed):,} of {plural(len(actions), 'change', ',')} not done, the first: "
+            f"{visible(first.instruction.target)} {word}{why}"
+        )
+    if (rest := len(plan.instructions) - len(actions)) > 0:
+        parts.append(f"{rest:,} not begun")
+    return "; ".join(parts)
+
+
+def _kinds(instructions: Sequence[Instruction], words: dict[ActionKind, str]) -> str:
+    """Return what instructions do, those of one kind together."""
+    kinds: dict[ActionKind, list[Instruction]] = {}
+    for instruction in instructions:
+        kinds.setdefault(instruction.kind, []).append(instruction)
+    return "; ".join(
+        words[kind].format(
+            changed=_changed(entries),
+            targets=_target_names([entry.target for entry in entries]),
+        )
+        for kind, entries in kinds.items()
+    )
+
+
+def _changed(entries: Sequence[Instruction]) -> str:
+    """Return the settings of instructions, a few by their short names, or how many files."""
+    settings = dict.fromkeys(
+        (entry.setting or "").rpartition("/")[2] for entry in entries if entry.setting
+    )
+    if not settings:
+        return plural(len(entries), "file", ",")
+    return visible(enumerated(settings, _NAMED))
+
+
+def _target_names(names: Sequence[str]) -> str:
+    """Return a few targets by name, more of them folded, and very many as a number."""
+    folded = visible(fold_names(names))
+    count = len(dict.fromkeys(names))
+    return folded if len(folded) <= _FOLDED_MOST else plural(count, "target", ",")
+
+
+def actions_answer(site: str, actions: Sequence[Action]) -> str:
+    """Return how many changes were made to a site, how many did not succeed, and the last.
+
+    Parameters
+    ----------
+    actions
+        The oldest first.
+    """
+    if not actions:
+        return f"{visible(site)}: nothing has been changed."
+    outcomes = Counter(map(_outcome, actions))
+    each = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
+    last = actions[-1]
+    if last.outcome is Outcome.DONE:
+        words = _kinds([last.instruction], _DONE)
+    else:
+        kind = last.instruction.kind.value.replace("-", " ")
+        words = f"{kind} of {visible(last.instruction.target)} {_outcome(last)}"
+    count = plural(len(actions), "change", ",")
+    at = f"{last.at.astimezone():%Y-%m-%d %H:%M}"
+    return f"{visible(site)}: {count}, {each}; the last on {at}: {words}."
+
+
+def _outcome(action: Action) -> str:
+    return "begun" if action.outcome is None else action.outcome.value.replace("-", " ")
 
 
 def _names(names: Sequence[str]) -> str:

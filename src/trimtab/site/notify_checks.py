@@ -50,3 +50,11 @@ def notify_problems(site: Site) -> Iterator[Problem]:
                 "a service starts in another directory: begin with a /",
                 code="path-relative",
             )
+    textfile = site.metrics.textfile
+    if textfile is not None and textfile.endswith("/"):
+        yield Problem(
+            ("metrics", "textfile"),
+            "is a directory",
+            f'name a file in it: "{textfile}trimtab.prom"',
+            code="path-is-directory",
+        )

@@ -76,9 +76,18 @@ class Diary:
         """Say that a life begins of which it is not known yet how far it comes."""
         self._replace(_bytes({_BEGUN: None}))
 
-    def begin(self, fingerprint: str, watched_from: datetime, at: datetime) -> None:
-        """Begin it anew: what the life is of, since when it is watched, and the time now."""
-        head = _bytes({_BEGUN: fingerprint, "watched_from": _iso(watched_from)})
+    def begin(
+        self, fingerprint: str, watched_from: datetime, at: datetime, *, version: str
+    ) -> None:
+        """Begin it anew: what the life is of, since when it is watched, and the time now.
+
+        Parameters
+        ----------
+        version
+            Of the twin, which the fingerprint covers too.
+        """
+        begun = {_BEGUN: fingerprint, "watched_from": _iso(watched_from), "version": version}
+        head = _bytes(begun)
         self._replace(head + _time(at))
         self._end, self._time_at, self._seen = len(head + _time(at)), len(head), _time(at)
 

@@ -109,7 +109,9 @@ class Life:
     def begin(self) -> None:
         """Begin the diary with the time until now, in which nobody did anything from outside."""
         if self.diary is not None:
-            self.diary.begin(fingerprint(self.scenario), self.watched_from, self._now)
+            self.diary.begin(
+                fingerprint(self.scenario), self.watched_from, self._now, version=code_version()
+            )
             self._written_until = self._now
 
     @property
@@ -263,12 +265,24 @@ def _watched_from(first: Line, scenario: Scenario, path: Path) -> datetime:
         )
     if first["fingerprint"] != fingerprint(scenario):
         raise RefusedError(
-            f"the scenario {scenario.name}, or Trimtab, is another one than when the life in "
-            f"{path.parent} began",
+            f"{_changed(first, scenario)} since the life in {path.parent} began, and would go on "
+            "as another one",
             code="scenario-changed",
-            hint=f"remove {path} to begin anew, or put the scenario back",
+            hint="status, judge, incidents and targets --at TIME still read its record; to go on, "
+            f"simulate it anew: trimtab twin run {scenario.source or scenario.name} "
+            f"--directory {path.parent}-2",
         )
     return datetime.fromisoformat(first["watched_from"])
+
+
+def _changed(first: Line, scenario: Scenario) -> str:
+    """Return what is another than when a life began, as far as its diary tells."""
+    version = first.get("version")
+    if version is None:
+        return f"the scenario {scenario.name}, or Trimtab, has changed"
+    if version == code_version():
+        return f"the scenario {scenario.name} has changed"
+    return f"Trimtab has changed ({version} then, {code_version()} now)"
 
 
 def life_directory(path: str) -> Path:

@@ -8,6 +8,7 @@ import pytest
 
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.loop.probing.validate import validate
+from trimtab.model.notifying import MetricsExport
 from trimtab.model.site import Checked, Site, SiteStore
 
 pytestmark = pytest.mark.system
@@ -49,3 +50,23 @@ def test_with_postgresql_they_go_to_a_directory_of_this_host(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     detail = store_of(tmp_path, store).detail
     assert detail.endswith(f"; raw outputs in {tmp_path}/trimtab/raw")
+
+
+@pytest.mark.parametrize(
+    ("textfile", "holds", "told"),
+    [
+        ("", False, "is a directory: name a file in it"),
+        ("gone/trimtab.prom", False, "gone is not a directory"),
+        ("trimtab.prom", True, "can be written in"),
+    ],
+)
+def test_a_file_of_metrics_that_no_slot_could_write_is_found(
+    tmp_path: Path, textfile: str, holds: bool, told: str
+) -> None:
+    site = Site(
+        "here", "local", str(tmp_path), metrics=MetricsExport(None, f"{tmp_path}/{textfile}")
+    )
+    found = validate(site, open_with=lambda one: LocalDriver(one.path))
+    (checked,) = [one for one in found if one.what.startswith("metrics ")]
+    assert checked.ok is holds
+    assert told in checked.detail

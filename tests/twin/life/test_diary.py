@@ -21,7 +21,7 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def diary(tmp_path: Path) -> Diary:
     begun = Diary(tmp_path)
-    begun.begin("abc", START, START)
+    begun.begin("abc", START, START, version="1")
     return begun
 
 
@@ -70,7 +70,7 @@ def test_a_line_that_was_cut_off_is_left_out_and_written_over(
 ) -> None:
     directory = tmp_path_factory.mktemp("cut")
     begun = Diary(directory)
-    begun.begin("abc", START, START)
+    begun.begin("abc", START, START, version="1")
     begun.add({"do": "set", "how": {"key": "allocator.c1", "value": 0.25}}, START + HOUR)
     begun.close()
     path = directory / NAME
@@ -136,14 +136,14 @@ def test_a_life_that_was_announced_has_no_time_yet(tmp_path: Path) -> None:
     first, deeds = Diary(tmp_path).read()
     assert (first, deeds) == ({"fingerprint": None}, ())
     assert Diary(tmp_path).time() is None
-    Diary(tmp_path).begin("abc", START, START + HOUR)
+    Diary(tmp_path).begin("abc", START, START + HOUR, version="1")
     assert Diary(tmp_path).time() == START + HOUR
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with raises(UnreadableError, "file-unwritable"):
-        Diary(tmp_path / "file").begin("abc", START, START)
+        Diary(tmp_path / "file").begin("abc", START, START, version="1")
     (tmp_path / NAME).mkdir()
     with raises(UnreadableError, "file-unreadable"):
         Diary(tmp_path).read()

@@ -148,12 +148,15 @@ def test_another_scenario_is_refused_and_so_is_another_version(
     Life.open(tmp_path, scenario_file(tmp_path))
     with raises(RefusedError, "scenario-changed") as refused:
         Life.open(tmp_path, scenario_file(tmp_path, seed=7))
-    assert NAME in str(refused.value.hint)
+    assert "the scenario small has changed" in refused.value.message
     name = scenario_file(tmp_path)
     Life.open(tmp_path, name)
     monkeypatch.setattr(life_module, "code_version", lambda: "0.0.0")
-    with raises(RefusedError, "scenario-changed"):
+    with raises(RefusedError, "scenario-changed") as refused:
         Life.open(tmp_path, name)
+    assert "Trimtab has changed" in refused.value.message
+    # Its record would lie in the future of a life that began anew in the same place.
+    assert f"trimtab twin run {name} --directory {tmp_path}-2" in str(refused.value.hint)
 
 
 def test_a_fingerprint_knows_the_scenario_and_not_its_file() -> None:

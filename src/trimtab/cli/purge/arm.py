@@ -23,6 +23,7 @@ from trimtab.errors import UsageError
 )
 @options.store
 @terms.place
+@options.extent_options
 @options.as_json
 def command(plan: Path, approved_on: str | None, store_url: str | None, place: str | None) -> None:
     """Approve a published plan in person.

@@ -32,6 +32,7 @@ from trimtab.visible import visible
     help="Write this user's names beside the list that counts them. Repeatable.",
 )  # fmt: skip
 @terms.place
+@options.extent_options
 @options.as_json
 def command(
     *,

@@ -25,6 +25,7 @@ from trimtab.cli.purge import terms
 @terms.threads
 @options.dask_or_site
 @options.store
+@options.extent_options
 @options.as_json
 def command(
     *,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +13,15 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.cli.render.purge_tables import owner
-from trimtab.cli.render.text import console, print_sentences, print_table, table
+from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen
 from trimtab.purge.plan.names import escape
 from trimtab.units import format_bytes, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rich.console import Console
 
     from trimtab.loop.purging.recovering import Recovered
 
@@ -31,6 +35,15 @@ _FATES = {
     "failed": "could not be put back",
 }
 
+_QUIET_FATES = ("waits", "restored")
+_COLUMNS = (
+    Column("was at", wraps=True),
+    Column("owner"),
+    Column("size", right=True),
+    Column("now", wraps=True),
+    Column("lies in", wraps=True, drop=1),
+)
+
 
 @click.command("recover")
 @click.argument("root", metavar="ROOT", type=terms.PATH)
@@ -40,6 +53,7 @@ _FATES = {
     help="A directory beneath ROOT for files whose own directory is gone.",
 )  # fmt: skip
 @terms.place
+@options.extent_options
 @options.as_json
 def command(root: Path, restore: bool, into: Path | None, place: str | None) -> None:
     """List files that interrupted runs put aside beneath ROOT; put them back with --restore.
@@ -64,23 +78,41 @@ def command(root: Path, restore: bool, into: Path | None, place: str | None) -> 
 
 
 def print_recovered(recovered: Recovered) -> None:
-    """Print what lies aside."""
-    out = console()
+    """Print what lies aside, and how it gets back."""
+    print_screen(_answer(recovered), partial(_print_recovered, recovered), more=_next(recovered))
+
+
+def _answer(recovered: Recovered) -> str:
+    root = visible(recovered.root)
+    if not recovered.files:
+        return f"Nothing is put aside beneath {root}."
+    fates = Counter(_FATES.get(file.fate, file.fate).partition(":")[0] for file in recovered.files)
+    each = ", ".join(f"{count:,} {fate}" for fate, count in fates.most_common())
     count = plural(len(recovered.files), "file", ",")
-    out.print(f"{count} put aside beneath {visible(recovered.root)}", style="bold")
-    if recovered.files:
-        made = table("was at", "owner", "size", "now", "lies in")
-        for file in recovered.files:
-            origin = "-" if file.origin is None else escape(file.origin)
-            now = _FATES.get(file.fate, file.fate)
-            size = format_bytes(file.size_bytes)
-            made.add_row(origin, owner(file.uid), size, now, escape(file.place))
-        print_table(out, made)
-    print_sentences(out, list(_next(recovered)), "yellow")
+    return f"{count} put aside beneath {root}: {each}."
+
+
+def _print_recovered(recovered: Recovered, out: Console) -> None:
+    # What cannot be put back at once needs a person, and comes first.
+    files = sorted(recovered.files, key=lambda file: file.fate in _QUIET_FATES)
+    shown = files[: options.extent().rows(ROWS)]
+    rows = [
+        (
+            "-" if file.origin is None else escape(file.origin),
+            owner(file.uid),
+            format_bytes(file.size_bytes),
+            _FATES.get(file.fate, file.fate),
+            escape(file.place),
+        )
+        for file in shown
+    ]
+    print_rows(out, _COLUMNS, rows)
+    if len(files) > len(shown):
+        out.print(f"... {len(files) - len(shown):,} more files: --all", style="dim")
 
 
 def _next(recovered: Recovered) -> Iterator[str]:
     for plan in recovered.interrupted:
-        yield f"a run of plan {visible(plan)} was interrupted: `trimtab purge run` of it ends that"
+        yield f"A run of plan {visible(plan)} was interrupted: trimtab purge run of it ends that."
     if any(file.fate == "waits" for file in recovered.files):
-        yield "--restore puts back what can be"
+        yield "--restore puts back what can be."

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from trimtab.cli.render.text import (
-    console,
-    moment,
-    print_more,
-    print_sentences,
-    print_table,
-    table,
-)
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
-from trimtab.units import format_bytes, plural
+from trimtab.cli.options import extent, rest_option
+from trimtab.cli.render.kept import telling_length
+from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
+from trimtab.cli.render.text import local_times
+from trimtab.config.nodes import NODE_NAME, fold_nodes
+from trimtab.config.targets import fold_names
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
+from trimtab.report.answers import actions_answer, plan_answer
+from trimtab.units import format_bytes
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from trimtab.loop.acting.effects import PlanEffect
     from trimtab.loop.acting.session import Visit
 
-ROWS: int = 20
-_STYLES = {Outcome.DONE: "green", Outcome.SKIPPED: "yellow", Outcome.CHANGED: "yellow"}
+Entry = TypeVar("Entry")
+_UNTOUCHED_ROWS: Final = 8
+_EFFECTS: Final = 5
+_SAID_BY_THE_CHANGE: Final = {"not-as-desired", "reverted"}
+"""Codes of reasons that repeat both values of a setting."""
 
 
 def print_visit(visit: Visit, *, command: str) -> None:
@@ -35,98 +38,179 @@ def print_visit(visit: Visit, *, command: str) -> None:
     command
         That applies the plan.
     """
-    out, plan = console(), visit.plan
-    out.print(f"{visible(plan.site)} {plan.policy}: {_summary(plan, visit.actions)}")
+    plan = visit.plan
+    offered = bool(plan.instructions) and not plan.held and not visit.applied
+    more = [f"trimtab actions {visible(plan.site)} lists what was done"] if visit.actions else []
+    if offered:
+        more = ["Nothing was changed. This plan, and no other, is applied by:"]
+    print_screen(
+        plan_answer(plan, visit.actions),
+        partial(_print_visit, visit),
+        more=more,
+        command=command if offered else "",
+    )
+
+
+def _print_visit(visit: Visit, out: Console) -> None:
     for action in visit.settled:
-        out.print(f"  settled: {_in_words(action.instruction)}: {visible(action.detail or '')}")
+        print_wrapped(
+            out, f"settled: {_in_words(action.instruction)}: {visible(action.detail or '')}"
+        )
     if visit.actions:
         _print_actions(out, visit.actions)
-    _print_rest(out, plan, planned=not visit.actions)
-    if plan.instructions and not plan.held and not visit.applied:
-        out.print(f"\nNothing was changed. To apply it: {visible(command)}")
+    _print_rest(out, visit.plan, planned=not visit.actions)
 
 
-def print_plan(plan: Plan) -> None:
-    """Print what a policy would change."""
-    out = console()
-    out.print(f"{visible(plan.site)} {plan.policy}: {_summary(plan, ())}")
+def print_plan(out: Console, plan: Plan) -> None:
+    """Print what a policy would change, on a page that has its own answer."""
+    print_wrapped(out, f"{plan.policy}: {plan_answer(plan).partition(': ')[2]}", "bold")
     _print_rest(out, plan, planned=True)
 
 
 def _print_rest(out: Console, plan: Plan, *, planned: bool) -> None:
     """Print the instructions of a plan, where none was begun, and what it leaves alone."""
+    for reason in plan.held[1:]:
+        print_wrapped(out, f"nor may it because {visible(str(reason))}", "yellow")
     if planned and plan.instructions:
         _print_instructions(out, plan.instructions)
     if plan.untouched:
-        out.print(f"\n{plural(len(plan.untouched), 'difference')} left alone:")
-        rows = table("target", "setting", "reason")
-        for each in plan.untouched[:ROWS]:
-            rows.add_row(*map(visible, (each.target, each.setting or "", each.reason)))
-        print_table(out, rows)
-        print_more(out, plan.untouched, ROWS)
-    if plan.held:
-        out.print("\nNothing may be changed now:", style="bold")
-        print_sentences(out, plan.held)
+        _print_untouched(out, plan.untouched)
 
 
-def print_ledger(actions: Sequence[Action], effects: Sequence[PlanEffect]) -> None:
-    """Print the ledger, oldest first, and how performance went after each plan."""
-    out = console()
-    if not actions:
-        out.print("Nothing has been done to it.")
-        return
-    rows = table("id!", "at!", "who", "what", "reason", "outcome!")
-    for action in actions:
-        rows.add_row(
-            action.id[:13],
-            moment(action.at),
-            visible(action.who),
-            _in_words(action.instruction),
-            visible(action.instruction.reason),
-            _outcome(action),
-        )
-    out.print(rows)
-    if effects:
-        out.print("\nPerformance after each plan:")
-        plans = table("plan!", "at!", "compared with the window before it")
-        for effect in effects:
-            plans.add_row(effect.plan, moment(effect.at), visible(effect.in_words))
-        print_table(out, plans)
-
-
-def _summary(plan: Plan, actions: Sequence[Action]) -> str:
+def print_ledger(site: str, actions: Sequence[Action], effects: Sequence[PlanEffect]) -> None:
+    """Print the ledger, the newest action first, and how performance went after each plan."""
+    more = []
     if actions:
-        done = sum(action.outcome is Outcome.DONE for action in actions)
-        left = len(plan.instructions) - len(actions)
-        rest = f", {left} not begun" if left else ""
-        return f"{done} of {plural(len(actions), 'change')} done{rest}"
-    if plan.instructions:
-        return f"{plural(len(plan.instructions), 'change')} planned"
-    return "nothing to change"
+        more = [f"trimtab revert {visible(site)} ID shows how one is taken back"]
+    print_screen(actions_answer(site, actions), partial(_print_ledger, actions, effects), more=more)
+
+
+def _print_ledger(actions: Sequence[Action], effects: Sequence[PlanEffect], out: Console) -> None:
+    requested = extent()
+    newest = actions[::-1]
+    shown = newest[: requested.rows(ROWS)]
+    length = telling_length([action.id for action in actions])
+    by_several = len({action.who for action in actions}) > 1
+    all_done = all(action.outcome is Outcome.DONE for action in actions)
+    times = local_times([action.at for action in shown])
+    rows = [
+        (
+            action.id[:length],
+            at,
+            visible(action.who) if by_several else "",
+            _in_words(action.instruction, short=not requested.everything),
+            _reason(action.instruction),
+            "" if all_done else _outcome(action),
+        )
+        for action, at in zip(shown, times, strict=True)
+    ]
+    print_rows(out, _LEDGER_COLUMNS, rows)
+    if len(newest) > len(shown):
+        out.print(f"... {len(newest) - len(shown):,} earlier changes: --all", style="dim")
+    if effects:
+        newest_effects = list(effects)[::-1][: requested.rows(_EFFECTS)]
+        out.print("performance after each plan, against the window before it", style="bold")
+        begun = local_times([effect.at for effect in newest_effects])
+        rows = [
+            (effect.plan, at, visible(effect.in_words))
+            for effect, at in zip(newest_effects, begun, strict=True)
+        ]
+        print_rows(out, _EFFECT_COLUMNS, rows)
+
+
+_LEDGER_COLUMNS: Final = (
+    Column("id"),
+    Column("at"),
+    Column("who", drop=2),
+    Column("what", wraps=True),
+    Column("reason", drop=1, wraps=True),
+    Column("outcome"),
+)
+_EFFECT_COLUMNS: Final = (Column("plan"), Column("at"), Column("effect", wraps=True))
+_INSTRUCTION_COLUMNS: Final = (
+    Column("stage", right=True),
+    Column("target", wraps=True),
+    Column("server", drop=1, wraps=True),
+    Column("change", wraps=True),
+    Column("reason", wraps=True),
+)
+_UNTOUCHED_COLUMNS: Final = (
+    Column("left alone", wraps=True),
+    Column("setting", wraps=True),
+    Column("reason", wraps=True, least=12),
+)
+_ACTION_COLUMNS: Final = (
+    Column("target", wraps=True),
+    Column("change", wraps=True),
+    Column("outcome"),
+    Column("found", wraps=True, least=8),
+    Column("detail", wraps=True, least=8),
+)
 
 
 def _print_instructions(out: Console, instructions: Sequence[Instruction]) -> None:
     staged = len({instruction.stage for instruction in instructions}) > 1
-    rows = table(*(["stage>"] if staged else []), "target", "server", "change", "reason")
-    for each in instructions[:ROWS]:
-        cells = [each.target, each.server or "", _change(each), str(each.reason)]
-        rows.add_row(*([str(each.stage)] if staged else []), *map(visible, cells))
-    print_table(out, rows)
-    print_more(out, instructions, ROWS)
+    alike = _alike(
+        instructions, lambda each: (each.stage, _change(each), _reason(each)), extent().everything
+    )
+    rows = []
+    for (stage, change, reason), entries in alike:
+        servers = _servers(entry.server for entry in entries)
+        targets = visible(fold_names(entry.target for entry in entries))
+        rows.append((str(stage) if staged else "", targets, visible(servers), change, reason))
+    _print_some(out, _INSTRUCTION_COLUMNS, rows[: extent().rows(ROWS)], of=len(rows))
+
+
+def _print_untouched(out: Console, untouched: Sequence[Untouched]) -> None:
+    alike = _alike(untouched, lambda each: (str(each.reason),), extent().everything)
+    rows = []
+    for (reason,), entries in alike:
+        settings = dict.fromkeys(entry.setting for entry in entries if entry.setting)
+        targets = fold_names(entry.target for entry in entries)
+        rows.append((visible(targets), visible(", ".join(settings)), visible(reason)))
+    _print_some(out, _UNTOUCHED_COLUMNS, rows[: extent().rows(_UNTOUCHED_ROWS)], of=len(rows))
 
 
 def _print_actions(out: Console, actions: Sequence[Action]) -> None:
-    rows = table("target", "change", "outcome!", "found", "detail")
-    for action in actions[-ROWS:]:
-        cells = (action.instruction.target, _change(action.instruction))
-        rows.add_row(
-            *map(visible, cells),
-            _outcome(action),
-            _result(action),
-            visible(action.detail or ""),
-        )
-    print_table(out, rows)
-    print_more(out, actions, ROWS)
+    failed_first = sorted(actions, key=lambda action: action.outcome is Outcome.DONE)
+    alike = _alike(
+        failed_first,
+        lambda each: (
+            _change(each.instruction, short=True), _outcome(each), _result(each),
+            visible(each.detail or ""),
+        ),
+        extent().everything,
+    )  # fmt: skip
+    rows = []
+    for result, entries in alike:
+        targets = fold_names(entry.instruction.target for entry in entries)
+        rows.append((visible(targets), *result))
+    _print_some(out, _ACTION_COLUMNS, rows[: extent().rows(ROWS)], of=len(rows))
+
+
+def _alike(
+    entries: Sequence[Entry], key: Callable[[Entry], tuple], apart: bool
+) -> list[tuple[tuple, list[Entry]]]:
+    """Return entries of one key together, in their order; each by itself where ``apart``."""
+    groups: dict[Hashable, tuple[tuple, list[Entry]]] = {}
+    for place, entry in enumerate(entries):
+        group = groups.setdefault(place if apart else key(entry), (key(entry), []))
+        group[1].append(entry)
+    return list(groups.values())
+
+
+def _print_some(
+    out: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]], of: int = 0
+) -> None:
+    print_rows(out, columns, rows)
+    if of > len(rows):
+        out.print(f"... {of - len(rows):,} more rows: {rest_option()}", style="dim")
+
+
+def _servers(names: Iterable[str | None]) -> str:
+    known = sorted({name for name in names if name})
+    whole = all(NODE_NAME.fullmatch(name) for name in known)
+    return fold_nodes(known) if known and whole else ", ".join(known)
 
 
 def _outcome(action: Action) -> str:
@@ -136,15 +220,27 @@ def _outcome(action: Action) -> str:
 def _result(action: Action) -> str:
     if action.instruction.kind is ActionKind.TRIM and (action.found or "").isdecimal():
         return f"{format_bytes(int(action.found or 0))} trimmed"
-    return visible(action.found or "")
+    repeated = action.outcome is Outcome.DONE and action.found == action.instruction.value
+    return "" if repeated else visible(action.found or "")
 
 
-def _change(instruction: Instruction) -> str:
+def _reason(instruction: Instruction) -> str:
+    """Return why, where the change does not say it."""
+    both = instruction.setting is not None and instruction.reason.code in _SAID_BY_THE_CHANGE
+    return "" if both else visible(str(instruction.reason))
+
+
+def _change(instruction: Instruction, *, short: bool = False) -> str:
     if instruction.kind is ActionKind.SET:
-        return f"{instruction.setting} {instruction.before} -> {instruction.value}"
-    words = instruction.kind.value.replace("-", " ")
-    return f"{words} {instruction.value}" if instruction.kind is ActionKind.MIGRATE else words
+        setting = instruction.setting or ""
+        setting = setting.rpartition("/")[2] if short else setting
+        change = f"{setting} {instruction.before} -> {instruction.value}"
+    else:
+        change = instruction.kind.value.replace("-", " ")
+        if instruction.kind is ActionKind.MIGRATE:
+            change = f"{change} {instruction.value}"
+    return visible(change)
 
 
-def _in_words(instruction: Instruction) -> str:
-    return visible(f"{instruction.target} {_change(instruction)}")
+def _in_words(instruction: Instruction, *, short: bool = False) -> str:
+    return f"{visible(instruction.target)} {_change(instruction, short=short)}"

@@ -92,13 +92,15 @@ def _print_incidents_body(
 ) -> None:
     requested = extent()
     rows = requested.rows(_ROWS)
+    if ranked:
+        _print_next(out, ranked[0])
     print_rows(out, _COLUMNS, [_row(explanation) for explanation in ranked[:rows]])
     if len(ranked) > rows:
         out.print(f"... {len(ranked) - rows:,} more incidents: --all", style="dim")
     in_full = ranked if requested.everything else ranked[:1]
     for explanation in in_full:
         out.print()
-        _print_incident(out, explanation, whole=False)
+        _print_incident(out, explanation, whole=False, has_next=explanation is not ranked[0])
     if standing:
         out.print()
         out.print("wrong in all of the record, so that no incident can convict or clear it")
@@ -176,13 +178,16 @@ def _print_explanation_body(
     out: Console,
 ) -> None:
     everything = extent().everything
+    first = min(explanations, key=rank, default=None)
+    if first is not None:
+        _print_next(out, first)
     print_rows(out, _SPEED_COLUMNS, [_speed_row(speed) for speed in speeds])
     if speeds:
         week = f"usual: median of the week before {utc_moment(speeds[0].usual_until)}"
         print_wrapped(out, f"{week}, or of all before", "dim")
     for explanation in explanations:
         out.print()
-        _print_incident(out, explanation, whole=everything)
+        _print_incident(out, explanation, whole=everything, has_next=explanation is not first)
     out.print()
     _print_moment(out, about, beside=bool(explanations), whole=everything)
     _print_lone_runs(out, lone_runs)
@@ -218,7 +223,19 @@ def _print_lone_runs(out: Console, lone_runs: Sequence[LoneRun]) -> None:
         )
 
 
-def _print_incident(out: Console, explanation: Explanation, *, whole: bool) -> None:
+def _print_next(out: Console, explanation: Explanation) -> None:
+    """Print what to do about an incident: the measurement that decides on its cause."""
+    print_wrapped(out, f"next: {visible(str(explanation.deciding))}", hang=6)
+
+
+def _print_incident(out: Console, explanation: Explanation, *, whole: bool, has_next: bool) -> None:
+    """Print an incident with its causes.
+
+    Parameters
+    ----------
+    has_next
+        Whether to print what to do next, too: of the first incident the screen begins with it.
+    """
     from rich.text import Text
 
     incident = explanation.incident
@@ -228,7 +245,7 @@ def _print_incident(out: Console, explanation: Explanation, *, whole: bool) -> N
         print_wrapped(out, line, "dim", indent=2)
     if explanation.unexplained:
         print_wrapped(out, "unexplained: no cause is likely enough to be named", "yellow", indent=2)
-    _print_causes(out, explanation, whole=whole)
+    _print_causes(out, explanation, whole=whole, has_next=has_next)
 
 
 def _print_moment(out: Console, explanation: Explanation, *, beside: bool, whole: bool) -> None:
@@ -248,10 +265,10 @@ def _print_moment(out: Console, explanation: Explanation, *, beside: bool, whole
         text = "nothing else stands out" if beside else "nothing stands out"
         print_wrapped(out, f"{text}: no cause is likely enough to be named", indent=2)
     if whole or not beside:
-        _print_causes(out, explanation, whole=whole)
+        _print_causes(out, explanation, whole=whole, has_next=True)
 
 
-def _print_causes(out: Console, explanation: Explanation, *, whole: bool) -> None:
+def _print_causes(out: Console, explanation: Explanation, *, whole: bool, has_next: bool) -> None:
     for place, cause in enumerate(explanation.causes):
         rank = "leading suspicion" if place == 0 else "suspicion"
         _print_cause(out, cause, whole=whole, unless_named=rank)
@@ -265,7 +282,8 @@ def _print_causes(out: Console, explanation: Explanation, *, whole: bool) -> Non
             if others:
                 text = _titles(others) if extent().everything else plural(len(others), "cause")
                 print_wrapped(out, f"{name:<12}  {text}", "dim", indent=2, hang=14)
-    print_wrapped(out, f"to decide     {explanation.deciding}", indent=2, hang=14)
+    if has_next:
+        print_wrapped(out, f"next          {explanation.deciding}", indent=2, hang=14)
     for instrument in explanation.instruments if whole else ():
         print_wrapped(out, _instrument(instrument), "dim", indent=2)
     for note in explanation.notes:

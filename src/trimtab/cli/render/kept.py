@@ -95,7 +95,7 @@ _RUN_COLUMNS: Final = (
 
 def print_run_rows(out: Console, runs: Sequence[Run], *, site: bool = True) -> None:
     """Print a row for each run; without ``site``, all are of one."""
-    length = _telling_length([run.id for run in runs])
+    length = telling_length([run.id for run in runs])
     labels = site_labels([run.site for run in runs])
     times = local_times([run.at for run in runs])
     rows = [
@@ -114,7 +114,7 @@ def print_run_rows(out: Console, runs: Sequence[Run], *, site: bool = True) -> N
     print_rows(out, _RUN_COLUMNS, rows)
 
 
-def _telling_length(identifiers: Sequence[str]) -> int:
+def telling_length(identifiers: Sequence[str]) -> int:
     """Return how many characters tell these ids apart, at least as many as hold their time."""
     for length in (13, 18, 23, 28):
         if len({identifier[:length] for identifier in identifiers}) == len(identifiers):

@@ -4,56 +4,82 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+from trimtab.cli.options import extent
 from trimtab.cli.render.purge_tables import owner
-from trimtab.cli.render.text import (
-    console,
-    print_facts,
-    print_sentences,
-    print_table,
-    table,
-    utc_moment,
-)
+from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
+from trimtab.cli.render.text import print_facts, print_sentences, utc_moment
 from trimtab.loop.purging.arming import Armed
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.planning import Made
+from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published
 from trimtab.purge.plan.model import Plan
 from trimtab.units import format_bytes, format_duration, format_percent, plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
-_SHOWN = 10
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trimtab.purge.plan.model import Candidates
+
+_SHOWN: Final = 10
+_SHORT_ID: Final = 13
+_USER_COLUMNS: Final = (
+    Column("user", wraps=True),
+    Column("files", right=True),
+    Column("listed", right=True),
+    Column("of", right=True),
+    Column("oldest", drop=1),
+    Column("youngest", drop=1),
+)
 
 
 def print_plan(made: Made, place: PurgePlace, notes: Sequence[str]) -> None:
-    """Print a plan that was just made."""
-    out = console()
-    plan = made.plan
-    candidates = plan.candidates
-    held = format_bytes(candidates.allocated_bytes)
-    out.print(
-        f"plan of {visible(plan.file_system.root)}: {plural(candidates.files, 'file', ',')} of "
-        f"{plural(len(candidates.users), 'user', ',')}, {held}",
-        style="bold",
+    """Print a plan that was just made: what may go, whether that is enough, whose it is."""
+    more = [] if extent().everything else ["--all shows the rules of what may be deleted"]
+    print_screen(
+        _plan_answer(made),
+        partial(_print_plan, made, place, notes),
+        more=[*more, "Its users are told by:"],
+        command=shell_text(["trimtab", "purge", "notify", str(made.directory)]),
     )
+
+
+def _plan_answer(made: Made) -> str:
+    plan, candidates = made.plan, made.plan.candidates
+    enough = made.horizon.answer.published.status is not HorizonStatus.OUT_OF_REACH
+    target = format_percent(plan.horizon.target, 0)
+    return (
+        f"{plural(candidates.files, 'file', ',')} of {plural(len(candidates.users), 'user', ',')} "
+        f"in {visible(plan.file_system.root)} may go, {format_bytes(candidates.allocated_bytes)}, "
+        f"{format_duration(plan.notice_s)} after their users are told"
+        + (f"; that reaches {target}." if enough else f"; that does not reach {target}.")
+    )
+
+
+def _print_plan(made: Made, place: PurgePlace, notes: Sequence[str], out: Console) -> None:
+    plan, everything = made.plan, extent().everything
     print_facts(out, _facts(made))
-    print_sentences(out, plan.horizon.words)
-    print_sentences(out, plan.rules.words, "dim")
+    _print_users(out, plan.candidates)
     print_sentences(out, notes, "yellow")
     if made.new_key:
-        print_sentences(
-            out,
-            [
-                f"a new key was made in {visible(str(place.key))}: plans are signed with it, and "
-                "whoever can read it can sign one"
-            ],
-            "yellow",
-        )
-    out.print()
-    made_table = table("user", "files>", "listed>", "of>", "oldest", "youngest")
-    for user in sorted(candidates.users, key=lambda listed: -listed.allocated_bytes)[:_SHOWN]:
-        made_table.add_row(
+        key = visible(str(place.key))
+        words = f"A new key was made in {key}: whoever can read it can sign plans"
+        print_sentences(out, [words], "yellow")
+    if everything:
+        print_sentences(out, plan.horizon.words)
+        print_sentences(out, plan.rules.words, "dim")
+
+
+def _print_users(out: Console, candidates: Candidates) -> None:
+    users = sorted(candidates.users, key=lambda listed: -listed.allocated_bytes)
+    shown = users[: extent().rows(_SHOWN)]
+    rows = [
+        (
             owner(user.uid),
             f"{user.files:,}",
             format_bytes(user.allocated_bytes),
@@ -61,81 +87,104 @@ def print_plan(made: Made, place: PurgePlace, notes: Sequence[str]) -> None:
             _day(user.oldest_use_s),
             _day(user.newest_use_s),
         )
-    print_table(out, made_table)
-    if len(candidates.users) > _SHOWN:
-        more = plural(len(candidates.users) - _SHOWN, "user", ",")
-        print_sentences(out, [f"... and {more} more"], "dim")
-    shown = visible(str(made.directory))
-    out.print(f"\nnext: trimtab purge notify {shown}", style="dim", soft_wrap=True)
+        for user in shown
+    ]
+    print_rows(out, _USER_COLUMNS, rows)
+    if len(users) > len(shown):
+        out.print(f"... {len(users) - len(shown):,} more users: --all", style="dim")
 
 
 def print_notified(published: Published, mails: MailResult | None, notes: Sequence[str]) -> None:
     """Print whom a plan was made public to, and from when on it may be carried out."""
-    out = console()
-    publication, plan = published.publication, published.loaded.plan
-    lists = publication.lists
-    word = "published" if published.fresh else "was published already"
-    out.print(f"plan {plan.id} {word}: {plural(len(lists), 'list', ',')}", style="bold")
-    print_facts(out, _published(published))
-    if mails is not None:
-        before = f", {mails.sent_before:,} before" if mails.sent_before else ""
-        print_facts(out, [("mails", f"{mails.sent:,} sent{before}")])
-        for title, failures in (("not told", mails.failures), ("not known", mails.unclear)):
-            for failure in failures[:_SHOWN]:
-                account, reason = visible(failure.account), visible(failure.reason)
-                words = f"{title}: {account} ({failure.uid}): {reason}"
-                print_sentences(out, [words], "yellow")
-            if len(failures) > _SHOWN:
-                print_sentences(out, [f"... and {len(failures) - _SHOWN} more"], "yellow")
-    print_sentences(out, notes, "yellow")
-    shown = visible(str(published.loaded.directory))
-    out.print(
-        f"\nnext: trimtab purge run {shown}, a dry run; and before it may delete: "
-        f"trimtab purge arm {shown}",
-        style="dim",
-        soft_wrap=True,
+    print_screen(
+        _notified_answer(published, mails),
+        partial(_print_notified, published, mails, notes),
+        more=[
+            f"Before it may delete it is armed: trimtab purge arm "
+            f"{shell_text([str(published.loaded.directory)])}. What a run would delete:"
+        ],
+        command=shell_text(["trimtab", "purge", "run", str(published.loaded.directory)]),
     )
+
+
+def _notified_answer(published: Published, mails: MailResult | None) -> str:
+    publication, plan = published.publication, published.loaded.plan
+    lists = plural(len(publication.lists), "list", ",")
+    done = f"{lists} published" if published.fresh else f"{lists} were published before"
+    files = plural(plan.candidates.files, "file", ",")
+    untold = 0 if mails is None else len(mails.failures)
+    failed = f"; {plural(untold, 'user', ',')} not told by mail" if untold else ""
+    return (
+        f"{done}: {files} of {visible(plan.file_system.root)} may be deleted from "
+        f"{utc_moment(publication.not_before)} on{failed}."
+    )
+
+
+def _print_notified(
+    published: Published, mails: MailResult | None, notes: Sequence[str], out: Console
+) -> None:
+    print_facts(out, _published(published, mails))
+    most = extent().rows(_SHOWN)
+    for title, failures in (
+        ("not told", () if mails is None else mails.failures),
+        ("not known", () if mails is None else mails.unclear),
+    ):
+        for failure in failures[:most]:
+            account, reason = visible(failure.account), visible(failure.reason)
+            print_wrapped(out, f"{title}: {account} ({failure.uid}): {reason}", "yellow", indent=2)
+        if len(failures) > most:
+            out.print(f"  ... {len(failures) - most:,} more: --all", style="dim")
+    print_sentences(out, notes, "yellow")
 
 
 def print_armed(armed: Armed) -> None:
-    """Print who armed a plan, and what is still missing."""
-    out = console()
-    plan = armed.loaded.plan
-    who = armed.by.name or (
-        "somebody whom no login tells" if armed.by.person is None else str(armed.by.person)
-    )
-    out.print(f"plan {plan.id} armed by {visible(who)}", style="bold")
-    effective_s = armed.effective_at_s
-    if effective_s is None:
-        words = "a second person has to arm it too"
+    """Print who armed a plan, and when it may be run."""
+    plan, publication = armed.loaded.plan, armed.loaded.publication
+    assert publication is not None
+    who = "a person without a login" if armed.by.person is None else str(armed.by.person)
+    by = f"Armed by {visible(armed.by.name or who)}"
+    expires = utc_moment(plan.expires_at)
+    run, then = ["trimtab", "purge", "run", str(armed.loaded.directory), "--apply"], "It is run by:"
+    if armed.effective_at_s is None:
+        answer = f"{by}; a second person has to arm it too, before {expires}."
+        run, then = ["trimtab", "purge", "arm", str(armed.loaded.directory)], "That person enters:"
     else:
-        words = f"it counts from {utc_moment(datetime.fromtimestamp(effective_s, UTC))}"
-    print_sentences(out, [words])
-    assert armed.loaded.publication is not None
-    not_before = utc_moment(armed.loaded.publication.not_before)
-    print_sentences(out, [f"the notice period lasts until {not_before}"])
-    print_sentences(out, [f"the plan expires at {utc_moment(plan.expires_at)}"])
+        effective = datetime.fromtimestamp(armed.effective_at_s, UTC)
+        begin = utc_moment(max(effective, publication.not_before))
+        answer = f"{by}: it may be run from {begin} until {expires}."
+    print_screen(answer, partial(_print_armed, armed), more=[then], command=shell_text(run))
+
+
+def _print_armed(armed: Armed, out: Console) -> None:
+    publication = armed.loaded.publication
+    assert publication is not None
+    facts = [("plan", armed.loaded.plan.id[:_SHORT_ID])]
+    if armed.effective_at_s is not None:
+        effective = utc_moment(datetime.fromtimestamp(armed.effective_at_s, UTC))
+        facts.append(("counts from", effective))
+    print_facts(out, [*facts, ("notice ends", utc_moment(publication.not_before))])
 
 
 def _facts(made: Made) -> Iterator[tuple[str, str]]:
     plan: Plan = made.plan
+    yield "plan", plan.id[:_SHORT_ID]
     yield "stored in", visible(str(made.directory))
-    yield "id", plan.id
     yield "last used before", utc_moment(plan.before)
-    yield "target", format_percent(plan.horizon.target, 2)
-    yield "notice", f"{format_duration(plan.notice_s)} from when its users are told"
     yield "expires", utc_moment(plan.expires_at)
 
 
-def _published(published: Published) -> Iterator[tuple[str, str]]:
+def _published(published: Published, mails: MailResult | None) -> Iterator[tuple[str, str]]:
     publication = published.publication
+    yield "plan", published.loaded.plan.id[:_SHORT_ID]
     yield "lists in", visible(publication.directory)
     yield "published", utc_moment(publication.published_at)
-    yield "not before", utc_moment(publication.not_before)
     yield "expires", utc_moment(published.loaded.plan.expires_at)
     new = [listed.new_files for listed in publication.lists if listed.new_files is not None]
     if new:
         yield "new", f"{plural(sum(new), 'file', ',')} that no list named before"
+    if mails is not None:
+        before = f", {mails.sent_before:,} before" if mails.sent_before else ""
+        yield "mails", f"{mails.sent:,} sent{before}"
 
 
 def _day(at_s: int) -> str:

@@ -7,11 +7,11 @@ Commands that list something print through `print_screen` and `print_rows`, so t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trimtab.cli.options import extent
+from trimtab.cli.options import extent, rest_option
 from trimtab.cli.render.text import GAP, console, fixed_table, natural_width, taken_width
 from trimtab.visible import visible
 
@@ -27,6 +27,8 @@ ROWS: Final = 15
 """Rows of the main table on a screen."""
 _WRAPPED_LEAST: Final = 24
 """Characters of a column of sentences: in fewer they cannot be read."""
+_WORD_MOST: Final = 40
+"""Characters of a word for which room is made; a longer one is broken."""
 _CELL_LEAST: Final = 8
 """Characters of any column that wraps, where nothing else is left to give way."""
 _NOTHING: Final = ("", "-")
@@ -64,6 +66,7 @@ def print_screen(
     body: Callable[[Console], None],
     *,
     more: Iterable[str] = (),
+    command: str = "",
     style: str = "bold",
     whole: bool = False,
 ) -> None:
@@ -78,28 +81,42 @@ def print_screen(
         ``--top`` is given.
     more
         Lines at the end: commands that show more.
+    command
+        One to copy, at the very end: it is never broken.
     whole
         Print all of the body, since an option asked for it.
     """
-    out, requested, more = console(), extent(), tuple(more)
-    print_wrapped(out, answer, style)
+    from rich.text import Text
+
+    out, requested = console(), extent()
+    head = _captured(out, lambda: print_wrapped(out, answer, style))
+    out.file.write(head)
     if requested.brief:
         return
+    lines = tuple(more)
+    tail = _captured(out, lambda: [print_wrapped(out, line, "dim") for line in lines])
+    if command:
+        paste = Text(f"  {visible(command)}", style="cyan")
+        tail += _captured(out, lambda: out.print(paste, soft_wrap=True))
     if whole or requested.everything or requested.top is not None:
         body(out)
     else:
-        with out.capture() as captured:
-            body(out)
-        _print_cut(out, captured.get().splitlines(), SCREEN_LINES - 2 - len(more))
-    for line in more:
-        print_wrapped(out, line, "dim")
+        room = SCREEN_LINES - head.count("\n") - tail.count("\n")
+        _print_cut(out, _captured(out, lambda: body(out)).splitlines(), room)
+    out.file.write(tail)
+
+
+def _captured(out: Console, printing: Callable[[], object]) -> str:
+    with out.capture() as captured:
+        printing()
+    return captured.get()
 
 
 def _print_cut(out: Console, lines: Sequence[str], room: int) -> None:
     shown = lines if len(lines) <= room else lines[: room - 1]
     out.file.writelines(f"{line}\n" for line in shown)
     if len(lines) > len(shown):
-        out.print(f"... {len(lines) - len(shown):,} more lines: --all", style="dim")
+        out.print(f"... {len(lines) - len(shown):,} more lines: {rest_option()}", style="dim")
 
 
 def print_wrapped(
@@ -154,12 +171,19 @@ def print_rows(
         if any(_plain(row[place]) not in _NOTHING for row in rows)
     }
     room = out.width - indent + GAP
+    words = {
+        place: min(_longest_word(row[place] for row in rows), _WORD_MOST)
+        for place in widths
+        if columns[place].wraps
+    }
     for place in sorted(widths, key=lambda place: -columns[place].drop):
-        if columns[place].drop == 0 or _least(columns, widths) <= room:
+        if columns[place].drop == 0 or _least(columns, widths, words) <= room:
             break
         del widths[place]
-    for least in (_WRAPPED_LEAST, _CELL_LEAST):
-        _narrow(columns, widths, room, least)
+    # Narrow columns are better than broken words, and those better than what is cut.
+    for kept_words in (words, {}):
+        for least in (_WRAPPED_LEAST, _CELL_LEAST):
+            _narrow(columns, widths, room, kept_words, least)
     made = fixed_table([(columns[place].title, width) for place, width in widths.items()])
     for column, place in zip(made.columns, widths, strict=True):
         column.justify = "right" if columns[place].right else "left"
@@ -184,17 +208,30 @@ def _bound(cell: Cell) -> Cell:
     return copy
 
 
-def _least(columns: Sequence[Column], widths: dict[int, int]) -> int:
+def _longest_word(cells: Iterable[Cell]) -> int:
+    return max((natural_width(_plain(cell).split() or [""]) for cell in cells), default=0)
+
+
+def _least(columns: Sequence[Column], widths: dict[int, int], words: Mapping[int, int]) -> int:
     return taken_width(
-        min(width, columns[place].least) if columns[place].wraps else width
+        min(width, max(columns[place].least, words[place])) if columns[place].wraps else width
         for place, width in widths.items()
     )
 
 
-def _narrow(columns: Sequence[Column], widths: dict[int, int], room: int, least: int) -> None:
-    """Narrow the columns that wrap, the widest first and none below ``least``, to fit the room."""
+def _narrow(
+    columns: Sequence[Column],
+    widths: dict[int, int],
+    room: int,
+    words: Mapping[int, int],
+    least: int,
+) -> None:
+    """Narrow the columns that wrap, the widest first, to fit the room.
+
+    None is narrower than ``least``, or than its longest word where ``words`` has it.
+    """
     while (excess := taken_width(widths.values()) - room) > 0:
-        least_of = {p: min(columns[p].least, least) for p in widths}
+        least_of = {p: max(min(columns[p].least, least), words.get(p, 0)) for p in widths}
         wide = [p for p in widths if columns[p].wraps and widths[p] > least_of[p]]
         if not wide:
             return

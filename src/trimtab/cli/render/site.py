@@ -2,34 +2,69 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console, print_facts, table
+from trimtab.cli.options import extent
+from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
+from trimtab.cli.render.text import console, print_facts
 from trimtab.model.site import Checked, Site
-from trimtab.units import format_bytes, format_duration, format_percent
-from trimtab.visible import visible
+from trimtab.units import enumerated, format_bytes, format_duration, format_percent, plural
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trimtab.loop.initialise import Discovery
     from trimtab.loop.installing.install import InstalledFile
 
 
 def print_site(site: Site, warnings: Sequence[str], checked: Sequence[Checked]) -> None:
     """Print a site as it was read, its warnings, and what was held against reality."""
-    out = console()
-    out.print(visible(site.name), style="bold")
-    print_facts(out, _facts(site))
+    more = () if checked else (f"trimtab site {visible(site.name)} --validate asks the system",)
+    print_screen(
+        _site_answer(site, warnings, checked),
+        partial(_print_site, site, warnings, checked),
+        more=more,
+    )
+
+
+def _site_answer(site: Site, warnings: Sequence[str], checked: Sequence[Checked]) -> str:
+    name = visible(site.name)
+    warned = f", {plural(len(warnings), 'warning')}" if warnings else ""
+    wrong = [visible(statement.what) for statement in checked if statement.ok is False]
+    unknown = sum(statement.ok is None for statement in checked)
+    rest = f", {unknown} not known" if unknown else ""
+    if wrong:
+        count = plural(len(checked), "statement")
+        return f"{name}: {len(wrong)} of {count} wrong{rest}{warned}: {enumerated(wrong, 3)}."
+    if checked:
+        good = len(checked) - unknown
+        return f"{name}: {good} of {plural(len(checked), 'statement')} hold{rest}{warned}."
+    probes = plural(len(site.probes), "probe")
+    return f"{name}: {site.driver} at {visible(site.path)}, {probes}{warned}."
+
+
+def _print_site(
+    site: Site, warnings: Sequence[str], checked: Sequence[Checked], out: Console
+) -> None:
     for warning in warnings:
-        out.print(f"  warning: {visible(warning)}", style="yellow", soft_wrap=True)
-    if not checked:
-        return
-    out.print()
-    made = table("what", "holds", "detail", show_header=False)
-    for statement in checked:
-        word = "not known" if statement.ok is None else "yes" if statement.ok else "NO"
-        made.add_row(visible(statement.what), word, visible(statement.detail))
-    out.print(made)
+        print_wrapped(out, f"warning: {visible(warning)}", "yellow")
+    order = (False, None, True)
+    rows = [
+        (
+            visible(statement.what),
+            "not known" if statement.ok is None else "yes" if statement.ok else "NO",
+            visible(statement.detail),
+        )
+        for statement in sorted(checked, key=lambda statement: order.index(statement.ok))
+    ]
+    columns = (Column("statement", wraps=True), Column("holds"), Column("detail", wraps=True))
+    print_rows(out, columns, rows)
+    if not checked or extent().everything:
+        print_facts(out, _facts(site))
 
 
 def print_discovery(
@@ -37,39 +72,57 @@ def print_discovery(
 ) -> None:
     """Print a new site file, or where it was written with what was found."""
     page = console(to_error=out is None)
-    for line in discovered:
-        page.print(f"found: {visible(line)}", soft_wrap=True)
-    for line in not_found:
-        page.print(f"not found: {visible(line)}", style="yellow", soft_wrap=True)
     if out is None:
         # To standard output as it is: `trimtab init PATH > site.toml` gives the same file.
+        _print_found(page, discovered, not_found)
         print(text, end="")
         return
-    page.print(f"site {visible(name)} written to {visible(out)}", style="bold")
-    page.print(f"next: read it, then trimtab site {visible(out)} --validate")
+    print_screen(
+        f"Site {visible(name)} written to {visible(out)}.",
+        lambda page: _print_found(page, discovered, not_found),
+        more=["Read it, then compare it with the live system:"],
+        command=shell_text(["trimtab", "site", out, "--validate"]),
+    )
+
+
+def _print_found(page: Console, discovered: Sequence[str], not_found: Sequence[str]) -> None:
+    for line in discovered:
+        print_wrapped(page, f"found: {visible(line)}")
+    for line in not_found:
+        print_wrapped(page, f"not found: {visible(line)}", "yellow")
 
 
 def print_installation(planned: Sequence[InstalledFile], discovery: Discovery) -> None:
-    """Print every file that is to be put in place, whole, and what is there now."""
+    """Print which files are to be put in place, then every one whole."""
     page = console(to_error=True)
-    for line in discovery.facts:
-        page.print(f"found: {visible(line)}", soft_wrap=True)
-    for line in discovery.not_found:
-        page.print(f"not found: {visible(line)}", style="yellow", soft_wrap=True)
+    states = Counter(_STATES[file.state.value] for file in planned)
+    each = ", ".join(f"{count} {state}" for state, count in states.items())
+    name = visible(discovery.site.name)
+    print_wrapped(
+        page, f"The watch of {name} needs {plural(len(planned), 'file')}: {each}.", "bold"
+    )
     for file in planned:
-        page.print(f"\n{visible(file.path)} ({_STATES[file.state.value]})", style="bold")
+        page.print(f"  {visible(file.path)} ({_STATES[file.state.value]})", soft_wrap=True)
+    _print_found(page, discovery.facts, discovery.not_found)
+    for file in planned:
         if file.state.value != "same":
+            page.print(f"\n{visible(file.path)}", style="bold", soft_wrap=True)
             page.print(visible(file.text, keep="\n"), soft_wrap=True, highlight=False, markup=False)
 
 
-def print_installed(written: Sequence[str], following: Sequence[str]) -> None:
+def print_installed(name: str, written: Sequence[str], following: Sequence[str]) -> None:
     """Print what was put in place, and the commands that come next."""
-    out = console()
-    for path in written or ("nothing: all was in place",):
-        out.print(f"written: {visible(path)}", soft_wrap=True)
-    out.print("next:")
-    for line in following:
-        out.print(f"  {visible(line)}", soft_wrap=True)
+    count = plural(len(written), "file")
+    done = f"{count} written" if written else "every file was in place"
+
+    def body(out: Console) -> None:
+        for path in written:
+            out.print(f"  {visible(path)}", soft_wrap=True)
+        out.print("next:")
+        for line in following:
+            out.print(f"  {visible(line)}", soft_wrap=True)
+
+    print_screen(f"Site {visible(name)}: {done}.", body)
 
 
 _STATES = {"absent": "new", "same": "is there already", "differs": "another one is there"}

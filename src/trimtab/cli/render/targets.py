@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trimtab.cli.options import extent
-from trimtab.cli.render.screen import print_screen, print_wrapped
+from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import (
     GAP,
-    console,
     fixed_table,
     moment,
     natural_width,
     print_indented,
-    table,
     taken_width,
 )
 from trimtab.explain.troubles import trim_state
 from trimtab.model.finding import Severity
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
 from trimtab.model.telemetry import NotAvailable, Reading, Setting, TargetSnapshot
-from trimtab.report.answers import targets_answer
-from trimtab.units import format_bytes, format_percent, format_value, plural
+from trimtab.report.answers import target_answer, targets_answer
+from trimtab.units import enumerated, format_bytes, format_percent, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -47,6 +46,11 @@ _BESIDE_MINIMUM: Final = 70
 _TRIM_WIDTH: Final = 20
 _NAME_MINIMUM: Final = 12
 _ROWS: Final = 25
+_SHARED_LEAST: Final = 4
+"""A trouble of so many targets is written once, above them."""
+_LABELS: Final = 2
+_SHORT_ID: Final = 13
+_NOT_AVAILABLE: Final = "not available"
 _MACHINES: Final = 5
 """Targets, and troubles of machines, on a screen."""
 
@@ -67,8 +71,14 @@ def print_target_rows(state: SiteState, out: Console) -> None:
         print_wrapped(out, _host_line(host, trouble))
     if len(troubled) > len(shown):
         out.print(f"... {len(troubled) - len(shown):,} more machines: --all", style="dim")
+    shared, answer = _shared(state.targets), targets_answer(state)
+    for trouble, count in shared.items():
+        if visible(trouble.text) in answer:
+            continue
+        style = _STYLES[trouble.severity]
+        print_wrapped(out, f"{trouble.id} ({count:,} targets): {visible(trouble.text)}", style)
     rows = requested.rows(_ROWS)
-    _print_table(out, replace(state, targets=state.targets[:rows]))
+    _print_table(out, _shortened(replace(state, targets=state.targets[:rows]), shared))
     if (hidden := len(state.targets) - rows) > 0:
         calm = not any(target.troubles for target in state.targets[rows:])
         out.print(
@@ -77,40 +87,66 @@ def print_target_rows(state: SiteState, out: Console) -> None:
         )
 
 
+def _shared(targets: Sequence[TargetState]) -> dict[Trouble, int]:
+    """Return the troubles that many targets have in the same words, with how many.
+
+    Of each kind one: rows name it by its kind.
+    """
+    alike = Counter(
+        replace(trouble, source=None) for target in targets for trouble in target.troubles
+    )
+    shared: dict[str, Trouble] = {}
+    for trouble, count in alike.most_common():
+        if count >= _SHARED_LEAST:
+            shared.setdefault(trouble.id, trouble)
+    return {trouble: alike[trouble] for trouble in shared.values()}
+
+
+def _shortened(state: SiteState, shared: Mapping[Trouble, int]) -> SiteState:
+    """Return a state in whose targets a trouble that is shared is named by its kind alone."""
+
+    def short(trouble: Trouble) -> Trouble:
+        named = replace(trouble, source=None) in shared
+        return replace(trouble, text=trouble.id) if named else trouble
+
+    return replace(
+        state,
+        targets=tuple(
+            replace(target, troubles=tuple(map(short, target.troubles))) for target in state.targets
+        ),
+    )
+
+
 def print_target(state: SiteState, target_state: TargetState) -> None:
-    """Print everything that is known of one target."""
-    out = console()
-    target = target_state.seen.target
-    where = visible(target.server or "server not known")
-    out.print(f"{visible(target_state.name)} ({target.kind}) on {where}", style="bold")
-    out.print(f"  of {visible(state.site)}, {moment(state.snapshot.at)}")
+    """Print what is known of one target: what is wrong first."""
+    print_screen(target_answer(state, target_state), partial(_print_target, state, target_state))
+
+
+def _print_target(state: SiteState, target_state: TargetState, out: Console) -> None:
+    _print_head(out, state)
+    seen = target_state.seen
+    telemetry, settings = list(_reading_rows(seen.readings)), list(_setting_rows(seen.settings))
+    sources = {source for _, _, source in telemetry + settings}
     for trouble in target_state.troubles:
-        line = f"  {trouble.severity.value}: {visible(trouble.text)}"
-        source = "" if trouble.source in (None, trouble.text) else f" [{visible(trouble.source)}]"
-        out.print(line + source, style=_STYLES[trouble.severity], soft_wrap=True)
-    out.print()
-    out.print(_facts("telemetry", _reading_rows(target_state.seen.readings)))
-    out.print()
-    out.print(_facts("settings", _setting_rows(target_state.seen.settings)))
+        if trouble.source not in (None, trouble.text) and len(sources) > 1:
+            line = f"{trouble.id} ({trouble.severity.value}) is read from {visible(trouble.source)}"
+            print_wrapped(out, line, _STYLES[trouble.severity])
+    _print_facts(out, "telemetry", telemetry)
+    _print_facts(out, "setting", settings)
 
 
 def print_kept(identifier: str, store: str, state: SiteState) -> None:
-    """Print that a snapshot is kept, and in one line what it shows."""
-    out = console()
+    """Print that a snapshot is kept, and what it shows."""
     answered = sum(host.answered for host in state.snapshot.hosts)
-    whole = "complete" if state.snapshot.complete else "not complete"
-    hosts = f", {answered} of {len(state.snapshot.hosts)} machines answered"
-    out.print(
-        f"snapshot {identifier} of {visible(state.site)}: {plural(len(state.targets), 'target')}"
-        f"{hosts if state.snapshot.hosts else ''}, {whole}"
-    )
-    troubled = [target for target in state.targets if target.troubles]
-    if troubled or state.hosts:
-        names = ", ".join(visible(target.name) for target in troubled[:6])
-        more = f" and {len(troubled) - 6} more" if len(troubled) > 6 else ""
-        machines = f"; {plural(len(state.hosts), 'machine')}" if state.hosts else ""
-        out.print(f"  in trouble: {names or 'no target'}{more}{machines}", soft_wrap=True)
-    out.print(f"  stored in {visible(store)}", style="dim", soft_wrap=True)
+    silent = [host for host in state.snapshot.hosts if not host.answered]
+    hosts = f"; {answered} of {plural(len(state.snapshot.hosts), 'machine')} answered"
+    answer = f"Snapshot kept. {targets_answer(state).rstrip('.')}{hosts if silent else ''}."
+
+    def body(out: Console) -> None:
+        print_wrapped(out, f"snapshot {identifier[:_SHORT_ID]}, {moment(state.snapshot.at)}", "dim")
+        out.print(f"stored in {visible(store)}", style="dim", soft_wrap=True)
+
+    print_screen(answer, body, more=[f"trimtab targets {visible(state.site)} lists each target"])
 
 
 def _print_head(out: Console, state: SiteState) -> None:
@@ -237,22 +273,44 @@ def _host_line(host: HostState, trouble: Trouble) -> Text:
     return text
 
 
-def _facts(title: str, rows: Iterator[tuple[str, str, str]]) -> Table:
-    made = table(f"{title.upper()}!", "VALUE", "FROM", header_style="bold")
-    made.columns[-1].style = "dim"
-    for row in rows:
-        made.add_row(*(visible(cell) for cell in row))
-    return made
+def _print_facts(out: Console, title: str, facts: Sequence[tuple[str, str, str]]) -> None:
+    """Print names with their values; what is not available is only named, unless all is wanted."""
+    everything = extent().everything
+    known = [fact for fact in facts if fact[1] != _NOT_AVAILABLE]
+    lacking = list(dict.fromkeys(fact[0] for fact in facts if fact[1] == _NOT_AVAILABLE))
+    shown = facts if everything else known
+    sources = {source for _, _, source in shown}
+    (only, *others) = sources or {""}
+    columns = (
+        Column(title, wraps=True),
+        Column("value", wraps=True),
+        Column("from", wraps=True, drop=0 if everything else 1),
+    )
+    rows = [
+        (visible(name), visible(value), visible(source) if others else "")
+        for name, value, source in shown
+    ]
+    print_rows(out, columns, rows)
+    if only and not others:
+        out.print(f"all from: {visible(only)}", style="dim", soft_wrap=True)
+    if lacking and not everything:
+        names = ", ".join(map(visible, lacking))
+        print_wrapped(out, f"{title} not available (--all says why): {names}", "dim")
 
 
-def _reading_rows(readings: tuple[Reading, ...]) -> Iterator[tuple[str, str, str]]:
+def _reading_rows(readings: Iterable[Reading]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and source; labels of one name that have the same value share a row."""
+    labels: dict[tuple[str, str, str], list[str]] = {}
     for reading in sorted(readings, key=lambda target: target.value is None):
-        label = "" if reading.label is None else f" {reading.label}"
         if reading.value is None:
-            yield f"{reading.name}{label}", "not available", reading.reason or ""
+            fact = reading.name, _NOT_AVAILABLE, reading.reason or ""
         else:
             value = format_value(reading.value, reading.unit)
-            yield f"{reading.name}{label}", value, reading.source or ""
+            fact = reading.name, value, reading.source or ""
+        labels.setdefault(fact, []).extend([] if reading.label is None else [reading.label])
+    for (name, value, source), names in labels.items():
+        folded = enumerated(names, _LABELS)
+        yield f"{name} {folded}".rstrip(), value, source
 
 
 def _setting_rows(
@@ -262,6 +320,6 @@ def _setting_rows(
         settings.items(), key=lambda item: (isinstance(item[1], NotAvailable), item[0])
     ):
         if isinstance(setting, NotAvailable):
-            yield name, "not available", setting.reason
+            yield name, _NOT_AVAILABLE, setting.reason
         else:
             yield name, setting.value, setting.source

@@ -83,7 +83,7 @@ def _print_items(state: WatchState, plans: Sequence[Plan] | None, out: Console) 
         out.print("\nNo policy is armed.")
     for plan in plans:
         out.print()
-        print_plan(plan)
+        print_plan(out, plan)
 
 
 def _outcome_of(item: ItemState) -> str:

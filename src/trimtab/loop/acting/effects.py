@@ -11,8 +11,9 @@ from trimtab.errors import UsageError
 from trimtab.loop.comparing.compare import Request, compare_sides
 from trimtab.message import Message
 from trimtab.model.action import Action
-from trimtab.model.compare import CompareResult
+from trimtab.model.compare import CompareResult, Effect
 from trimtab.model.site import Site
+from trimtab.report.text import metric_text
 
 PLANS: Final = 10
 """The effects of so many plans are worked out, the newest."""
@@ -39,11 +40,16 @@ class PlanEffect:
         if self.effect is None:
             return f"cannot tell yet: {self.reason}"
         return "; ".join(
-            f"{series.probe} {effect.metric}: {effect.change.value.replace('_', ' ')}"
-            + ("" if effect.ratio is None else f" ({100 * (effect.ratio - 1):+.1f} %)")
+            f"{series.probe} {_in_words(effect)}"
             for series in self.effect.series
             for effect in series.effects
         )
+
+
+def _in_words(effect: Effect) -> str:
+    ratio = "" if effect.ratio is None else f" ({100 * (effect.ratio - 1):+.1f} %)"
+    change = effect.change.value.replace("_", " ")
+    return f"{metric_text(effect.metric or 'value')}: {change}{ratio}"
 
 
 def plan_effects(
@@ -70,6 +76,8 @@ def _effect(
     before: tuple[datetime, datetime],
     after: tuple[datetime, datetime],
 ) -> PlanEffect:
+    if after[0] >= after[1]:
+        return PlanEffect(plan, before[1], reason=Message("too-recent", "no time has passed since"))
     sides = [
         f"{site.name}@{begin:%Y-%m-%dT%H:%M:%S%z}..{end:%Y-%m-%dT%H:%M:%S%z}"
         for begin, end in (before, after)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.act import migrating, reverting, tunables
 from trimtab.act.observed import Observed
+from trimtab.config.problems import did_you_mean
 from trimtab.config.targets import unfold_targets
 from trimtab.errors import RefusedError, UsageError
 from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
@@ -44,6 +45,7 @@ from trimtab.loop.watching.lease import is_gone, this_process
 from trimtab.model.action import Action, ActionKind, Plan
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
+from trimtab.site.load import known_sites
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -95,7 +97,8 @@ def acting_site(where: str) -> Site:
         raise UsageError(
             f"{where!r} is no site: only a site file has policies",
             code="site-unknown",
-            hint=f"write one: trimtab init {where if '/' in where else 'PATH'}",
+            hint=did_you_mean(where, known_sites())
+            or f"write one: trimtab init {where if '/' in where else 'PATH'}",
         )
     return loaded.site
 

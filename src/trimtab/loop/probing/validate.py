@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from trimtab.errors import RefusedError, TrimtabError, UsageError
 from trimtab.launch import bounded
@@ -51,6 +52,7 @@ def validate(
         checks += _probes(site, reach)
     checks += _answers(site, open_with)
     checks += _store(site, reach)
+    checks += _textfile(site)
     return tuple(checks)
 
 
@@ -182,3 +184,26 @@ def _store(site: Site, reach: Reach) -> Iterator[Checked]:
     for name in DRIVERS[site.driver].programs:
         program = reach.which(name)
         yield Checked(name, program is not None, program or "not on PATH of this host")
+
+
+def _textfile(site: Site) -> Iterator[Checked]:
+    """Yield whether the file of metrics can be written: the watch replaces it after each slot."""
+    textfile = site.metrics.textfile
+    if textfile is None:
+        return
+    label = f"metrics {textfile}"
+    path = Path(textfile)
+    above = visible(os.fspath(path.parent))
+    try:
+        is_directory, has_place = path.is_dir(), path.parent.is_dir()
+    except OSError as error:
+        yield Checked(label, False, error.strerror or str(error))
+        return
+    if is_directory:
+        yield Checked(label, False, f"is a directory: name a file in it, {path.name}/trimtab.prom")
+    elif not has_place:
+        yield Checked(label, False, f"{above} is not a directory")
+    elif not os.access(path.parent, os.W_OK | os.X_OK):
+        yield Checked(label, False, f"no permission to write in {above}")
+    else:
+        yield Checked(label, True, f"can be written in {above}")

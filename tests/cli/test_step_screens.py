@@ -1,0 +1,188 @@
+"""Screens of the steps around measuring, at three widths: sites, alerts, purge plans."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from rich.cells import cell_len
+from syrupy.assertion import SnapshotAssertion
+from tests.cli.test_screens import WIDTHS, printed
+from tests.loop.alerting.parcels_of import NOON, alert
+
+from trimtab.cli.alerts import print_alerts, print_trial
+from trimtab.cli.options import Extent
+from trimtab.cli.purge.recover import print_recovered
+from trimtab.cli.render.purge_plan import print_armed, print_notified, print_plan
+from trimtab.cli.render.screen import SCREEN_LINES
+from trimtab.cli.render.site import print_discovery, print_installed, print_site
+from trimtab.cli.store import print_copied
+from trimtab.loop.alerting.trial import Tried
+from trimtab.message import Message
+from trimtab.model.alert import Delivery, DeliveryState
+from trimtab.model.site import Checked, Servers, Site
+from trimtab.purge.horizon.horizon import HorizonStatus
+from trimtab.purge.run.aside import AsideFile
+from trimtab.report.documents.kept import StoreCopyDocument
+
+pytestmark = pytest.mark.cli
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
+DAY_S = 86400
+PLAN = Path("/var/lib/trimtab/purge/scratch.plan")
+USERS = tuple(
+    SimpleNamespace(
+        uid=4_000_000_000 + number, files=1000 * number, allocated_bytes=number * 2**40,
+        held_bytes=None if number == 3 else 9 * number * 2**40,
+        oldest_use_s=DAY.timestamp() - 900 * DAY_S, newest_use_s=DAY.timestamp() - 90 * DAY_S,
+    )
+    for number in range(1, 31)
+)  # fmt: skip
+PURGE = cast(
+    Any,
+    SimpleNamespace(
+        id="01a1a0e2-ff6e-76a4-b07c-02e49591dc3c",
+        file_system=SimpleNamespace(root="/scratch"),
+        candidates=SimpleNamespace(files=465_000, users=USERS, allocated_bytes=465 * 2**40),
+        horizon=SimpleNamespace(target=0.7, words=("The file system is 80.0 % full.",)),
+        rules=SimpleNamespace(words=("Files that somebody has open stay.",)),
+        notice_s=14 * DAY_S,
+        before=DAY - timedelta(days=90),
+        expires_at=DAY + timedelta(days=28),
+    ),
+)
+PUBLICATION = SimpleNamespace(
+    lists=tuple(SimpleNamespace(new_files=100) for _ in USERS), directory="/var/lists/2026-11-20",
+    published_at=DAY, not_before=DAY + timedelta(days=14),
+)  # fmt: skip
+LOADED = SimpleNamespace(plan=PURGE, directory=PLAN, publication=PUBLICATION)
+NOTES = ("No site is named: whether reads are recorded is not known (--site NAME).",)
+
+
+def _plan(status: HorizonStatus) -> None:
+    answer = SimpleNamespace(published=SimpleNamespace(status=status))
+    horizon = SimpleNamespace(answer=answer)
+    made = SimpleNamespace(directory=PLAN, plan=PURGE, horizon=horizon, new_key=True)
+    place = SimpleNamespace(key="/etc/trimtab/purge.key")
+    print_plan(cast(Any, made), cast(Any, place), NOTES)
+
+
+def _notified(*, fresh: bool) -> None:
+    failures = tuple(
+        SimpleNamespace(account=f"user{n}", uid=n, reason="mailbox unavailable") for n in range(20)
+    )
+    mails = SimpleNamespace(sent=10, sent_before=0, failures=failures, unclear=())
+    published = SimpleNamespace(loaded=LOADED, publication=PUBLICATION, fresh=fresh, notes=())
+    print_notified(cast(Any, published), cast(Any, mails if fresh else None), NOTES)
+
+
+def _armed(effective_at: datetime | None) -> None:
+    at_s = None if effective_at is None else effective_at.timestamp()
+    by = SimpleNamespace(name="olga", person=1001)
+    print_armed(cast(Any, SimpleNamespace(loaded=LOADED, by=by, effective_at_s=at_s)))
+
+
+def _recovered(count: int) -> None:
+    fates = ("waits", "waits", "name_taken")
+    files = tuple(
+        AsideFile(
+            b".trimtab-purge-1", b".trimtab-purge-1/%d" % n, b"projects/m1234/run %d/restart" % n,
+            n, 4_000_000_001, 2**30, fates[n % 3],
+        )
+        for n in range(count)
+    )  # fmt: skip
+    interrupted = (PURGE.id,) if count else ()
+    recovered = SimpleNamespace(root="/scratch", files=files, interrupted=interrupted)
+    print_recovered(cast(Any, recovered))
+
+
+def _alerts() -> None:
+    states = (DeliveryState.DELIVERED, DeliveryState.WAITING)
+    print_alerts(
+        "scratch",
+        [
+            alert(
+                number, at=NOON + timedelta(hours=number),
+                deliveries=(
+                    Delivery("mail", states[number % 2], NOON), Delivery("chat", states[0], NOON),
+                ),
+            )
+            for number in range(30)
+        ],
+    )  # fmt: skip
+
+
+SITE = Site(
+    "scratch", "lustre", "/scratch", source="/etc/trimtab/sites/scratch.toml",
+    servers=Servers(mds=("mds1", "mds2"), oss=("oss1", "oss2", "oss3")),
+)  # fmt: skip
+CHECKED = (
+    Checked("path /scratch", True, "lustre 10.0.0.1@o2ib:/scratch"),
+    Checked("server oss3", False, "no answer within 20.0 s"),
+    Checked("probe hourly", None, "ior is looked for on the nodes of its job"),
+)
+FOUND = ("Lustre 2.15.5, file system scratch", "4 OSTs and 2 MDTs")
+INSTALLED = ("/etc/trimtab/sites/scratch.toml", "/etc/systemd/system/trimtab-watch@.service")
+COPIED = StoreCopyDocument(
+    "scratch.db", "postgresql://trimtab@db/trimtab",
+    {"run": 70_000, "sample": 1_792_000, "snapshot": 6751}, 75_600, ("ab" * 32,),
+)  # fmt: skip
+REFUSED = Message("receiver-unreachable", "it cannot be reached: Connection refused")
+
+SCREENS: dict[str, Callable[[], None]] = {
+    "alerts": _alerts,
+    "alerts of none": partial(print_alerts, "scratch", ()),
+    "alerts test": partial(print_trial, "scratch", [Tried("mail", None), Tried("chat", REFUSED)]),
+    "init": partial(print_discovery, "scratch", "", "scratch.toml", FOUND, ("no flash: oss3",)),
+    "init installed": partial(print_installed, "scratch", INSTALLED, ("systemctl daemon-reload",)),
+    "purge arm": partial(_armed, DAY + timedelta(days=1)),
+    "purge arm of two": partial(_armed, None),
+    "purge notify": partial(_notified, fresh=True),
+    "purge notify again": partial(_notified, fresh=False),
+    "purge plan": partial(_plan, HorizonStatus.REACHED),
+    "purge plan out of reach": partial(_plan, HorizonStatus.OUT_OF_REACH),
+    "purge recover": partial(_recovered, 40),
+    "purge recover of none": partial(_recovered, 0),
+    "site": partial(print_site, SITE, ("[limits] cov is 0.3: most sites hold 0.1",), ()),
+    "site validated": partial(print_site, SITE, (), CHECKED),
+    "store copy": partial(print_copied, COPIED),
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Any:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screen_fits_its_terminal(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    snapshot: SnapshotAssertion,
+    name: str,
+    width: int,
+) -> None:
+    lines = printed(SCREENS[name], capsys, monkeypatch, width=width)
+    assert len(lines) <= SCREEN_LINES
+    assert [line for line in lines if cell_len(line) > width] == []
+    assert "\n".join(lines) == snapshot
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_brief_is_the_answer_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    usual = printed(SCREENS[name], capsys, monkeypatch, width=400)
+    brief = printed(SCREENS[name], capsys, monkeypatch, width=400, extent=Extent(brief=True))
+    assert brief == usual[:1]
+    assert brief[0].endswith(".")
