@@ -15,7 +15,7 @@ from trimtab.loop.site_judgement import judge_site
 from trimtab.report import documents
 from trimtab.report.documents.encode import to_json
 from trimtab.web import desk as desks
-from trimtab.web import sampling
+from trimtab.web import remembering, sampling
 from trimtab.web.desk import Desk
 
 ROOT = f"/api/v1/sites/{SITE}"
@@ -210,7 +210,7 @@ def test_a_judgement_is_remembered_until_the_store_changes(desk, monkeypatch):
 
 
 def test_documents_that_are_remembered_are_bounded_and_of_this_state(desk, monkeypatch):
-    monkeypatch.setattr(desks, "BODIES_MAX_BYTES", 100)
+    monkeypatch.setattr(remembering, "BODIES_MAX_BYTES", 100)
     alone = Desk(desk.store, elapsed_s=iter(range(10**6)).__next__)
     made = []
 

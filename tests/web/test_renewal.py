@@ -15,6 +15,7 @@ from tests.web.conftest import keep_small_site
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.loop.event_log import Place, add_event
+from trimtab.loop.site_judgement import Judged
 from trimtab.record.store import Store
 from trimtab.web import desk as desks
 from trimtab.web.desk import Desk
@@ -50,6 +51,10 @@ def test_the_other_process_works_out_the_same(store, renewal):
     assert mark == here_mark
     assert [*values] == [*LONG]
     judged, of_here = values.pop("judged"), expected.pop("judged")
+    assert isinstance(judged, Judged)
+    assert isinstance(of_here, Judged)
+    assert judged.surveys is not None
+    assert of_here.surveys is not None
     assert judged.judgement == of_here.judgement
     assert judged.judgement.series  # it came in parts
     assert [*judged.frames] == [*of_here.frames]
@@ -69,7 +74,10 @@ def test_the_server_judges_nothing_itself(store, renewal, monkeypatch):
     assert desk.judged(SITE) is shown[0]
     waiting.pop()()
     assert desk.judged(SITE) is not shown[0]
-    assert desk.judged(SITE).judgement == shown[0].judgement
+    judged = desk.judged(SITE)
+    assert judged is not None
+    assert shown[0] is not None
+    assert judged.judgement == shown[0].judgement
     assert not waiting  # the state that was worked out is the one that is there
 
 

@@ -68,8 +68,6 @@ def command(
 
     With --once: takes a snapshot, runs each probe whose last slot is not done, and ends.
     """
-    from trimtab.cli.render.watch import print_slots
-    from trimtab.errors import ToolError
     from trimtab.launch.notify import from_environment
     from trimtab.loop.probing.site_probe import runner_of
     from trimtab.loop.sites import open_driver, reach_of, with_store
@@ -78,7 +76,6 @@ def command(
     from trimtab.loop.watching.log import configured
     from trimtab.loop.watching.looking import look_elsewhere
     from trimtab.loop.watching.watch import Watch, items
-    from trimtab.report import documents
 
     if once + status + dry_run + check > 1:
         raise click.UsageError("--once, --status, --dry-run and --check exclude one another")
@@ -113,13 +110,7 @@ def command(
         slots = watch.run(once=once)
         place = str(store.location)
         runs = {slot.run: store.run(slot.run) for slot in slots if slot.run is not None}
-    failed = _failed(slots, runs)
-    error = ToolError(f"{site.name}: not as it should be: {failed}", code="slots-failed")
-    show(
-        lambda: documents.kept.WatchDocument(site.name, place, tuple(slots)),
-        lambda: print_slots(site.name, place, slots, runs) if once else None,
-        error=error if failed else None,
-    )
+    _show_slots(site.name, place, slots, runs, as_text=once)
 
 
 def _refuse_json_without(*, has_document: bool) -> None:
@@ -134,6 +125,22 @@ def _nothing_scheduled(site: Site) -> UsageError:
         f"nothing is scheduled for {site.name}: there is nothing to wait for",
         code="schedule-missing",
         hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
+    )
+
+
+def _show_slots(
+    site: str, place: str, slots: Sequence[Slot], runs: Mapping[str, Run], *, as_text: bool
+) -> None:
+    from trimtab.cli.render.watch import print_slots
+    from trimtab.errors import ToolError
+    from trimtab.report import documents
+
+    failed = _failed(slots, runs)
+    error = ToolError(f"{site}: not as it should be: {failed}", code="slots-failed")
+    show(
+        lambda: documents.kept.WatchDocument(site, place, tuple(slots)),
+        lambda: print_slots(site, place, slots, runs) if as_text else None,
+        error=error if failed else None,
     )
 
 
