@@ -72,7 +72,7 @@ REPAIRED: Final = timedelta(days=7)
 """A fault is repaired after this part of the time to the next one, or so long if that is less."""
 RETENTION_DAYS: Final = 14.0
 REPORTED_EVERY: Final = timedelta(days=28)
-"""So often the figures so far are written: a run of hours may be lost."""
+"""So often the figures so far are written, for a run of hours may be lost, and alerts noted."""
 AFTERWARDS: Final = timedelta(days=2)
 """An alert that comes so long after a repair may still be of it."""
 HOUR: Final = timedelta(hours=1)
@@ -278,13 +278,16 @@ def watched(
         reach = twin_site.twin_reach(life.driver)
         kills = Kills(kills_every, seed)
         note_at, report_at = of.scenario.start, of.scenario.start + REPORTED_EVERY
+        alerts: dict[Any, Alert] = {}
 
         def figures(until: Months) -> dict[str, Any]:
+            # The store lets alerts go after thirty days at the earliest.
+            alerts.update({(a.subject, a.phase, a.at): a for a in store.alerts(of_site.name)})
             runs = [run for run in store.runs(site=of_site.name) if run.at is not None]
             return {
                 **performance(writes_of(runs), life),
                 **bookkeeping(store, of_site, until),
-                **alerting(store.alerts(of_site.name), until, receiver),
+                **alerting(tuple(alerts.values()), until, receiver),
                 "days": until.days,
                 "kills": kills.count,
                 "memory_after_a_week": {
