@@ -278,11 +278,11 @@ def watched(
         reach = twin_site.twin_reach(life.driver)
         kills = Kills(kills_every, seed)
         note_at, report_at = of.scenario.start, of.scenario.start + REPORTED_EVERY
-        alerts: dict[Any, Alert] = {}
+        alerts: dict[str, Alert] = {}
 
         def figures(until: Months) -> dict[str, Any]:
             # The store lets alerts go after thirty days at the earliest.
-            alerts.update({(a.subject, a.phase, a.at): a for a in store.alerts(of_site.name)})
+            alerts.update({alert.id: alert for alert in store.alerts(of_site.name)})
             runs = [run for run in store.runs(site=of_site.name) if run.at is not None]
             return {
                 **performance(writes_of(runs), life),
