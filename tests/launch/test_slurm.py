@@ -333,6 +333,7 @@ def test_what_an_earlier_try_left_is_cancelled(launcher: Slurm, slurm: Cluster) 
         "CANCELLED",
         "COMPLETING",
     }
+    slurm.wait("an end", lambda: not any(one.startswith(left) for one in slurm.queue()))
     other = left_behind()
     assert launcher.give_back("same") == (other,)
     slurm.wait("an end", lambda: not any(one.startswith(other) for one in slurm.queue()))
