@@ -211,6 +211,7 @@ soak-dask: .venv/.core .venv/.dev
 
 screenshots: .venv/.core .venv/.dev
 	$(BIN)/python scripts/screenshots.py build/screenshots $(ARGS)
+	$(BIN)/python scripts/dashboard_screenshots.py build/screenshots
 
 docs: .venv/.core .venv/.dev
 	$(BIN)/python scripts/schemas.py docs/schemas
