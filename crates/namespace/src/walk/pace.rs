@@ -12,8 +12,6 @@ use std::time::{Duration, Instant};
 
 /// Names of a window: enough for a hundredth of them.
 const WINDOW: u64 = 400;
-/// Of a window, so many may be late.
-const LATE: u64 = WINDOW / 100;
 /// A window that takes longer is judged with the names that it has.
 const WINDOW_LONGEST: Duration = Duration::from_secs(2);
 /// The rate grows by this part of the highest that there was.
@@ -90,7 +88,7 @@ impl Window {
 
     /// The limit after this window, which had so many names a second.
     fn next_limit(&self, rate: f64, step: f64) -> Option<f64> {
-        if self.late > LATE.min(self.names / 100) {
+        if self.late > self.names / 100 {
             return Some((rate / 2.0).max(LEAST));
         }
         self.limit.filter(|limit| *limit < 2.0 * rate).map(|limit| limit + step)
