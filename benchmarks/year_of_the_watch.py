@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from trimtab.loop.workers import frames_for_months  # noqa: E402 (the tree is on the path now)
+from trimtab.loop.workers import frames_for_months, worker_pool  # noqa: E402 (on the path now)
 
 frames_for_months()  # before anything else loads what works on them, as the command does
 
@@ -182,11 +182,11 @@ class SiteLife:
         """Return a call whose processor time is the simulation's."""
 
         def timing(*arguments: Any, **more: Any) -> Any:
-            begun_s = time.process_time()
+            begun_s = spent_s()
             try:
                 return call(*arguments, **more)
             finally:
-                self.simulation_s += time.process_time() - begun_s
+                self.simulation_s += spent_s() - begun_s
 
         return timing
 
@@ -250,7 +250,7 @@ def unwatched(of: Months, place: Path) -> dict[str, Any]:
             )
             writes += writes_of([outcome.run])
             due_at += HOUR
-    return performance(writes, life)
+    return performance(writes, life.over)
 
 
 def watched(
@@ -273,7 +273,7 @@ def watched(
     receiver = Receiver()
     of_site = watched_site(of, place, policies, receiver)
     log = logging.Logger("months", level=logging.CRITICAL)
-    begun_s, ends_s = time.process_time(), time.monotonic() + most_s
+    begun_s, ends_s = spent_s(), time.monotonic() + most_s
     with living(of, of_site.limits.fullness) as life, Store.open(of_site.store.url) as store:
         reach = twin_site.twin_reach(life.driver)
         kills = Kills(kills_every, seed)
@@ -281,13 +281,10 @@ def watched(
         alerts: dict[str, Alert] = {}
 
         def figures(until: Months) -> dict[str, Any]:
-            # The store lets alerts go after thirty days at the earliest.
-            alerts.update({alert.id: alert for alert in store.alerts(of_site.name)})
-            runs = [run for run in store.runs(site=of_site.name) if run.at is not None]
+            nonlocal alerts
+            counts, alerts = elsewhere(of_site, until, life.over, receiver.keys, alerts)
             return {
-                **performance(writes_of(runs), life),
-                **bookkeeping(store, of_site, until),
-                **alerting(tuple(alerts.values()), until, receiver),
+                **counts,
                 "days": until.days,
                 "kills": kills.count,
                 "memory_after_a_week": {
@@ -338,13 +335,47 @@ def watched(
         return figures(of)
 
 
+def elsewhere(*what: Any) -> tuple[dict[str, Any], dict[str, Alert]]:
+    """Count in a process of its own.
+
+    Reading every run takes memory that the watch never needs, and that would be counted as its own.
+    """
+    with worker_pool(1, hint="begin again") as pool:
+        return pool.submit(counted, *what).result()
+
+
+def counted(
+    of_site: Site, of: Months, over: float, keys: Sequence[str], alerts: Mapping[str, Alert]
+) -> tuple[dict[str, Any], dict[str, Alert]]:
+    """Return what the store says of the months, and all alerts so far.
+
+    Parameters
+    ----------
+    over
+        OST-hours over the limit.
+    keys
+        Of the messages that were received.
+    alerts
+        Those of before, by id: the store lets alerts go after thirty days at the earliest.
+    """
+    with Store.open(of_site.store.url) as store:
+        known = {**alerts, **{alert.id: alert for alert in store.alerts(of_site.name)}}
+        runs = [run for run in store.runs(site=of_site.name) if run.at is not None]
+        counts = {
+            **performance(writes_of(runs), over),
+            **bookkeeping(store, of_site, of),
+            **alerting(tuple(known.values()), of, keys),
+        }
+    return counts, known
+
+
 def noted(
     of: Months, now: datetime, place: Path, begun_s: float, life: SiteLife
 ) -> dict[str, float]:
     """Return memory, store and processor time at a time, and say that it was reached."""
     resident, mapped = map(int, Path("/proc/self/statm").read_text().split()[1:3])
     mib_a_page = resource.getpagesize() / 2**20
-    watch_s = time.process_time() - begun_s - life.simulation_s
+    watch_s = spent_s() - begun_s - life.simulation_s
     row = {
         "day": round((now - of.scenario.start).total_seconds() / 86400.0, 1),
         "resident_mib": round(resident * mib_a_page, 1),
@@ -357,6 +388,12 @@ def noted(
     }
     print(f"  {row}", file=sys.stderr, flush=True)
     return row
+
+
+def spent_s() -> float:
+    """Return the processor time of this process and of those of its own that ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def highest_since() -> float:
@@ -384,7 +421,7 @@ def writes_of(runs: list[Run]) -> list[tuple[datetime, float]]:
     ]
 
 
-def performance(writes: list[tuple[datetime, float]], life: SiteLife) -> dict[str, Any]:
+def performance(writes: list[tuple[datetime, float]], over: float) -> dict[str, Any]:
     """Return what the site was like: level, spread and tail of the probe, full targets."""
     ordered = np.array([value for _, value in sorted(writes)])
     windows = np.lib.stride_tricks.sliding_window_view(ordered, min(48, len(ordered)))[::24]
@@ -396,7 +433,7 @@ def performance(writes: list[tuple[datetime, float]], life: SiteLife) -> dict[st
         "write_least": float(ordered.min()),
         "cov_48h_median": float(np.median(covs)),
         "cov_48h_over_goal": float((covs > GOAL_COV).mean()),
-        "ost_hours_over_limit": life.over,
+        "ost_hours_over_limit": over,
     }
 
 
@@ -434,7 +471,7 @@ def bookkeeping(store: Store, of_site: Site, of: Months) -> dict[str, Any]:
     }
 
 
-def alerting(alerts: tuple[Alert, ...], of: Months, receiver: Receiver) -> dict[str, Any]:
+def alerting(alerts: tuple[Alert, ...], of: Months, keys: Sequence[str]) -> dict[str, Any]:
     """Return what people heard, and whether it was once, and of something."""
     sent = [alert for alert in alerts if alert.phase is not Phase.NOTED]
     opened = [alert for alert in sent if alert.phase is Phase.OPENED]
@@ -455,7 +492,7 @@ def alerting(alerts: tuple[Alert, ...], of: Months, receiver: Receiver) -> dict[
         "alerts_in_quiet_days": sum(alert.at < quiet_until for alert in opened),
         "alerts_of_no_fault": [f"{alert.at:%Y-%m-%d} {alert.title}" for alert in apart],
         "phases_twice": sum(count > 1 for count in once.values()),
-        "messages_twice": sum(count > 1 for count in Counter(receiver.keys).values()),
+        "messages_twice": sum(count > 1 for count in Counter(keys).values()),
         "faults_alerted": heard,
     }
 
