@@ -4,8 +4,8 @@ The attack: a million files on an ext4 and on an xfs of their own (loop devices)
 eleven processes write, read, touch, rename, exchange, link, save, replace and change them and swap
 the directories on the way. Each process writes down what it does; in the end every name of every
 file is accounted for. The kills: scan, plan and run of a million files, each ended 200 times at
-random moments, and the same for their parts; and a deletion that is attacked and killed at once.
-What they came to is printed and kept; the program
+random moments, and the same for their parts; and a deletion that is attacked and killed at once,
+by one host and by two of which one is lost. What they came to is printed and kept; the program
 fails if anything was wrong.
 """
 
@@ -33,6 +33,7 @@ RESULT = ROOT / "benchmarks" / "results" / "purge_soak.json"
 CARGO = ("cargo", "test", "--release", "--locked", "--quiet", "--package", "namespace", "--test")
 ATTACK = "nothing_but_planned_and_unused_files_goes"
 ATTACK_WITH_KILLS = "nor_does_it_when_the_deletion_is_killed"
+ATTACK_WITH_TWO_HOSTS = "nor_does_it_when_two_delete_and_one_is_lost"
 FILES_WITH_KILLS = 100_000
 KILLS = "200"
 BYTES_PER_FILE = 8192
@@ -75,9 +76,9 @@ def _attack(fs: loopback.FileSystem, asked: argparse.Namespace) -> dict[str, Any
     return _attacked(fs, asked.directory, asked.files, ATTACK)
 
 
-def _attack_with_kills(asked: argparse.Namespace) -> dict[str, Any]:
+def _attack_on_fewer(test: str, asked: argparse.Namespace) -> dict[str, Any]:
     """Return the same of a deletion that is killed meanwhile, again and again."""
-    return _attacked("ext4", asked.directory, FILES_WITH_KILLS, ATTACK_WITH_KILLS)
+    return _attacked("ext4", asked.directory, FILES_WITH_KILLS, test)
 
 
 def _attacked(fs: loopback.FileSystem, place: Path, files: int, test: str) -> dict[str, Any]:
@@ -91,6 +92,7 @@ def _attacked(fs: loopback.FileSystem, place: Path, files: int, test: str) -> di
             environment = {
                 "TRIMTAB_ATTACK_FILES": str(files),
                 "TRIMTAB_ATTACK_KILLS": KILLS,
+                "TRIMTAB_ATTACK_LOST": KILLS,
                 "TRIMTAB_ATTACK_PLACE": str(mounted.mount_point),
                 "TRIMTAB_ATTACK_REPORT": str(report),
             }
@@ -134,7 +136,8 @@ def _run(*command: str, **environment: str) -> None:
 STEPS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "ext4": partial(_attack, "ext4"),
     "xfs": partial(_attack, "xfs"),
-    "attack_with_kills": _attack_with_kills,
+    "attack_with_kills": partial(_attack_on_fewer, ATTACK_WITH_KILLS),
+    "attack_with_two_hosts": partial(_attack_on_fewer, ATTACK_WITH_TWO_HOSTS),
     "kills": _kills,
     "parts": _parts,
 }
