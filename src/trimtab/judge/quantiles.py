@@ -43,7 +43,7 @@ def normal_quantile(probability: float) -> float:
     return _STANDARD_NORMAL.inv_cdf(probability)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)  # of the series at hand: degrees of freedom seldom come back
 def chi_square_quantile(probability: float, degrees: float) -> float:
     """Return the chi-square quantile for ``degrees`` of freedom, whole or not.
 
@@ -56,7 +56,7 @@ def chi_square_quantile(probability: float, degrees: float) -> float:
     return _bisect(lambda x: gamma_lower(degrees / 2, x / 2), probability, start=degrees)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)  # of the series at hand: degrees of freedom seldom come back
 def t_quantile(probability: float, degrees: float) -> float:
     """Return the quantile of Student's t for ``degrees`` of freedom, whole or not.
 

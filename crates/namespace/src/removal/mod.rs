@@ -234,8 +234,15 @@ impl Removal {
         for verdict in &mut verdicts {
             match verdict.outcome {
                 _ if !recovered.taken.contains(&verdict.row) => {}
-                // It came into quarantine and is nowhere now: only we could remove it there.
-                Outcome::Gone => {
+                // It came into quarantine, was not put back, and is neither there nor where it was:
+                // only we could remove it. Whether its directory is away now says nothing of that.
+                Outcome::Gone
+                | Outcome::ChangedType
+                | Outcome::NotSame
+                | Outcome::Moved
+                | Outcome::Replaced
+                    if !recovered.back.contains(&verdict.row) =>
+                {
                     let entry = &rows[verdict.row].entry;
                     verdict.outcome = Outcome::Deleted;
                     verdict.freed_bytes = if entry.links == 1 { entry.allocated_bytes } else { 0 };

@@ -67,6 +67,8 @@ const TAKEN: &[u8] = b"taken";
 const ORIGINS: &[u8] = b"origins";
 /// What the note of a row takes up.
 const ROW_BYTES: usize = size_of::<u64>();
+/// What the note of a row has besides when the row is about to go back.
+const BACK: u64 = 1 << 63;
 /// What the name of a note beside a stranded file ends with.
 const ORIGIN_SUFFIX: &[u8] = b".origin";
 /// Empty files that a cell has while it is found out whether renaming refuses to replace.
@@ -344,14 +346,23 @@ impl Cell {
     pub(super) fn begin(&mut self, rows: usize) {
         let logged = std::mem::take(&mut self.logged);
         // Room is set aside now: a full file system must not take the note away half-way.
-        self.log.take_if(|log| !make_room(log, logged, rows * ROW_BYTES));
+        self.log.take_if(|log| !make_room(log, logged, 2 * rows * ROW_BYTES));
     }
 
     /// Notes that these rows are in here now, before the first of them is removed.
     pub(super) fn note(&mut self, rows: impl Iterator<Item = u64>) {
-        let Some(log) = &self.log else { return };
         // One more than the row: a hole in the file reads as 0.
-        let words: Vec<u8> = rows.flat_map(|row| (row + 1).to_le_bytes()).collect();
+        self.write(rows.map(|row| row + 1));
+    }
+
+    /// Notes that this row is about to go back, or to where it waits for a person.
+    pub(super) fn note_back(&mut self, row: u64) {
+        self.write(std::iter::once(BACK | (row + 1)));
+    }
+
+    fn write(&mut self, words: impl Iterator<Item = u64>) {
+        let Some(log) = &self.log else { return };
+        let words: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         if log.write_all_at(&words, self.logged).is_err() {
             self.log = None;
         }
@@ -397,8 +408,8 @@ impl Cell {
 pub(super) struct Leftover {
     pub(super) name: Vec<u8>,
     pub(super) directory: OwnedFd,
-    /// The rows that it had taken.
-    pub(super) taken: Vec<u64>,
+    /// The rows that it had taken; `None` where it had no room to note them.
+    log: Option<File>,
     /// When the run made the cell.
     pub(super) since_ns: Option<i64>,
     /// The names of the files that lie there.
@@ -413,13 +424,24 @@ impl Leftover {
         let directory = openat(quarantine, name.as_slice(), flags, Mode::empty())?;
         let files = names(&directory)?.into_iter().filter(|name| !is_own(name)).collect();
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let taken = match openat(&directory, TAKEN, flags, Mode::empty()) {
-            Ok(log) => rows_of(&File::from(log)),
-            Err(_) => Vec::new(),
-        };
+        let log = openat(&directory, TAKEN, flags, Mode::empty()).ok().map(File::from);
         let origins = origin::read(&directory, ORIGINS);
         let since_ns = Mark::of(&directory)?.birth_ns;
-        Ok(Self { name, directory, taken, since_ns, files, origins })
+        Ok(Self { name, directory, log, since_ns, files, origins })
+    }
+
+    /// The rows that were taken so far, and for each whether it was about to go back.
+    pub(super) fn taken(&self) -> Vec<(u64, bool)> {
+        let (mut rows, mut word) = (Vec::new(), [0; ROW_BYTES]);
+        let Some(log) = &self.log else { return rows };
+        for at in (0..).step_by(ROW_BYTES) {
+            if log.read_exact_at(&mut word, at).is_err() {
+                break;
+            }
+            let noted = u64::from_le_bytes(word);
+            rows.extend((noted & !BACK).checked_sub(1).map(|row| (row, noted & BACK != 0)));
+        }
+        rows
     }
 
     /// From where the file was taken that has this name and inode in here.
@@ -430,17 +452,6 @@ impl Leftover {
         let next = here().next_back().filter(|noted| noted.fresh);
         here().find(|noted| noted.inode == inode).or(next)
     }
-}
-
-fn rows_of(log: &File) -> Vec<u64> {
-    let mut words = Vec::new();
-    let mut word = [0; ROW_BYTES];
-    let mut at = 0;
-    while log.read_exact_at(&mut word, at).is_ok() {
-        words.extend(u64::from_le_bytes(word).checked_sub(1));
-        at += ROW_BYTES as u64;
-    }
-    words
 }
 
 /// Whether something in a quarantine is room that was set aside: nothing was taken into it.

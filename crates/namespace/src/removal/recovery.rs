@@ -19,6 +19,8 @@ pub(super) struct Recovered {
     pub(super) verdicts: Vec<Verdict>,
     /// The rows that had come into quarantine, whether they are still in it or not.
     pub(super) taken: HashSet<usize>,
+    /// Those of them that were put back, or were about to be.
+    pub(super) back: HashSet<usize>,
     /// Paths relative to the root of what no row explains: a person decides.
     pub(super) unexplained: Vec<Vec<u8>>,
 }
@@ -42,8 +44,6 @@ pub(super) fn recover(
     }
     let mut recovered = Recovered::default();
     for cell in left {
-        let within = |row: &u64| numbers.binary_search(row).ok();
-        recovered.taken.extend(cell.taken.iter().filter_map(within));
         for name in &cell.files {
             let place = Place { directory: &cell.directory, name };
             match explain(job, place, &rows, &recovered.verdicts) {
@@ -52,9 +52,18 @@ pub(super) fn recover(
                     let from = cell.origin_of(name, stat.stx_ino).and_then(|noted| noted.from);
                     cell_of_ours.note(std::iter::once(number));
                     let home = Home { number, from, since_ns: cell.since_ns };
-                    recovered.verdicts.push(end(job, quarantine, row, place, &stat, home));
+                    let verdict = end(job, quarantine, cell_of_ours, row, place, &stat, home);
+                    recovered.verdicts.push(verdict);
                 }
                 None => recovered.unexplained.push(quarantine.path_of(&cell.name, name)),
+            }
+        }
+        // Last: who is taken over from may still be at work, and notes before it puts back.
+        for (number, is_back) in cell.taken() {
+            let Ok(row) = numbers.binary_search(&number) else { continue };
+            recovered.taken.insert(row);
+            if is_back {
+                recovered.back.insert(row);
             }
         }
     }
@@ -100,6 +109,7 @@ struct Home {
 fn end(
     job: &Job<'_>,
     quarantine: &Quarantine,
+    cell_of_ours: &mut Cell,
     row: usize,
     place: Place<'_>,
     stat: &Statx,
@@ -120,9 +130,16 @@ fn end(
         // It was emptied and removed: what was in it may go all the same.
         Err((Outcome::Gone, _)) => None,
         // Another directory has the path by now: in there the file would be somebody else's.
-        _ => return strand(),
+        _ => {
+            cell_of_ours.note_back(number);
+            return strand();
+        }
     };
-    match (remove_if_allowed(job, row, place, stat), parent) {
+    let removed = remove_if_allowed(job, row, place, stat);
+    if removed.is_err() {
+        cell_of_ours.note_back(number);
+    }
+    match (removed, parent) {
         (Ok(freed_bytes), _) => verdict(Outcome::Deleted, freed_bytes, 0),
         // There is no place to put it back to.
         (Err(_), None) => strand(),

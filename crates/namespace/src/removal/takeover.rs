@@ -92,6 +92,7 @@ impl Removal {
                 std::slice::from_ref(*cell),
             );
             recovered.taken.extend(found.taken);
+            recovered.back.extend(found.back);
             for verdict in found.verdicts {
                 if recovered.verdicts.iter().all(|known| known.row != verdict.row) {
                     recovered.verdicts.push(verdict);

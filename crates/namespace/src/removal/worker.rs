@@ -169,7 +169,9 @@ impl<'a> Worker<'a> {
             match place.remove() {
                 Ok(()) | Err(Errno::NOENT) => self.verdicts.push(passed.ended(began.elapsed())),
                 Err(_) => {
-                    quarantine.strand(place, self.job.origin(passed.row, Some(passed.from)));
+                    let origin = self.job.origin(passed.row, Some(passed.from));
+                    cell.note_back(origin.row);
+                    quarantine.strand(cell.place(slot), origin);
                     cell.look_after(slot);
                     self.keep(passed.row, Outcome::InQuarantine.into(), passed.spent);
                 }
@@ -384,7 +386,8 @@ impl<'a> Worker<'a> {
             }
             Err(refusal) => {
                 let origin = self.job.origin(row, Some(parent.mark));
-                let back = quarantine.put_back(place, &parent.descriptor, origin);
+                cell.note_back(origin.row);
+                let back = quarantine.put_back(cell.place(slot), &parent.descriptor, origin);
                 cell.look_after(slot);
                 let refusal_recorded = if back { refusal } else { Outcome::InQuarantine.into() };
                 self.keep(row, refusal_recorded, looked.spent + began.elapsed());

@@ -1,6 +1,7 @@
 //! The loop over rows that one thread runs.
 
 use std::collections::HashMap;
+use std::collections::btree_map::Entry;
 
 use super::Terms;
 use super::curve::Amount;
@@ -42,6 +43,8 @@ pub(crate) struct Counter<'a> {
     projects: Owners,
     links: Links,
     stretch: Stretch,
+    /// Which rows of the stretch are files with one name.
+    usual: Vec<bool>,
 }
 
 impl<'a> Counter<'a> {
@@ -53,6 +56,7 @@ impl<'a> Counter<'a> {
             projects: Owners::new(),
             links: Links::default(),
             stretch: Stretch::default(),
+            usual: Vec::new(),
         }
     }
 
@@ -67,52 +71,62 @@ impl<'a> Counter<'a> {
         while judge.next(&mut stretch)? {
             let sum = stretch.allocated.iter().map(|bytes| u128::from(*bytes)).sum::<u128>();
             self.sums.every_byte = self.sums.every_byte.saturating_add(sum);
-            for row in 0..stretch.kept.len() {
-                self.row(&judge, &stretch, row);
-            }
+            self.rows(&judge, &stretch);
         }
         self.stretch = stretch;
         Ok(())
     }
 
-    fn row(&mut self, judge: &Judge<'_>, stretch: &Stretch, row: usize) {
+    /// Column by column: a curve by owner is far larger than the caches, and the shorter the loop, the more of its
+    /// accesses are under way at once.
+    fn rows(&mut self, judge: &Judge<'_>, stretch: &Stretch) {
         let terms = self.terms;
-        let amount = Amount::one(stretch.allocated[row]);
-        let kept = stretch.kept[row];
-        if kept == SUPERSEDED {
-            return;
-        }
-        if kept == Kept::NotRegular as u8 {
-            self.sums.kept[usize::from(kept)].add(amount);
-            return;
-        }
-        if stretch.links[row] != 1 {
-            self.linked(judge, stretch, row);
-            return;
-        }
-        let last_use_s = stretch.last_use_s[row];
-        if last_use_s > terms.rules.as_of_s {
-            self.sums.note_future(Some(last_use_s), terms.rules.as_of_s);
-        }
-        let last_use_s = last_use_s.min(terms.rules.as_of_s);
-        self.sums.total.add(amount);
-        let day = (kept == 0).then(|| last_use_s.div_euclid(DAY_S));
-        if terms.options.users {
-            add(self.users.of(stretch.uid(row), terms), day, amount);
-        }
-        if terms.options.projects {
-            if let Some(project) = stretch.project(row) {
-                add(self.projects.of(project, terms), day, amount);
+        let as_of_s = terms.rules.as_of_s;
+        let mut usual = std::mem::take(&mut self.usual);
+        usual.clear();
+        usual.extend(stretch.kept.iter().zip(&stretch.links).map(|(kept, links)| {
+            *links == 1 && *kept != SUPERSEDED && *kept != Kept::NotRegular as u8
+        }));
+        for row in 0..usual.len() {
+            let (kept, last_use_s) = (stretch.kept[row], stretch.last_use_s[row]);
+            if !usual[row] {
+                self.unusual(judge, stretch, row);
+                continue;
+            }
+            let amount = Amount::one(stretch.allocated[row]);
+            self.sums.total.add(amount);
+            if last_use_s > as_of_s {
+                self.sums.note_future(Some(last_use_s), as_of_s);
+            }
+            if kept == 0 {
+                self.sums.hours.add(last_use_s.min(as_of_s).div_euclid(HOUR_S), amount);
+            } else {
+                self.sums.kept[usize::from(kept)].add(amount);
             }
         }
-        if kept != 0 {
-            self.sums.kept[usize::from(kept)].add(amount);
-            return;
+        if terms.options.users {
+            add(&mut self.users, terms, stretch, &usual, |row| Some(stretch.uid(row)));
         }
-        self.sums.hours.add(last_use_s.div_euclid(HOUR_S), amount);
+        if terms.options.projects {
+            add(&mut self.projects, terms, stretch, &usual, |row| stretch.project(row));
+        }
         if terms.options.osts {
-            let osts = judge.osts(stretch, row);
-            self.sums.add_placed(osts, amount.allocated_bytes, last_use_s, terms);
+            for row in (0..usual.len()).filter(|row| usual[*row] && stretch.kept[*row] == 0) {
+                let last_use_s = stretch.last_use_s[row].min(as_of_s);
+                let osts = judge.osts(stretch, row);
+                self.sums.add_placed(osts, stretch.allocated[row], last_use_s, terms);
+            }
+        }
+        self.usual = usual;
+    }
+
+    /// What is no file with one name.
+    fn unusual(&mut self, judge: &Judge<'_>, stretch: &Stretch, row: usize) {
+        let kept = stretch.kept[row];
+        if kept == Kept::NotRegular as u8 {
+            self.sums.kept[usize::from(kept)].add(Amount::one(stretch.allocated[row]));
+        } else if kept != SUPERSEDED {
+            self.linked(judge, stretch, row);
         }
     }
 
@@ -147,16 +161,33 @@ impl<'a> Counter<'a> {
         let sides = [(self.users, &mut self.sums.users), (self.projects, &mut self.sums.projects)];
         for (owners, all) in sides {
             for (id, owner) in owners.owners {
-                all.entry(id).or_insert_with(|| Owner::new(self.terms)).merge(&owner);
+                match all.entry(id) {
+                    Entry::Vacant(place) => _ = place.insert(owner),
+                    Entry::Occupied(mut known) => known.get_mut().merge(&owner),
+                }
             }
         }
         (self.sums, self.links)
     }
 }
 
-fn add(owner: &mut Owner, day: Option<i64>, amount: Amount) {
-    owner.total.add(amount);
-    if let Some(day) = day {
-        owner.days.add(day, amount);
+/// Counts the usual rows of a stretch for whom they belong to.
+fn add(
+    owners: &mut Owners,
+    terms: &Terms,
+    stretch: &Stretch,
+    usual: &[bool],
+    id_of: impl Fn(usize) -> Option<u32>,
+) {
+    let as_of_s = terms.rules.as_of_s;
+    for row in (0..usual.len()).filter(|row| usual[*row]) {
+        let Some(id) = id_of(row) else { continue };
+        let amount = Amount::one(stretch.allocated[row]);
+        let owner = owners.of(id, terms);
+        owner.total.add(amount);
+        if stretch.kept[row] == 0 {
+            let last_use_s = stretch.last_use_s[row].min(as_of_s);
+            owner.days.add(last_use_s.div_euclid(DAY_S), amount);
+        }
     }
 }

@@ -83,8 +83,23 @@ impl Curve {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (bucket, amount) in other.ascending() {
-            self.add(bucket, amount);
+        if self.newest != other.newest {
+            // Not within one tally: its curves go back from the same bucket.
+            other.ascending().into_iter().for_each(|(bucket, amount)| self.add(bucket, amount));
+            return;
+        }
+        self.chunks.resize(self.chunks.len().max(other.chunks.len()), None);
+        for (mine, theirs) in self.chunks.iter_mut().zip(&other.chunks) {
+            match (mine, theirs) {
+                (_, None) => {}
+                (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
+                (Some(mine), Some(theirs)) => {
+                    mine.iter_mut().zip(theirs.iter()).for_each(|(amount, more)| amount.add(*more));
+                }
+            }
+        }
+        for (bucket, amount) in &other.far {
+            self.far.entry(*bucket).or_default().add(*amount);
         }
     }
 
@@ -130,8 +145,12 @@ mod tests {
                 let curve = if place < split { &mut one } else { &mut other };
                 curve.add(bucket, amount);
             }
+            let plain = plain.into_iter().collect::<Vec<_>>();
+            let mut apart = Curve::new(newest + 7);
+            [&one, &other].into_iter().for_each(|curve| apart.merge(curve));
+            prop_assert_eq!(apart.ascending(), plain.clone());
             one.merge(&other);
-            prop_assert_eq!(one.ascending(), plain.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(one.ascending(), plain);
         }
     }
 

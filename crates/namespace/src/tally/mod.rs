@@ -82,22 +82,19 @@ pub fn tally(
         || Counter::new(&terms),
         |counter, shard, number| counter.group(&prepared, shard, number),
     )?;
-    let mut whole = Tally::of(terms.clone());
-    for counter in counters {
-        let (single, links) = counter.into_parts();
-        whole.single.merge(&single, &terms);
-        whole.links.merge(links);
+    let mut parts = counters.into_iter().map(Counter::into_parts);
+    let (mut single, mut links) =
+        parts.next().unwrap_or_else(|| (Sums::new(&terms), Links::default()));
+    for (more, linked) in parts {
+        single.merge(&more, &terms);
+        links.merge(linked);
     }
+    let whole = Tally { terms, single, links, all: OnceLock::new() };
     whole.check()?;
     Ok(whole)
 }
 
 impl Tally {
-    fn of(terms: Terms) -> Self {
-        let single = Sums::new(&terms);
-        Self { terms, single, links: Links::default(), all: OnceLock::new() }
-    }
-
     /// Adds a tally of other shards of the same index, by the same rules.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         if self.terms != other.terms {

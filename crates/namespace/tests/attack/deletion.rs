@@ -80,7 +80,7 @@ pub fn whole(scene: &Scene, seed: u64) -> Vec<Ended> {
         for (row, code) in (first..).zip(&batch.outcomes) {
             let outcome = name_of(*code);
             freed_bytes += if outcome == "deleted" { scene.allocated[row] } else { 0 };
-            ended.push(Ended { id: scene.ids[row], outcome, began_ns, doubtful: false });
+            ended.push(Ended { id: scene.ids[row], outcome, began_ns });
         }
         assert_eq!(batch.freed_bytes, freed_bytes, "rows from {first} on");
     }
@@ -121,11 +121,11 @@ pub fn killed(scene: &Scene, seed: u64, most: usize) -> (Vec<Ended>, Kills) {
             "begin" => began.push(number(3)),
             _ => {
                 assert_eq!(number(1), ended.len() as u64, "a row twice or never");
-                let (began_ns, doubtful) = (began[0], began.len() > 1);
-                kills.batches_cut += usize::from(doubtful);
+                let began_ns = began[0];
+                kills.batches_cut += usize::from(began.len() > 1);
                 for code in words[2].split(',') {
                     let (id, outcome) = (scene.ids[ended.len()], name_of(code.parse().unwrap()));
-                    ended.push(Ended { id, outcome, began_ns, doubtful });
+                    ended.push(Ended { id, outcome, began_ns });
                 }
                 began.clear();
             }

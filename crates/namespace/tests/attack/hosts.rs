@@ -121,7 +121,6 @@ pub fn together(scene: &Scene, seed: u64, most: usize) -> (Vec<Ended>, Kills) {
     let (mut kills, all) = (Kills::default(), batches(scene.ids.len(), seed));
     let mut hosts: Vec<Host> = (0..2).map(|number| Host::start(scene, seed, number)).collect();
     let is_done = |number: usize| world.join(format!("done-{number}")).exists();
-    let mut taken_over = vec![false; all.len()];
     while kills.kills < most && !(0..all.len()).all(is_done) {
         let lost = random.below(2);
         hosts[lost].wait_for_a_batch(world, &all);
@@ -130,14 +129,14 @@ pub fn together(scene: &Scene, seed: u64, most: usize) -> (Vec<Ended>, Kills) {
         kills.kills += 1;
         let is_killed = random.below(2) == 0;
         host.tell(if is_killed { Signal::KILL } else { Signal::STOP });
-        kills.batches_cut += usize::from(lose(scene, &all, &mut taken_over, host, is_killed));
+        kills.batches_cut += usize::from(lose(scene, &all, host, is_killed));
     }
     for host in hosts {
         end(host);
     }
     // What the last ones that were killed had, and what nobody has come to, goes to one more.
     end(Host::start(scene, seed, 2 + most));
-    let ended = account(scene, &all, &taken_over);
+    let ended = account(scene, &all);
     (ended, kills)
 }
 
@@ -146,13 +145,7 @@ fn end(mut host: Host) {
 }
 
 /// Takes over what a lost host has open, and then lets it go on; says whether it had anything.
-fn lose(
-    scene: &Scene,
-    all: &[(usize, usize)],
-    taken_over: &mut [bool],
-    mut host: Host,
-    is_killed: bool,
-) -> bool {
+fn lose(scene: &Scene, all: &[(usize, usize)], mut host: Host, is_killed: bool) -> bool {
     let world = scene.directory();
     // Longer than the lease, as everybody waits before.
     std::thread::sleep(LEASE + LEASE / 4);
@@ -168,9 +161,9 @@ fn lose(
             open_in(world, &scene.plan, BEFORE_ALL_TIMES_S, false, ".quarantine-restorer");
         let names = [quarantine(&host.name).into_bytes()];
         let batch = restorer.take_over(first as u64, count as u64, &names).unwrap();
-        taken_over[number] =
+        let is_first =
             publish(world, &format!("done-{number}"), "restorer", &codes(&batch.outcomes));
-        assert!(taken_over[number], "it was stopped, and said what became of its rows");
+        assert!(is_first, "it was stopped, and said what became of its rows");
     }
     if is_killed {
         host.child.wait().unwrap();
@@ -181,8 +174,8 @@ fn lose(
     open.is_some()
 }
 
-/// What is said of each row; that a row is there after a takeover holds from then on.
-fn account(scene: &Scene, all: &[(usize, usize)], taken_over: &[bool]) -> Vec<Ended> {
+/// What is said of each row.
+fn account(scene: &Scene, all: &[(usize, usize)]) -> Vec<Ended> {
     let world = scene.directory();
     let read = |name: String| fs::read_to_string(world.join(name)).unwrap();
     let mut ended = Vec::new();
@@ -193,8 +186,7 @@ fn account(scene: &Scene, all: &[(usize, usize)], taken_over: &[bool]) -> Vec<En
             outcomes.split(',').map(|c| name_of(c.parse().unwrap())).collect();
         assert_eq!(outcomes.len(), *count);
         for (row, outcome) in (*first..).zip(outcomes) {
-            let doubtful = taken_over[number] && outcome == "gone";
-            ended.push(Ended { id: scene.ids[row], outcome, began_ns, doubtful });
+            ended.push(Ended { id: scene.ids[row], outcome, began_ns });
         }
     }
     assert_eq!(ended.len(), scene.ids.len());

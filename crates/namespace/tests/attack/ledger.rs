@@ -82,8 +82,6 @@ pub struct Ended {
     pub outcome: &'static str,
     /// When its batch began.
     pub began_ns: u64,
-    /// Its batch was cut by a kill: a file of it that is gone may have been deleted before that.
-    pub doubtful: bool,
 }
 
 /// Names found and the number of links that the file system says.
@@ -140,16 +138,12 @@ pub fn complaints(
     ledger: &Ledger,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
-    let (mut deleted, mut perhaps) = (HashSet::new(), HashSet::new());
+    let mut deleted = HashSet::new();
     for (row, file) in ended.iter().enumerate() {
-        let is_present = after.contains_key(&file.id);
-        if file.doubtful && !is_present && !ledger.removed.contains(&file.id) {
-            perhaps.insert(file.id);
-        } else if file.outcome == "deleted" {
-            deleted.insert(file.id);
-        } else {
+        if file.outcome != "deleted" {
             continue;
         }
+        deleted.insert(file.id);
         if is_left_by_another_plan(row) {
             wrong.push(format!("row {row}: it lay in another plan's quarantine, and was deleted"));
         }
@@ -166,11 +160,11 @@ pub fn complaints(
         }
     }
     for id in before.iter().chain(&ledger.made) {
-        let ours = deleted.contains(id) || perhaps.contains(id);
-        let expected = 1 + ledger.names.get(id).unwrap_or(&0) - i64::from(ours);
+        let expected = 1 + ledger.names.get(id).unwrap_or(&0) - i64::from(deleted.contains(id));
         let (names_left, links) = after.get(id).copied().unwrap_or((0, 0));
         if names_left != expected {
-            wrong.push(format!("{id:?} has {names_left} names, and not {expected}"));
+            let said = ended.iter().find(|file| file.id == *id).map_or("made", |file| file.outcome);
+            wrong.push(format!("{id:?} ({said}) has {names_left} names, and not {expected}"));
         }
         if names_left != i64::from(links) {
             wrong.push(format!("{id:?} has {links} links, and {names_left} names"));

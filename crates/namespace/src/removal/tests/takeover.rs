@@ -4,6 +4,7 @@ use rustix::fs::CWD;
 
 use super::*;
 use crate::index::ShardWriter;
+use crate::removal::parent::Whereabouts;
 use crate::removal::until::Until;
 use crate::removal::{Removal, Settings};
 
@@ -109,6 +110,51 @@ fn what_it_had_noted_as_taken_counts_as_deleted_by_it() {
     // The cell is there as a kill leaves it: nobody ended its use.
     assert_eq!(taken_over(&mut other), Outcome::Deleted);
     assert_eq!(world.content("run/file"), None);
+}
+
+#[test]
+fn what_it_deleted_counts_whatever_has_the_path_by_now() {
+    let away = |world: &World| fs::rename(world.at("run"), world.at("keep")).unwrap();
+    let exchanged = |world: &World| {
+        fs::rename(world.at("run"), world.at("keep")).unwrap();
+        fs::create_dir(world.at("run")).unwrap();
+    };
+    let saved = |world: &World| fs::write(world.at("run/file"), "saved").unwrap();
+    let link = |world: &World| std::os::unix::fs::symlink("x", world.at("run/file")).unwrap();
+    let afterwards: [fn(&World); 4] = [away, exchanged, saved, link];
+    for (number, afterwards) in afterwards.iter().enumerate() {
+        let world = World::new();
+        let mut other = world.other();
+        world.with_worker(&[world.row()], |mut worker, parent, _| {
+            worker.round(parent, &[0]);
+            worker.finish();
+            assert_eq!(worker.verdicts[0].outcome, Outcome::Deleted);
+        });
+        afterwards(&world);
+        assert_eq!(taken_over(&mut other), Outcome::Deleted, "{number}");
+    }
+}
+
+#[test]
+fn what_it_put_back_is_not_deleted_wherever_its_directory_is() {
+    let world = World::new();
+    let (mut other, rows) = (world.other(), [world.row()]);
+    let root = Root::open(world.directory.path()).unwrap();
+    let checks = checks(&root);
+    let job = job(&root, &checks, &rows);
+    let parent = Parent::open(&root, &rows[0].parent).unwrap();
+    let quarantine = Quarantine::open(&root, b".q").unwrap();
+    let mut cell = quarantine.cell(&root, 0).unwrap();
+    let mut worker = Worker::new(&job, Some((&quarantine, &mut cell)), Default::default());
+    let looked = worker.look(0, &parent).unwrap();
+    let slot = worker.take(&looked, &parent, Some(0)).unwrap();
+    fs::rename(world.at("run"), world.at("keep")).unwrap();
+    worker.settle(slot, &looked, &parent, Whereabouts::Elsewhere);
+    assert_eq!(worker.verdicts[0].outcome, Outcome::Moved);
+    drop((worker, looked));
+    cell.note(std::iter::once(ROW));
+    assert_eq!(taken_over(&mut other), Outcome::Gone);
+    assert_eq!(world.content("keep/file").as_deref(), Some("planned"));
 }
 
 #[test]
