@@ -24,6 +24,7 @@ QUARANTINE_PREFIX: Final = ".trimtab-purge-"
 """How the core knows quarantines by their names, along with owner and mode."""
 HOUR_S: Final = 3600
 _QUARANTINE: Final = re.compile(rf"{re.escape(QUARANTINE_PREFIX)}[0-9a-f]{{32}}\Z")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
 STRICT: Final[dict[str, Any]] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 """How pydantic reads these values back: nothing unknown, nothing converted."""
 
@@ -288,6 +289,11 @@ class FilePart:
     size_bytes: int
     sha256: str
 
+    def __post_init__(self) -> None:
+        """Refuse what is no stretch of a file."""
+        if self.rows < 0 or self.size_bytes < 0 or not _SHA256.match(self.sha256):
+            raise UsageError("a part of the candidates is malformed", code="parts-malformed")
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
@@ -315,6 +321,15 @@ class Candidates:
     sha256: str
     users: tuple[UserTotals, ...]
     parts: tuple[FilePart, ...] = ()
+
+    def check_parts(self) -> None:
+        """Refuse rows that no part signs, and a footer that none does."""
+        rows = [part.rows for part in self.parts]
+        if not rows or rows[-1] or sum(rows) != self.files:
+            raise UsageError(
+                f"the parts of the candidates have {sum(rows)} rows of {self.files} and the footer",
+                code="parts-malformed",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,12 +410,8 @@ class Plan:
             raise UsageError(
                 f"{self.quarantine!r} is no name of a quarantine", code="quarantine-malformed"
             )
-        rows = sum(part.rows for part in self.candidates.parts)
-        if self.format >= FORMAT and (not self.candidates.parts or rows != self.candidates.files):
-            raise UsageError(
-                f"the parts of the candidates have {rows} rows of {self.candidates.files}",
-                code="parts-malformed",
-            )
+        if self.format >= FORMAT:
+            self.candidates.check_parts()
 
     @property
     def quarantine_name(self) -> str:
