@@ -114,8 +114,7 @@ impl Signed {
             return Err(Error::Usage("the last part is what lies behind the rows".into()));
         }
         let length = file.metadata().map_err(|error| Error::system("fstat", path, error))?.len();
-        let signed =
-            Self { path: path.to_path_buf(), file, parts, starts, held: Mutex::default() };
+        let signed = Self { path: path.to_path_buf(), file, parts, starts, held: Mutex::default() };
         if length == signed.length() {
             return Ok(signed);
         }
