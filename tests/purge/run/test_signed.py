@@ -181,7 +181,7 @@ def test_after_a_kill_finished_groups_are_not_read_again(tmp_path, monkeypatch):
 
 @pytest.mark.system
 def test_two_hosts_stop_before_a_group_that_changed(tmp_path):
-    hosts = Hosts(tmp_path / "plan", 300, delay_s=0.001)
+    hosts = Hosts(tmp_path / "plan", 300, delay_s=0.001, lease_s=60.0)
     path = tmp_path / "candidates.parquet"
     owners = hosts.world.table.uids
     pl.DataFrame(
@@ -196,8 +196,9 @@ def test_two_hosts_stop_before_a_group_that_changed(tmp_path):
     try:
         signed.flip(3)
         for process in (hosts.start("one"), hosts.start("other")):
-            assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 1
+            code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
             del hosts.started[process]
+            assert code == 1
         there = hosts.world.there()
         assert set(range(150, 300)) <= there
         assert not there & set(range(130)), "the rows before are dealt with"
