@@ -188,3 +188,66 @@ impl Signed {
         Error::Changed { path: self.path.clone(), what }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::entry::Entry;
+    use crate::index::{Limits, Row, Shard, ShardWriter};
+
+    const ROWS: u64 = 35;
+
+    fn shard(directory: &Path) -> PathBuf {
+        let limits = Limits { rows: 10, bytes: 1 << 20 };
+        let mut writer = ShardWriter::create_within(directory, "shard", limits).unwrap();
+        for row in 0..ROWS {
+            writer.row(b"a", format!("{row:04}").as_bytes(), &Entry::default()).unwrap();
+        }
+        writer.finish().unwrap();
+        directory.join("shard")
+    }
+
+    fn signed(path: &Path) -> Shard {
+        let parts = parts_of(path, File::open(path).unwrap()).unwrap().parts;
+        Shard::of_signed(path, File::open(path).unwrap(), parts).unwrap()
+    }
+
+    fn rows(shard: &Shard, first: u64, count: usize) -> Result<Vec<Row>> {
+        shard.rows_from(first)?.read(count)
+    }
+
+    #[test]
+    fn parts_cover_the_file_and_their_rows_are_those_of_the_shard() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = shard(directory.path());
+        let FileParts { sha256, parts } = parts_of(&path, File::open(&path).unwrap()).unwrap();
+        let counts: Vec<u64> = parts.iter().map(|part| part.rows).collect();
+        assert_eq!(counts, [10, 10, 10, 5, 0]);
+        let whole = fs::read(&path).unwrap();
+        assert_eq!(parts.iter().map(|part| part.bytes).sum::<u64>(), whole.len() as u64);
+        assert_eq!(sha256[..], Sha256::digest(&whole)[..]);
+        let (one, other) = (signed(&path), Shard::open(&path).unwrap());
+        for first in 0..ROWS {
+            assert_eq!(rows(&one, first, 99).unwrap(), rows(&other, first, 99).unwrap());
+        }
+    }
+
+    #[test]
+    fn groups_that_are_held_stay_what_was_verified() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = shard(directory.path());
+        let shard = signed(&path);
+        shard.hold(0..2);
+        let before = rows(&shard, 0, 20).unwrap();
+        rows(&shard, 30, 1).unwrap();
+        fs::write(&path, vec![0; fs::metadata(&path).unwrap().len() as usize]).unwrap();
+        assert_eq!(rows(&shard, 0, 20).unwrap(), before);
+        assert!(rows(&shard, 30, 1).is_ok(), "one more is held");
+        assert!(matches!(rows(&shard, 20, 1), Err(Error::Changed { .. })));
+        shard.hold(1..2);
+        assert_eq!(rows(&shard, 10, 10).unwrap(), before[10..]);
+        assert!(matches!(rows(&shard, 0, 1), Err(Error::Changed { .. })));
+    }
+}
