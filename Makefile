@@ -10,6 +10,7 @@
 # make bench-dashboard  the API of the dashboard on a year of 298 OSTs, 50 viewers, beside plain SQL; result beside it
 # make bench-scan  scanning a million files beside a bare loop, find and bfs; result beside it
 # make bench-removal  verified deletion beside a bare loop of unlinkat, rm and find; result beside it
+# make bench-plan  until when a run may delete its first file: candidates hashed whole, or by row group
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
 # make bench-controllers  what each controller does to nine months of Perlmutter on the twin; table in docs/act-effects.md
 # make bench-readers  what the decoder of the index brings over the parquet crate's readers; result beside it
@@ -59,7 +60,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 
 .PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-dashboard bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
 .PHONY: purge-case reproduce bench-judge soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
-.PHONY: bench-removal bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
+.PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -149,6 +150,9 @@ bench-readers: .venv/.core
 
 bench-removal: .venv/.core
 	$(BIN)/python benchmarks/namespace_removal.py $(ARGS)
+
+bench-plan: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/plan_by_groups.py $(ARGS)
 
 bench-twin: .venv/.core
 	$(BIN)/python benchmarks/twin_speed.py $(ARGS)

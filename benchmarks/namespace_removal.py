@@ -220,7 +220,12 @@ def verified(tree: Path, *, open_files: bool) -> Callable[[], None]:
 
     plan, rules = planned(tree)
     removal = _core.Removal(
-        plan, tree, rules, before_s=LATER_S, quarantine=".quarantine", open_files=open_files
+        _core.Candidates(plan),
+        tree,
+        rules,
+        before_s=LATER_S,
+        quarantine=".quarantine",
+        open_files=open_files,
     )
 
     def go() -> None:

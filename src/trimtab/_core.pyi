@@ -936,13 +936,74 @@ QUARANTINE: Final[_Quarantine]
 directories for stranded files and for the reserve, how the names of ready cells begin, and the
 files of a cell with their bytes and their bytes for each row of a batch."""
 
+class Candidates:
+    """The candidates of a plan, open for reading.
+
+    Parameters
+    ----------
+    path
+        Their Parquet file; of an open one, for messages only.
+    descriptor
+        An open descriptor of the file. It is duplicated, and its position does not matter.
+    parts
+        Rows, bytes and SHA-256 of each row group, and in the end of what lies behind them, each
+        part where the one before ends. What lies behind the row groups is verified now, each of
+        them when its rows are read; rows are decoded from the bytes in memory that were verified.
+        ``None``: nothing is verified.
+
+    Raises
+    ------
+    DataError
+        The file is not what it should be.
+    RefusedError
+        It is not what was signed.
+    OSError
+        It cannot be read.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        descriptor: int | None = None,
+        parts: Sequence[tuple[int, int, bytes]] | None = None,
+    ) -> None: ...
+    @property
+    def rows(self) -> int:
+        """How many candidates the plan has."""
+
+    def listed(self, first: int, count: int) -> tuple[bytes, bytes]:
+        """Return owners and allocated bytes of rows, and of those that follow in the last group.
+
+        Both are arrays, of 32 and of 64 bits a row. The groups of these rows stay in memory,
+        verified, until others are asked for.
+
+        Raises
+        ------
+        RefusedError
+            One of the groups is not what was signed.
+        """
+
+def parts_of(
+    path: str | PathLike[str], descriptor: int
+) -> tuple[bytes, list[tuple[int, int, bytes]]]:
+    """Return the SHA-256 of an open file of candidates and its parts, each byte read once.
+
+    The parts are as `Candidates` takes them; the path is for messages.
+
+    Raises
+    ------
+    DataError
+        The file is not Parquet, or its row groups are not in order.
+    """
+
 class Removal:
     """The deletion of the candidates of one plan, each verified at the last moment.
 
     Parameters
     ----------
     candidates
-        The Parquet file of the plan; rows are numbered from 0 in its order.
+        Those of the plan; rows are numbered from 0 in their order.
     root
         The directory that the paths of the plan are relative to.
     before_s
@@ -966,19 +1027,17 @@ class Removal:
 
     Raises
     ------
-    DataError
-        The file of the plan is not what it should be.
     RefusedError
         The root is not on Lustre, where ``lustre`` is asked for.
     OSError
-        Root or plan cannot be opened.
+        The root cannot be opened.
     ValueError
         Wrong use.
     """
 
     def __init__(
         self,
-        candidates: str | PathLike[str],
+        candidates: Candidates,
         root: str | PathLike[str],
         rules: Rules,
         *,

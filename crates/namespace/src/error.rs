@@ -26,6 +26,14 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A signed file is not what was signed.
+    #[error("{}: {what} is not what was signed: it was changed, or damaged", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What of it.
+        what: String,
+    },
     /// Parquet could not be written or read.
     #[error("{}: {source}", path.display())]
     Parquet {

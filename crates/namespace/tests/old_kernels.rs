@@ -54,6 +54,7 @@ fn without_openat2_the_same_is_deleted() {
         let batch = without(libc::SYS_openat2, errno, || {
             let root = namespace::Root::open(&root).unwrap();
             let (rules, settings) = (planned::rules(), planned::settings());
+            let plan = namespace::index::Shard::open(plan).unwrap();
             let removal = namespace::removal::Removal::open(plan, root, rules, settings);
             removal.unwrap().delete(0, 100).unwrap()
         });
@@ -72,6 +73,7 @@ fn without_a_rename_that_refuses_to_replace_nothing_is_deleted() {
         let refused = without(libc::SYS_renameat2, errno, || {
             let root = namespace::Root::open(&root).unwrap();
             let (rules, settings) = (planned::rules(), planned::settings());
+            let plan = namespace::index::Shard::open(plan).unwrap();
             let removal = namespace::removal::Removal::open(plan, root, rules, settings);
             removal.unwrap().delete(0, 100).unwrap_err()
         });

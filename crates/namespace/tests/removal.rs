@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 
+use namespace::index::Shard;
 use namespace::removal::Settings;
 use namespace::rules::{Exempt, Exemptions};
 use namespace::{Error, Root, Rules};
@@ -422,13 +423,13 @@ fn what_cannot_be_asked_for_is_said() {
     for quarantine in [&b""[..], b"..", b"a/b"] {
         let settings = Settings { quarantine: quarantine.to_vec(), ..settings() };
         let root = Root::open(&world.root()).unwrap();
-        let opened = namespace::removal::Removal::open(&plan, root, rules(), settings);
+        let plan = Shard::open(&plan).unwrap();
+        let opened = namespace::removal::Removal::open(plan, root, rules(), settings);
         assert!(matches!(opened.err(), Some(Error::Usage(_))));
     }
     let shorter = fs::OpenOptions::new().write(true).open(&plan).unwrap();
     shorter.set_len(100).unwrap();
-    let root = Root::open(&world.root()).unwrap();
-    assert!(namespace::removal::Removal::open(&plan, root, rules(), settings()).is_err());
+    assert!(Shard::open(&plan).is_err());
 }
 
 #[test]

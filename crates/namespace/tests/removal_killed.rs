@@ -23,7 +23,7 @@ fn child() {
     let journal = std::env::var("TRIMTAB_KILLED_JOURNAL").unwrap();
     let mut journal = OpenOptions::new().append(true).create(true).open(journal).unwrap();
     let root = namespace::Root::open(Path::new(&root)).unwrap();
-    let plan = Path::new(&plan);
+    let plan = namespace::index::Shard::open(Path::new(&plan)).unwrap();
     let mut removal =
         namespace::removal::Removal::open(plan, root, planned::rules(), planned::settings())
             .unwrap();

@@ -47,7 +47,7 @@ mod _core {
     #[pymodule_export]
     use crate::ost::OstFleet;
     #[pymodule_export]
-    use crate::removal::{Removal, RemovalBatch, files_aside, quarantines};
+    use crate::removal::{Candidates, Removal, RemovalBatch, files_aside, parts_of, quarantines};
     #[pymodule_export]
     use crate::rules::Rules;
     #[pymodule_export]

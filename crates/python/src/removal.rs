@@ -1,11 +1,13 @@
 //! Verified deletion as a Python class.
 
+use std::fs::File;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use namespace::Root;
+use namespace::index::{FilePart, FileParts, Shard};
 use namespace::patience::Patience;
 use namespace::removal::lustre::RemovalByFid;
 use namespace::removal::{self, Batch, Outcome, Removal as ByName, Settings, Swept};
@@ -34,6 +36,73 @@ macro_rules! of_either {
     };
 }
 
+/// A part of a file of candidates: rows, bytes and the hash of these bytes.
+type Part = (u64, u64, [u8; 32]);
+
+/// Owner and allocated bytes of rows as arrays in the machine's own order.
+type Arrays<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+/// The candidates of a plan, open for reading.
+#[pyclass(module = "trimtab._core", frozen)]
+pub struct Candidates(Shard);
+
+#[pymethods]
+impl Candidates {
+    #[new]
+    #[pyo3(signature = (path, *, descriptor = None, parts = None))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        descriptor: Option<RawFd>,
+        parts: Option<Vec<Part>>,
+    ) -> PyResult<Self> {
+        let of_python = |(rows, bytes, sha256)| FilePart { rows, bytes, sha256 };
+        let open = || {
+            let file = match descriptor {
+                Some(number) => file_of(number, &path)?,
+                None => File::open(&path)
+                    .map_err(|error| namespace::Error::system("open", &path, error))?,
+            };
+            match parts {
+                Some(parts) => {
+                    Shard::of_signed(&path, file, parts.into_iter().map(of_python).collect())
+                }
+                None => Shard::of_file(&path, file),
+            }
+        };
+        py.detach(open).map(Self).map_err(|error| raised(py, &error))
+    }
+
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.0.rows()
+    }
+
+    fn listed<'py>(&self, py: Python<'py>, first: u64, count: u64) -> PyResult<Arrays<'py>> {
+        let listed = py.detach(|| {
+            let listed = removal::listed(&self.0, first, count)?;
+            let uids: Vec<u8> = listed.uids.iter().flat_map(|uid| uid.to_ne_bytes()).collect();
+            let bytes = listed.allocated_bytes.iter().flat_map(|bytes| bytes.to_ne_bytes());
+            Ok((uids, bytes.collect::<Vec<u8>>()))
+        });
+        let (uids, bytes) = listed.map_err(|error| raised(py, &error))?;
+        Ok((PyBytes::new(py, &uids), PyBytes::new(py, &bytes)))
+    }
+}
+
+/// The hash of an open file of candidates, and its parts.
+#[pyfunction]
+pub(crate) fn parts_of(
+    py: Python<'_>,
+    path: PathBuf,
+    descriptor: RawFd,
+) -> PyResult<([u8; 32], Vec<Part>)> {
+    let parts = py.detach(|| namespace::index::parts_of(&path, file_of(descriptor, &path)?));
+    let FileParts { sha256, parts } = parts.map_err(|error| raised(py, &error))?;
+    let to_python = |FilePart { rows, bytes, sha256 }| (rows, bytes, sha256);
+    Ok((sha256, parts.into_iter().map(to_python).collect()))
+}
+
 /// The deletion of the candidates of one plan.
 #[pyclass(module = "trimtab._core", frozen)]
 pub struct Removal(Mutex<Way>);
@@ -49,7 +118,7 @@ impl Removal {
     #[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
     fn new(
         py: Python<'_>,
-        candidates: PathBuf,
+        candidates: &Candidates,
         root: PathBuf,
         rules: &Rules,
         before_s: i64,
@@ -71,7 +140,7 @@ impl Removal {
             open_files,
             listed_s,
         };
-        let rules = rules.0.clone();
+        let (rules, candidates) = (rules.0.clone(), candidates.0.clone());
         let open = || {
             let root = match root_descriptor {
                 Some(number) => root_of(number, &root)?,
@@ -79,10 +148,10 @@ impl Removal {
             };
             if lustre {
                 let lustre = Bounded::new(Mounted::open(&root)?, Patience::default());
-                return RemovalByFid::open(&candidates, &root, lustre, rules, &settings)
+                return RemovalByFid::open(candidates, &root, lustre, rules, &settings)
                     .map(|removal| Way::Fid(Box::new(removal)));
             }
-            ByName::open(&candidates, root, rules, settings)
+            ByName::open(candidates, root, rules, settings)
                 .map(|removal| Way::Name(Box::new(removal)))
         };
         let way = py.detach(open).map_err(|error| raised(py, &error))?;
@@ -176,6 +245,16 @@ impl Removal {
         });
         answer.map_err(|error| raised(py, &error))
     }
+}
+
+/// The file that a descriptor of the caller's stands for.
+fn file_of(number: RawFd, path: &Path) -> namespace::Result<File> {
+    if number < 0 {
+        return Err(namespace::Error::Usage(format!("{number} is no descriptor")));
+    }
+    // SAFETY: it is used for this one call; a number that stands for nothing is an error of it.
+    let again = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned();
+    again.map(File::from).map_err(|error| namespace::Error::system("dup", path, error))
 }
 
 /// The root that a descriptor of the caller's stands for.

@@ -95,12 +95,20 @@ pub(crate) fn raised_with(py: Python<'_>, error: &Error, hint: &str) -> PyErr {
         Error::Parquet { path, source } => {
             invalid(path, &source.to_string()).unwrap_or_else(|error| error)
         }
+        Error::Changed { .. } => changed(py, error).unwrap_or_else(|error| error),
         Error::Usage(problem) => PyValueError::new_err(problem.clone()),
         Error::Refused(problem) => {
             of_trimtab(py, "RefusedError", problem, None).unwrap_or_else(|error| error)
         }
         Error::Stopped => PyInterruptedError::new_err("stopped"),
     }
+}
+
+fn changed(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let keywords = PyDict::new(py);
+    keywords.set_item("code", "candidates-changed")?;
+    keywords.set_item("hint", "make a new plan, and find out who or what changed this one")?;
+    of_trimtab(py, "RefusedError", &error.to_string(), Some(&keywords))
 }
 
 /// An error of `trimtab.errors`.

@@ -8,6 +8,7 @@ is ``trimtab ...`` on top of it.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import sys
 import time
@@ -21,6 +22,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 from tests.purge.index.trees import row_of
+
+from trimtab.errors import RefusedError
 
 NS = 10**9
 CODES = (
@@ -244,14 +247,40 @@ class Batch:
     unexplained: tuple[bytes, ...] = ()
 
 
+def parts_of(_path: Path, descriptor: int) -> tuple[bytes, list[tuple[int, int, bytes]]]:
+    """Return hashes as if all rows were one group, and the last four bytes the footer."""
+    data = os.pread(descriptor, 2**30, 0)
+    rows = pl.read_parquet(data).height
+    cut = data[:-4], data[-4:]
+    hashes = [hashlib.sha256(part).digest() for part in (data, *cut)]
+    return hashes[0], [(rows, len(cut[0]), hashes[1]), (0, len(cut[1]), hashes[2])]
+
+
+class Candidates:
+    """The rows of a plan, all verified at once."""
+
+    def __init__(
+        self, path: Path, *, descriptor: int, parts: Sequence[tuple[int, int, bytes]]
+    ) -> None:
+        if parts_of(path, descriptor)[1] != list(parts):
+            raise RefusedError("they are not what was signed", code="candidates-changed")
+        self.frame = pl.read_parquet(os.pread(descriptor, 2**30, 0))
+        self.rows = self.frame.height
+
+    def listed(self, first: int, count: int) -> tuple[bytes, bytes]:
+        rows = self.frame.slice(first, count)
+        uids = rows["uid"].to_numpy().astype(np.uint32)
+        return uids.tobytes(), rows["allocated_bytes"].to_numpy().astype(np.uint64).tobytes()
+
+
 class Removal:
     """Rows of a plan, checked and removed one by one."""
 
     def __init__(
-        self, candidates: str, root: str, rules: Rules, *, before_s: int, **_given: Any
+        self, candidates: Candidates, root: str, rules: Rules, *, before_s: int, **_given: Any
     ) -> None:
         self.root, self.rules, self.before_s = os.fsencode(root), rules, before_s
-        self._rows = pl.read_parquet(candidates, glob=False).to_dicts()
+        self._rows = candidates.frame.to_dicts()
         self.rows = len(self._rows)
         self.watches = None
 
@@ -309,7 +338,8 @@ def install() -> None:
         core = sys.modules["trimtab._core"] = ModuleType("trimtab._core")
     for name, value in {
         "Rules": Rules, "NamespaceScan": NamespaceScan, "tally": tally, "Tally": Tally,
-        "select": select, "Removal": Removal, "REMOVAL_OUTCOMES": OUTCOMES,
+        "select": select, "Candidates": Candidates, "parts_of": parts_of, "Removal": Removal,
+        "REMOVAL_OUTCOMES": OUTCOMES,
     }.items():  # fmt: skip
         setattr(core, name, value)
 

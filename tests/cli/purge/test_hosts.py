@@ -56,8 +56,24 @@ def said(walk: Walk) -> str:
     return (walk.private / "said").read_text()
 
 
+def flip(candidates: Path) -> None:
+    """Change a byte of the first row group; the second time it is what it was."""
+    with candidates.open("r+b") as file:
+        file.seek(1000)
+        byte = file.read(1)
+        file.seek(1000)
+        file.write(bytes([byte[0] ^ 1]))
+
+
 def test_one_of_two_hosts_is_stopped_and_one_killed(walk):
     before = walk.there()
+    flip(walk.plan / "candidates.parquet")
+    changed = walk.trimtab("run", walk.plan, "--apply", "--shared", "--lease", f"{LEASE_S:g}s")
+    assert (changed.code, "row group 0 of 1" in changed.stderr) == (4, True), changed.stderr
+    assert "hint: make a new plan" in changed.stderr
+    assert walk.trimtab("arm", walk.plan).code == 4
+    assert walk.there() == before
+    flip(walk.plan / "candidates.parquet")
     stopped, killed = started(walk), started(walk)
     while not any(isinstance(line, ClaimLine) for line in lines_of(walk)):
         assert not stopped.ended_within(0.005), said(walk)

@@ -150,7 +150,7 @@ def test_a_plan_lists_what_files_take_up(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.system
 def test_a_stale_size_keeps_no_file_that_nobody_touched(tmp_path: Path) -> None:
     """On a real file system, with an index whose sizes are as stale as an MDS has them."""
-    from trimtab._core import REMOVAL_OUTCOMES, Removal
+    from trimtab._core import REMOVAL_OUTCOMES, Candidates, Removal
 
     root = tmp_path / "root"
     root.mkdir()
@@ -183,7 +183,12 @@ def test_a_stale_size_keeps_no_file_that_nobody_touched(tmp_path: Path) -> None:
         if looked_at:
             look_at_candidates(path, look_on(str(root), lustre=False, project=False), rules)
         removal = Removal(
-            str(path), str(root), rules.core(), before_s=at_s, quarantine=".q", exact_sizes=exact
+            Candidates(path),
+            str(root),
+            rules.core(),
+            before_s=at_s,
+            quarantine=".q",
+            exact_sizes=exact,
         )
         counted: dict[str, int] = {}
         for code in removal.check(0, removal.rows).outcomes:

@@ -16,6 +16,7 @@ import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.purge.plan.making import DAY_S, KEY, Row, draft, make
 
+from trimtab import _core
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.purging.running import (
@@ -37,6 +38,7 @@ from trimtab.purge.run.runner import RunResult
 
 NOW_S = 1_800_000_000
 POLICY = Policy("scratch", "/scratch", target=0.7)
+CANDIDATES: Any = object()
 
 
 @pytest.fixture
@@ -49,11 +51,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         found.update(arguments)
         return "rules"
 
-    def removal(candidates: str, root: str, given: str, **others: Any) -> str:
+    def removal(candidates: object, root: str, given: str, **others: Any) -> str:
         found.update(candidates=candidates, root=root, **others)
         return "remover"
 
     core.Rules, core.Removal = rules, removal  # type: ignore[attr-defined]
+    core.parts_of = _core.parts_of  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "trimtab._core", core)
     return found
 
@@ -67,7 +70,7 @@ def loaded(tmp_path: Path) -> LoadedPlan:
 
 
 def test_the_plans_own_policy_adds_nothing(asked, loaded):
-    remover_of(loaded, POLICY, now_s=NOW_S)
+    remover_of(loaded, CANDIDATES, POLICY, now_s=NOW_S)
     rules = loaded.plan.rules
     assert asked["old_enough_before_s"] == rules.old_enough_before_s
     assert asked["exempt_paths"] == [b"kept"]
@@ -75,7 +78,7 @@ def test_the_plans_own_policy_adds_nothing(asked, loaded):
     assert asked["as_of_s"] == NOW_S
     assert asked["before_s"] == loaded.plan.horizon.before_s
     assert asked["root"] == "/scratch"
-    assert asked["candidates"].endswith("candidates.parquet")
+    assert asked["candidates"] is CANDIDATES
     assert asked["linked"] is False
     assert asked["open_files"] is False
     assert asked["lustre"] is True
@@ -96,7 +99,7 @@ def test_what_the_policy_in_force_keeps_holds_at_once(asked, loaded):
         minimum_size_bytes=4096,
         minimum_age_s=POLICY.minimum_age_s + DAY_S,
     )
-    remover_of(loaded, stricter, now_s=NOW_S)
+    remover_of(loaded, CANDIDATES, stricter, now_s=NOW_S)
     assert asked["exempt_paths"] == [b"kept", b"new"]
     assert asked["exempt_users"] == [0, 7]
     assert asked["exempt_groups"] == []  # it is over
@@ -107,18 +110,18 @@ def test_what_the_policy_in_force_keeps_holds_at_once(asked, loaded):
 
 
 def test_what_is_in_use_stays_whatever_the_rules_say(asked, loaded):
-    remover_of(loaded, POLICY, now_s=NOW_S, in_use=(b"image", b"a"))
+    remover_of(loaded, CANDIDATES, POLICY, now_s=NOW_S, in_use=(b"image", b"a"))
     assert asked["exempt_paths"] == [b"a", b"image", b"kept"]
 
 
 def test_a_time_that_counts_more_is_looked_at_too(asked, loaded):
-    remover_of(loaded, POLICY, now_s=NOW_S)
+    remover_of(loaded, CANDIDATES, POLICY, now_s=NOW_S)
     assert asked["counted"] == ["ctime", "mtime"]  # never atime: whether it counts is the site's
 
 
 def test_a_looser_policy_takes_nothing_away(asked, loaded):
     looser = replace(POLICY, minimum_age_s=DAY_S, linked_files="delete", open_files="delete")
-    remover_of(loaded, looser, now_s=NOW_S)
+    remover_of(loaded, CANDIDATES, looser, now_s=NOW_S)
     assert asked["old_enough_before_s"] == loaded.plan.rules.old_enough_before_s
     assert asked["linked"] is False
     assert asked["open_files"] is False
@@ -126,7 +129,7 @@ def test_a_looser_policy_takes_nothing_away(asked, loaded):
 
 
 def test_a_restorer_finds_every_file_too_young(asked, loaded):
-    remover_of(loaded, POLICY, now_s=NOW_S, before_s=BEFORE_ALL_TIMES_S)
+    remover_of(loaded, CANDIDATES, POLICY, now_s=NOW_S, before_s=BEFORE_ALL_TIMES_S)
     assert asked["before_s"] < -(2**40)
 
 

@@ -110,10 +110,11 @@ def make(
     made: PlanDraft | None = None,
     *,
     key: SigningKey = KEY,
+    group_rows: int | None = None,
 ) -> LoadedPlan:
     """Return a plan that was frozen at ``out`` and read back."""
     with staging(out) as staged:
         frame = rows if isinstance(rows, pl.DataFrame) else frame_of(rows)
-        frame.write_parquet(staged.candidates)
+        frame.write_parquet(staged.candidates, row_group_size=group_rows)
         freeze(made or draft(), staged, key=key)
     return load_plan(out, key)

@@ -98,7 +98,7 @@ class CoreWorld(World):
 
     def removal(self, before_s: int) -> _core.Removal:
         return _core.Removal(
-            str(self.candidates),
+            _core.Candidates(self.candidates),
             str(self.tree),
             self.rules(),
             before_s=before_s,
@@ -171,7 +171,7 @@ def test_files_go_beneath_the_root_that_guards_looked_at(world):
         for path in world.paths:
             path.parent.mkdir(parents=True, exist_ok=True)
         removal = _core.Removal(
-            str(world.candidates), str(world.tree), world.rules(), before_s=CUT_S,
+            _core.Candidates(world.candidates), str(world.tree), world.rules(), before_s=CUT_S,
             quarantine=".quarantine", root_descriptor=descriptor,
         )  # fmt: skip
         codes = {_core.REMOVAL_OUTCOMES[code] for code in removal.check(0, 60).outcomes}
@@ -182,7 +182,7 @@ def test_files_go_beneath_the_root_that_guards_looked_at(world):
         os.close(descriptor)
     with pytest.raises(OSError, match="Bad file descriptor"):
         _core.Removal(
-            str(world.candidates), str(world.tree), world.rules(), before_s=CUT_S,
+            _core.Candidates(world.candidates), str(world.tree), world.rules(), before_s=CUT_S,
             quarantine=".quarantine", root_descriptor=2**20,
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ from tests.purge.run.world import CODES, FILE_BYTES, SlowRemover, Surroundings, 
 
 from trimtab.errors import UsageError
 from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.plan.load import open_candidates
 from trimtab.purge.plan.publication import Publication
 from trimtab.purge.policy import Caps, Throttle
 from trimtab.purge.run.facts import index_facts, pace_limits, plan_facts, plan_line, terms_of
@@ -126,7 +127,7 @@ def test_a_frozen_plan_is_carried_out(loaded, tmp_path):
         remover=lambda: SlowRemover(paths, tmp_path / "aside"),
         restorer=lambda: SlowRemover(paths, tmp_path / "aside", restoring=True),
         codes=CODES,
-        listing=CandidatesListing(loaded.candidates, loaded.plan.candidates.files),
+        listing=CandidatesListing(open_candidates(loaded), loaded.plan.candidates.files),
         surroundings=surroundings,
         journals=tmp_path / "journals",
     )

@@ -23,7 +23,8 @@ const LEVELS_MAX: usize = 1 << 26;
 /// A file without a position of its own, so that threads do not move it for one another.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    file: File,
+    /// `None` where nothing may be read but what is held.
+    file: Option<File>,
     length: u64,
     /// Where the bytes that are held begin, and they.
     held: (u64, Bytes),
@@ -32,7 +33,17 @@ pub(crate) struct Shared {
 impl Shared {
     /// A file of which nothing is held yet.
     pub(crate) fn new(file: File, length: u64) -> Self {
-        Self { file, length, held: (0, Bytes::new()) }
+        Self { file: Some(file), length, held: (0, Bytes::new()) }
+    }
+
+    /// A stretch of a file in memory: whatever lies elsewhere in the file cannot be read.
+    pub(crate) fn of_memory(start: u64, bytes: Bytes, length: u64) -> Self {
+        Self { file: None, length, held: (start, bytes) }
+    }
+
+    fn file(&self) -> std::io::Result<&File> {
+        let outside = || std::io::Error::other("lies outside its group of rows");
+        self.file.as_ref().ok_or_else(outside)
     }
 
     fn held(&self, start: u64) -> Option<Bytes> {
@@ -45,15 +56,15 @@ impl Shared {
             return Ok(held.slice(..length));
         }
         let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, start)?;
+        self.file()?.read_exact_at(&mut bytes, start)?;
         Ok(bytes.into())
     }
 
     /// The same file with one column of it held.
     fn holding(&self, start: u64, length: u64) -> std::io::Result<Self> {
-        let file = self.file.try_clone()?;
-        let held = if length <= AT_ONCE_BYTES {
-            // At most what the constant says.
+        let file = self.file.as_ref().map(File::try_clone).transpose()?;
+        let held = if length <= AT_ONCE_BYTES || file.is_none() {
+            // At most what the constant says, or in memory already.
             self.at(start, length as usize)?
         } else {
             Bytes::new()
@@ -99,7 +110,8 @@ impl ChunkReader for Shared {
         match self.held(start) {
             Some(shared) => Ok(From { shared, file: None, at: start }),
             None => {
-                Ok(From { shared: Bytes::new(), file: Some(self.file.try_clone()?), at: start })
+                let file = self.file()?.try_clone()?;
+                Ok(From { shared: Bytes::new(), file: Some(file), at: start })
             }
         }
     }

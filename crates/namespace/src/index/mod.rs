@@ -17,9 +17,11 @@ pub(crate) mod packed;
 pub(crate) mod rows;
 pub(crate) mod schema;
 pub(crate) mod shard;
+mod signed;
 mod writer;
 
 pub use rows::{Row, Rows, path_problem};
 pub use schema::{COLUMNS, Column, Kind};
 pub use shard::{Part, Shard, Source};
+pub use signed::{FilePart, FileParts, parts_of};
 pub use writer::{Finished, Limits, ShardWriter};

@@ -1,6 +1,7 @@
 //! A shard that is open for reading: its groups of rows and their columns.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use super::chunk::{Pages, Shared};
 use super::column::{Lists, Reader};
 use super::packed::Kind;
 use super::schema::{Location, Name, locate};
+use super::signed::{FilePart, Signed};
 use crate::error::{Error, Result};
 
 /// Where a shard lies, and which of its rows later shards replace.
@@ -55,9 +57,18 @@ pub struct Shard(Arc<Open>);
 #[derive(Debug)]
 struct Open {
     path: PathBuf,
-    shared: Shared,
+    content: Content,
     metadata: ParquetMetaData,
     superseded: Vec<u32>,
+}
+
+/// Where the bytes of a shard come from.
+#[derive(Debug)]
+enum Content {
+    /// Read where and when they are needed.
+    File(Shared),
+    /// Read a group of rows at a time, and believed only if they are what was signed.
+    Signed(Signed),
 }
 
 impl Shard {
@@ -81,14 +92,50 @@ impl Shard {
 
     fn opened(path: &Path, superseded: Vec<u32>) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::system("open", path, error))?;
+        Self::of(path, file, superseded)
+    }
+
+    /// A file that is open already; the path is for messages.
+    pub fn of_file(path: &Path, file: File) -> Result<Self> {
+        Self::of(path, file, Vec::new())
+    }
+
+    /// The same of a file whose parts are signed. What it says of itself is verified now, each group
+    /// of rows when it is read; a group is decoded from the bytes that were verified.
+    pub fn of_signed(path: &Path, file: File, parts: Vec<FilePart>) -> Result<Self> {
+        let signed = Signed::new(path, file, parts)?;
+        let metadata = metadata(path, &signed.footer()?)?;
+        let counts = metadata.row_groups().iter().map(|group| group.num_rows() as u64);
+        if !counts.eq(signed.group_rows()) {
+            return Err(Error::data(path, "has other groups of rows than were signed"));
+        }
+        Self::checked(Open {
+            path: path.to_path_buf(),
+            content: Content::Signed(signed),
+            metadata,
+            superseded: Vec::new(),
+        })
+    }
+
+    fn of(path: &Path, file: File, superseded: Vec<u32>) -> Result<Self> {
         let length = file.metadata().map_err(|error| Error::system("fstat", path, error))?.len();
         let shared = Shared::new(file, length);
-        let metadata = ParquetMetaDataReader::new()
-            .parse_and_finish(&shared)
-            .map_err(|source| Error::Parquet { path: path.to_path_buf(), source })?;
-        let shard = Self(Arc::new(Open { path: path.to_path_buf(), shared, metadata, superseded }));
+        let metadata = metadata(path, &shared)?;
+        let content = Content::File(shared);
+        Self::checked(Open { path: path.to_path_buf(), content, metadata, superseded })
+    }
+
+    fn checked(open: Open) -> Result<Self> {
+        let shard = Self(Arc::new(open));
         shard.check()?;
         Ok(shard)
+    }
+
+    /// Keeps the verified bytes of these groups until the next call, and of one group besides.
+    pub(crate) fn hold(&self, groups: Range<usize>) {
+        if let Content::Signed(signed) = &self.0.content {
+            signed.hold(groups);
+        }
     }
 
     /// Refuses a file whose parts do not add up.
@@ -162,6 +209,13 @@ fn read_superseded(path: &Path) -> Result<Vec<u32>> {
     Err(Error::data(path, "is no increasing list of row numbers"))
 }
 
+/// What a file says of itself.
+pub(super) fn metadata(path: &Path, shared: &Shared) -> Result<ParquetMetaData> {
+    ParquetMetaDataReader::new()
+        .parse_and_finish(shared)
+        .map_err(|source| Error::Parquet { path: path.to_path_buf(), source })
+}
+
 /// A group of rows of a shard.
 pub(crate) struct Group<'a> {
     shard: &'a Shard,
@@ -205,7 +259,15 @@ impl Group<'_> {
         let group = self.shard.0.metadata.row_group(self.number);
         let unreadable = |problem: &str| self.shard.unreadable(name, problem);
         let chunk = group.columns().get(location.leaf).ok_or_else(|| unreadable("has no data"))?;
-        let pages = Pages::new(&self.shard.0.shared, chunk, &location, self.rows)
+        let verified;
+        let shared = match &self.shard.0.content {
+            Content::File(shared) => shared,
+            Content::Signed(signed) => {
+                verified = signed.group(self.number)?;
+                &verified
+            }
+        };
+        let pages = Pages::new(shared, chunk, &location, self.rows)
             .map_err(|problem| unreadable(&problem))?;
         Ok(Some((location, pages)))
     }

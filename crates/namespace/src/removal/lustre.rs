@@ -17,7 +17,6 @@
 //! owner, nothing on the file system tells.
 
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -32,7 +31,7 @@ use super::until::Until;
 use super::worker::{Refusal, Verdict};
 use crate::beneath::Root;
 use crate::error::Result;
-use crate::index::Row;
+use crate::index::{Row, Shard};
 use crate::rmfid::{ByFid, FIDS_MAX, Fid};
 use crate::rules::Rules;
 use crate::work::on_threads;
@@ -71,14 +70,14 @@ struct Passed<'a> {
 impl<F: ByFid> RemovalByFid<F> {
     /// Opens a plan's candidates.
     pub fn open(
-        candidates: &Path,
+        candidates: Shard,
         root: &Root,
         lustre: F,
         rules: Rules,
         settings: &Settings,
     ) -> Result<Self> {
         let checks = Checks::new(rules, settings, root)?;
-        let candidates = Candidates::open(candidates)?;
+        let candidates = Candidates::of(candidates);
         let (threads, until) = (settings.threads, Until(None));
         Ok(Self { lustre, candidates, checks, threads, until })
     }

@@ -156,7 +156,8 @@ impl World {
             device: 7,
             listed_s: None,
         };
-        let candidates = Candidates::open(&self.directory.path().join("plan.parquet")).unwrap();
+        let candidates =
+            Candidates::of(Shard::open(&self.directory.path().join("plan.parquet")).unwrap());
         RemovalByFid { lustre, candidates, checks, threads, until: Default::default() }
     }
 

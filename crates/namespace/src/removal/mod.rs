@@ -61,12 +61,12 @@ mod watch;
 mod worker;
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 pub use aside::{Aside, Fate, aside, quarantines};
 pub use batch::Batch;
+pub use candidates::{Listed, listed};
 pub use outcome::Outcome;
 pub use quarantine::{CELL_FILES, QUARANTINE_PREFIX, READY, RESERVE, STRANDED, is_quarantine};
 pub use sweep::Swept;
@@ -81,7 +81,7 @@ use worker::{Job, Verdict, Worker};
 use crate::beneath::Root;
 use crate::entry::{Entry, ObjectId};
 use crate::error::{Error, Result};
-use crate::index::Row;
+use crate::index::{Row, Shard};
 use crate::rules::Rules;
 use crate::work::on_threads;
 
@@ -130,7 +130,7 @@ pub struct Removal {
 impl Removal {
     /// Opens a plan's candidates; nothing is touched yet.
     pub fn open(
-        candidates: &Path,
+        candidates: Shard,
         root: Root,
         mut rules: Rules,
         settings: Settings,
@@ -144,7 +144,7 @@ impl Removal {
         let checks = Checks::new(rules, &settings, &root)?;
         lease::ignore_signal();
         let leases = lease::speaks_for_all(root.descriptor());
-        let candidates = Candidates::open(candidates)?;
+        let candidates = Candidates::of(candidates);
         let (quarantine, watches) = (None, None);
         let (ended, left, until) = (Vec::new(), HashMap::new(), Until(None));
         Ok(Self {

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use namespace::index::Shard;
 use namespace::removal::{Outcome, Removal, Settings};
 use namespace::rules::Exemptions;
 use namespace::{Root, Rules};
@@ -39,6 +40,7 @@ pub fn open_in(
     let root = Root::open(&world.join("root")).unwrap();
     let root = if by_component { root.without_openat2() } else { root };
     let quarantine = quarantine.as_bytes().to_vec();
+    let plan = Shard::open(plan).unwrap();
     Removal::open(plan, root, exempting(), Settings { before_s, quarantine, ..settings() }).unwrap()
 }
 

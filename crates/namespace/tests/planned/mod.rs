@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use namespace::index::Shard;
 use namespace::removal::{Batch, Outcome, Removal, Settings};
 use namespace::rules::{Counted, Exemptions};
 use namespace::{Entry, Root, Rules, ShardWriter};
@@ -98,7 +99,8 @@ impl World {
     }
 
     pub fn removal_by(&self, plan: &Path, rules: Rules, settings: Settings) -> Removal {
-        Removal::open(plan, Root::open(&self.root()).unwrap(), rules, settings).unwrap()
+        let root = Root::open(&self.root()).unwrap();
+        Removal::open(Shard::open(plan).unwrap(), root, rules, settings).unwrap()
     }
 
     /// Plans nothing more: deletes all rows of a plan.

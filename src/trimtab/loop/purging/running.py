@@ -28,7 +28,7 @@ from trimtab.loop.purging.servers import servers_of
 from trimtab.loop.purging.untraced import bound_files, mount_tables
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.plan.key import read_key
-from trimtab.purge.plan.load import LoadedPlan, load_plan, require_plan
+from trimtab.purge.plan.load import LoadedPlan, load_plan, open_candidates, require_plan
 from trimtab.purge.plan.model import Plan
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
@@ -47,7 +47,7 @@ from trimtab.purge.run.surroundings import HostSurroundings
 from trimtab.units import plural
 
 if TYPE_CHECKING:
-    from trimtab._core import Removal, RemovalBatch
+    from trimtab._core import Candidates, Removal, RemovalBatch
 
 _AGAIN: Final = "the same command recovers what was begun, and goes on"
 _UNWATCHED: Final = (
@@ -141,7 +141,9 @@ def run_plan(
     """
     require_plan(directory)
     key = read_key(prepared(place).key, owner=place.owner)
-    loaded = load_plan(directory, key, owner=place.owner)
+    loaded = load_plan(directory, key, owner=place.owner, candidates=False)
+    with core_errors("the run"):
+        candidates = open_candidates(loaded, owner=place.owner)
     policy, changes = _policy_in_force(loaded, options, at_s=int(clock()))
     require_answer(policy.root, "the run")
     plan, notes, run_id = loaded.plan, Notes(), new_identifier(utc_now())
@@ -161,7 +163,7 @@ def run_plan(
         sleep=sleep,
     )
     asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine_name] * 2
-    removers = partial(_remover, loaded, policy, world, notes, now_s=int(clock()))
+    removers = partial(_remover, loaded, candidates, policy, world, notes, now_s=int(clock()))
     job = Job(
         id=run_id,
         plan=plan_line(plan, loaded.sha256),
@@ -170,7 +172,7 @@ def run_plan(
         remover=partial(removers, quarantine=asides[0]),
         restorer=partial(removers, quarantine=asides[1], before_s=BEFORE_ALL_TIMES_S),
         codes=_codes(),
-        listing=CandidatesListing(loaded.candidates, plan.candidates.files),
+        listing=CandidatesListing(candidates, plan.candidates.files),
         surroundings=world,
         journals=place.journals,
         version=version,
@@ -216,6 +218,7 @@ def _to_look_at(plan: Plan, result: RunResult) -> Iterator[str]:
 
 def _remover(
     loaded: LoadedPlan,
+    candidates: Candidates,
     policy: Policy,
     world: HostSurroundings,
     notes: Notes,
@@ -231,6 +234,7 @@ def _remover(
     in_use = bound_files(loaded.plan.file_system.root, mount_tables())
     removal = remover_of(
         loaded,
+        candidates,
         policy,
         now_s=now_s,
         before_s=before_s,
@@ -299,6 +303,7 @@ def error_of(result: RunResult) -> TrimtabError | None:
 
 def remover_of(
     loaded: LoadedPlan,
+    candidates: Candidates,
     policy: Policy,
     *,
     now_s: int,
@@ -314,6 +319,8 @@ def remover_of(
 
     Parameters
     ----------
+    candidates
+        The plan's (`open_candidates`).
     before_s
         The cut-off; ``None``: the plan's.
     root
@@ -329,7 +336,7 @@ def remover_of(
     exempt = partial(policy.exempt_numbers, at_s=now_s)
     counted = {*rules.counted, *(name for name in policy.counted if name != "atime")}
     return Removal(
-        str(loaded.candidates),
+        candidates,
         plan.file_system.root,
         Rules(
             counted=sorted(counted),

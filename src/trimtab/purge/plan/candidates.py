@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import DataError
-from trimtab.purge.plan.model import HOUR_S, Candidates, UserTotals
+from trimtab.purge.plan.model import HOUR_S, Candidates, FilePart, UserTotals
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,7 +61,7 @@ def pieces(
         ) from error
 
 
-def summarise(path: Path, sha256: str, *, before_s: int) -> Candidates:
+def summarise(path: Path, hashes: Hashes, *, before_s: int) -> Candidates:
     """Return the totals of a file of candidates, and check its order and its times.
 
     A file with several names counts once for each name, since each is listed; its bytes count once.
@@ -69,8 +70,8 @@ def summarise(path: Path, sha256: str, *, before_s: int) -> Candidates:
     ----------
     path
         The Parquet file.
-    sha256
-        Its hash, in hexadecimal.
+    hashes
+        Of the file.
     before_s
         The cut-off, in seconds since 1970. A row used since is an error.
 
@@ -97,9 +98,33 @@ def summarise(path: Path, sha256: str, *, before_s: int) -> Candidates:
         files=sum(user.files for user in users),
         size_bytes=sum(user.size_bytes for user in users),
         allocated_bytes=sum(user.allocated_bytes for user in users),
-        sha256=sha256,
+        sha256=hashes.sha256,
         users=users,
+        parts=hashes.parts,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Hashes:
+    """The hash of a file of candidates, and those of its parts."""
+
+    sha256: str
+    parts: tuple[FilePart, ...]
+
+
+def hashes_of(path: Path, descriptor: int) -> Hashes:
+    """Return the hashes of an open file of candidates; the path is for messages.
+
+    Raises
+    ------
+    DataError
+        The file is not Parquet, or its row groups are not in order.
+    """
+    from trimtab._core import parts_of
+
+    sha256, parts = parts_of(path, descriptor)
+    of_parts = (FilePart(rows, length, bytes(part).hex()) for rows, length, part in parts)
+    return Hashes(bytes(sha256).hex(), tuple(of_parts))
 
 
 def sha256_of(descriptor: int) -> str:

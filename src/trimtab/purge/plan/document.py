@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, TypeVar
 
-from trimtab.errors import DataError, RefusedError
+from trimtab.errors import DataError, RefusedError, UsageError
 from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.model import FORMATS_READ, Plan
 from trimtab.visible import visible
@@ -37,10 +37,13 @@ def of_json(kind: type[Value], data: bytes, noun: str) -> Value:
 
     try:
         return TypeAdapter(kind).validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        message = visible(f"{place}: {first['msg']}"[:_MESSAGE_MAX])
+    except (ValidationError, UsageError) as error:
+        if isinstance(error, UsageError):  # a value refuses itself
+            text = error.message
+        else:
+            first = error.errors(include_url=False)[0]
+            text = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+        message = visible(text[:_MESSAGE_MAX])
         raise DataError(
             f"{noun} does not hold what its format says: {message}", code="document-malformed"
         ) from error

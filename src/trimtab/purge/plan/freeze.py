@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import RefusedError, UsageError
-from trimtab.purge.plan.candidates import sha256_of, summarise
+from trimtab.purge.plan.candidates import Hashes, hashes_of, summarise
 from trimtab.purge.plan.document import PLAN, canonical, signature_of, to_json
 from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.model import FORMAT, Candidates, Plan, PlanDraft
@@ -123,9 +123,9 @@ def freeze(
     with trusted_directory(
         staged.directory, "the plan", owner=staged.owner, private=True
     ) as directory:
-        sha256 = _settled(directory, staged.owner)
+        hashes = _settled(staged.candidates, directory, staged.owner)
         candidates = _with_holdings(
-            summarise(staged.candidates, sha256, before_s=draft.horizon.before_s), held_bytes
+            summarise(staged.candidates, hashes, before_s=draft.horizon.before_s), held_bytes
         )
         plan = Plan(
             format=FORMAT,
@@ -177,8 +177,8 @@ def _check(draft: PlanDraft) -> None:
         raise UsageError("the cut-off lies after the metadata were taken", code="cut-off-late")
 
 
-def _settled(directory: int, owner: int) -> str:
-    """Return the hash of the candidates, once they are private and on stable storage."""
+def _settled(path: Path, directory: int, owner: int) -> Hashes:
+    """Return the hashes of the candidates, once they are private and on stable storage."""
     with system_errors("the plan has no candidates", code="candidates-missing"):
         state = os.stat(CANDIDATES_FILE, dir_fd=directory, follow_symlinks=False)
         if stat.S_ISREG(state.st_mode):
@@ -188,7 +188,7 @@ def _settled(directory: int, owner: int) -> str:
         system_errors("the candidates cannot be read", code="candidates-unreadable"),
     ):
         os.fsync(descriptor)
-        return sha256_of(descriptor)
+        return hashes_of(path, descriptor)
 
 
 def _put(staged: Staging) -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import RefusedError, TrimtabError, UnreadableError
 from trimtab.purge.plan.candidates import sha256_of
@@ -19,6 +19,9 @@ from trimtab.purge.plan.model import Plan
 from trimtab.purge.plan.publication import Publication, read_publication
 from trimtab.record.trusted import read_trusted, trusted_directory, trusted_file
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab._core import Candidates
 
 _PLAN_MAX_BYTES: Final = 1 << 28
 _SIGNATURE_MAX_BYTES: Final = 4096
@@ -79,8 +82,8 @@ def load_plan(
     owner
         Uid that must own them; root by default.
     candidates
-        Whether to read the candidates and compare their hash. Required before a deletion; they
-        may be many gigabytes.
+        Whether to read all candidates and compare their hash; they may be many gigabytes. What
+        deletes goes without, and by `open_candidates`.
 
     Returns
     -------
@@ -105,10 +108,41 @@ def load_plan(
         plan = plan_of(data)
         sha256 = hashlib.sha256(data).hexdigest()
         if candidates:
-            _check_candidates(plan, opened, owner)
+            noun = "the candidates"
+            with trusted_file(CANDIDATES_FILE, opened, noun, owner=owner) as descriptor:
+                _check_candidates(plan, descriptor)
         publication = read_publication(opened, plan, sha256, key, owner=owner)
     place = Path(os.path.abspath(directory))  # noqa: PTH100 - follows nothing
     return LoadedPlan(place, plan, sha256, publication)
+
+
+def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> Candidates:
+    """Return the candidates of a plan: no row of them is handed out that is not what was signed.
+
+    Their footer is verified now, each row group when its rows are read, and they are decoded from
+    the bytes that were verified. Up to format 2 the whole file is verified now.
+
+    Raises
+    ------
+    RefusedError
+        Something was changed, is a link, or could have been exchanged by another user; also when
+        rows are read.
+    UnreadableError
+        The candidates do not exist or cannot be read.
+    """
+    from trimtab._core import Candidates
+
+    parts = [
+        (part.rows, part.size_bytes, bytes.fromhex(part.sha256))
+        for part in loaded.plan.candidates.parts
+    ]
+    with (
+        trusted_directory(loaded.directory, "the plan", owner=owner, private=True) as opened,
+        trusted_file(CANDIDATES_FILE, opened, "the candidates", owner=owner) as descriptor,
+    ):
+        if not parts:
+            _check_candidates(loaded.plan, descriptor)
+        return Candidates(loaded.candidates, descriptor=descriptor, parts=parts or None)
 
 
 def published_before(
@@ -168,10 +202,8 @@ def _check_signature(data: bytes, directory: int, key: SigningKey, owner: int) -
     check_signature(PLAN, data, signature, key, "the plan")
 
 
-def _check_candidates(plan: Plan, directory: int, owner: int) -> None:
-    with trusted_file(CANDIDATES_FILE, directory, "the candidates", owner=owner) as descriptor:
-        sha256 = sha256_of(descriptor)
-    if sha256 != plan.candidates.sha256:
+def _check_candidates(plan: Plan, descriptor: int) -> None:
+    if sha256_of(descriptor) != plan.candidates.sha256:
         raise RefusedError(
             "the candidates are not what was signed: they were changed, or damaged",
             code="candidates-changed",

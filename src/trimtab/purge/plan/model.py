@@ -16,13 +16,15 @@ from trimtab.errors import UsageError
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.names import unescape
 
-FORMAT: Final = 2
-FORMATS_READ: Final = frozenset({1, FORMAT})
-"""Format 1 had no name of a quarantine: it followed from the plan's id, which users are told."""
+FORMAT: Final = 3
+FORMATS_READ: Final = frozenset({1, 2, FORMAT})
+"""Format 1 had no name of a quarantine: it followed from the plan's id, which users are told. Up to
+format 2 only the whole file of candidates had a hash."""
 QUARANTINE_PREFIX: Final = ".trimtab-purge-"
 """How the core knows quarantines by their names, along with owner and mode."""
 HOUR_S: Final = 3600
 _QUARANTINE: Final = re.compile(rf"{re.escape(QUARANTINE_PREFIX)}[0-9a-f]{{32}}\Z")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
 STRICT: Final[dict[str, Any]] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 """How pydantic reads these values back: nothing unknown, nothing converted."""
 
@@ -268,6 +270,32 @@ class UserTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class FilePart:
+    """A stretch of ``candidates.parquet`` that is verified by itself.
+
+    Attributes
+    ----------
+    rows
+        Of its row group; 0 of the last part, which is what lies behind the groups: the footer.
+    size_bytes
+        Its length; it begins where the part before it ends, the first at 0.
+    sha256
+        Of exactly these bytes.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    rows: int
+    size_bytes: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        """Refuse what is no stretch of a file."""
+        if self.rows < 0 or self.size_bytes < 0 or not _SHA256.match(self.sha256):
+            raise UsageError("a part of the candidates is malformed", code="parts-malformed")
+
+
+@dataclass(frozen=True, slots=True)
 class Candidates:
     """What ``candidates.parquet`` holds.
 
@@ -281,6 +309,8 @@ class Candidates:
         Of the file.
     users
         Totals by user, in order of the number.
+    parts
+        The file once more, a part a row group and one for the footer; empty before format 3.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -290,6 +320,16 @@ class Candidates:
     allocated_bytes: int
     sha256: str
     users: tuple[UserTotals, ...]
+    parts: tuple[FilePart, ...] = ()
+
+    def check_parts(self) -> None:
+        """Refuse rows that no part signs, and a footer that none does."""
+        rows = [part.rows for part in self.parts]
+        if not rows or rows[-1] or sum(rows) != self.files:
+            raise UsageError(
+                f"the parts of the candidates have {sum(rows)} rows of {self.files} and the footer",
+                code="parts-malformed",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,11 +405,13 @@ class Plan:
     quarantine: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a quarantine whose name would not be known as one."""
+        """Refuse a quarantine whose name would not be known as one, and rows that nothing signs."""
         if self.quarantine is not None and not _QUARANTINE.match(self.quarantine):
             raise UsageError(
                 f"{self.quarantine!r} is no name of a quarantine", code="quarantine-malformed"
             )
+        if self.format >= FORMAT:
+            self.candidates.check_parts()
 
     @property
     def quarantine_name(self) -> str:

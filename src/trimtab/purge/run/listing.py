@@ -1,16 +1,11 @@
-"""What a plan lists of a batch's rows: owner and size, read a stretch at a time."""
+"""What a plan lists of a batch's rows: owner and size, read up to the end of a row group."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from trimtab.errors import DataError, UsageError
 from trimtab.purge.run.state import Listed, Rows
-from trimtab.visible import visible
-
-STRETCH_ROWS: Final = 1 << 17
-"""Read at once and kept: a batch is far smaller, and a group of rows is decoded whole anyway."""
 
 
 class Listing(Protocol):
@@ -21,19 +16,46 @@ class Listing(Protocol):
         ...
 
 
-class CandidatesListing:
-    """The rows of a ``candidates.parquet``.
+class OpenCandidates(Protocol):
+    """The candidates of a plan: ``trimtab._core.Candidates``."""
 
-    Attributes
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        ...
+
+    def listed(self, first: int, count: int, /) -> tuple[bytes, bytes]:
+        """Return owners and allocated bytes of rows, and of what follows in the last one's group.
+
+        Raises
+        ------
+        RefusedError
+            They are not what was signed.
+        """
+        ...
+
+
+class CandidatesListing:
+    """The rows of the candidates of a plan.
+
+    A row group is verified when the first of its rows is asked for, before they are put into a
+    batch, and stays in memory, verified, for the remover.
+
+    Parameters
     ----------
-    path
-        Its file.
+    candidates
+        What is read.
     rows
         How many the plan says there are; another number is an error.
     """
 
-    def __init__(self, path: Path, rows: int) -> None:
-        self.path, self.rows = path, rows
+    def __init__(self, candidates: OpenCandidates, rows: int) -> None:
+        if candidates.rows != rows:
+            raise DataError(
+                f"the candidates are {candidates.rows} rows, not the {rows} that the plan lists",
+                code="candidates-changed",
+            )
+        self.candidates, self.rows = candidates, rows
         self._stretch: Listed | None = None
 
     def listed(self, rows: Rows) -> Listed:
@@ -41,8 +63,8 @@ class CandidatesListing:
 
         Raises
         ------
-        DataError
-            The file has other rows, or cannot be read.
+        RefusedError
+            They are not what was signed.
         """
         if rows.end > self.rows:
             raise UsageError(
@@ -51,29 +73,12 @@ class CandidatesListing:
             )
         stretch = self._stretch
         if stretch is None or rows.first < stretch.rows.first or rows.end > stretch.rows.end:
-            count = max(rows.count, min(STRETCH_ROWS, self.rows - rows.first))
-            stretch = self._stretch = self._read(Rows(rows.first, count))
+            stretch = self._stretch = self._read(rows)
         return stretch.part(rows)
 
     def _read(self, rows: Rows) -> Listed:
-        import polars as pl
+        import numpy as np
 
-        shown = visible(str(self.path))
-        try:
-            source = pl.scan_parquet(self.path, glob=False).slice(rows.first, rows.count)
-            frame = source.select(
-                pl.col("uid").cast(pl.UInt32), pl.col("allocated_bytes").cast(pl.UInt64)
-            ).collect()
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(
-                f"it cannot be read as Parquet: {str(error)[:200]}",
-                code="candidates-unreadable",
-                file=shown,
-            ) from (error)
-        if len(frame) != rows.count or any(column.null_count() for column in frame):
-            raise DataError(
-                f"it has not the {self.rows} rows that the plan lists",
-                code="candidates-changed",
-                file=shown,
-            )
-        return Listed(rows, frame["uid"].to_numpy(), frame["allocated_bytes"].to_numpy())
+        uids, allocated = self.candidates.listed(rows.first, rows.count)
+        owners = np.frombuffer(uids, np.uint32)
+        return Listed(Rows(rows.first, len(owners)), owners, np.frombuffer(allocated, np.uint64))

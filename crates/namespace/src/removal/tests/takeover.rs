@@ -3,7 +3,7 @@
 use rustix::fs::CWD;
 
 use super::*;
-use crate::index::ShardWriter;
+use crate::index::{Shard, ShardWriter};
 use crate::removal::parent::Whereabouts;
 use crate::removal::until::Until;
 use crate::removal::{Removal, Settings};
@@ -37,7 +37,8 @@ impl World {
             open_files: false,
             listed_s: None,
         };
-        Removal::open(&plans.path().join("plan"), root, rules, settings).unwrap()
+        let plan = Shard::open(&plans.path().join("plan")).unwrap();
+        Removal::open(plan, root, rules, settings).unwrap()
     }
 
     fn waits(&self) -> usize {
