@@ -206,7 +206,7 @@ def _table(rows: int) -> Any:
 
     names = ("inode", "path", "uid", "gid", "size", "blocks", "atime", "mtime", "ctime")
     columns = zip(*map(row_of, range(rows)), strict=True)
-    held = dict(zip(names, columns, strict=True))
+    held: dict[str, Any] = dict(zip(names, columns, strict=True))
     held["path"] = ["/scratch/" + path.decode() for path in held["path"]]
     return pl.DataFrame({**held, "links": [1] * rows})
 
