@@ -267,8 +267,8 @@ def frame_of(
     whole = columns[-1].is_not_null()
     if not whole.all():
         for at in (~whole).arg_true().to_list():
-            found = chunk.texts[at].count(b"\t") + 1
-            chunk.refuse(at, f"it has {found} fields instead of {count + 1}", reading)
+            fields_there = chunk.texts[at].count(b"\t") + 1
+            chunk.refuse(at, f"it has {fields_there} fields instead of {count + 1}", reading)
         chunk = chunk.at(whole.arg_true().to_list())
         columns = [values.filter(whole) for values in columns]
     readers = {**_readers(), **special}
