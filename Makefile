@@ -14,6 +14,7 @@
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
 # make bench-controllers  what each controller does to nine months of Perlmutter on the twin; table in docs/act-effects.md
 # make bench-readers  what the decoder of the index brings over the parquet crate's readers; result beside it
+# make bench-importers  rows a second of each format that purge import reads; result beside it
 # make bench-tally  how fast an index of 10^8 files is tallied, beside what bounds it; result beside it
 # make purge-case  a purge of 36 PB walked over 10^8 names, as root; result beside it, tables in docs/purge-case.md
 # make bench-mqsim MQSIM=DIR  the simulated drive beside a checkout of MQSim; result beside it
@@ -60,7 +61,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 
 .PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-dashboard bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
 .PHONY: purge-case reproduce bench-judge soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
-.PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
+.PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -139,8 +140,16 @@ bench-scale: .venv/.core .venv/.dev
 bench-workers: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/index_by_workers.py $(ARGS)
 
-bench-peers: .venv/.core .venv/.dev
-	$(BIN)/python benchmarks/peers_of_scale.py $(ARGS)
+bench-peers: .venv/.core .venv/.dev build/bench-peers/.ready
+	$(BIN)/python benchmarks/peers_of_scale.py --python build/bench-peers/bin/python $(ARGS)
+
+build/bench-peers/.ready: benchmarks/peers/requirements.txt $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) build/bench-peers
+	$(UV) pip install --quiet --python build/bench-peers/bin/python -r $<
+	@touch $@
+
+bench-importers: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/importers.py $(ARGS)
 
 bench-tally: .venv/.core
 	$(BIN)/python benchmarks/namespace_tally.py $(ARGS)

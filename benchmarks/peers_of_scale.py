@@ -1,10 +1,13 @@
-"""A scan beside dwalk of mpiFileUtils, and a tally beside DuckDB and Polars: `make bench-peers`.
+"""A scan beside dwalk and GUFI, and a tally beside DuckDB and Polars: `make bench-peers`.
 
-Peers are what is installed: `--dwalk` names its program (two MPI ranks, the list written to a file
-as a scan writes its shards), `--python` an interpreter with DuckDB and Polars. Each is a whole
-process, one after the other in turns over the same tree or the same shards; a figure is the median
-of the turns. The tally makes the curve by hour and that of each user by day at once; the peers
-group by one of them. A ratio above 1 says that Trimtab is faster.
+Peers are what is installed: `--dwalk` names that program of mpiFileUtils (two MPI ranks, the list
+written to a file as a scan writes its shards), `--gufi` GUFI's `gufi_dir2index` (two threads, a
+database for each directory). DuckDB and Polars have an environment of their own
+(`peers/requirements.txt`). Each is a whole process, one after the other in turns over the same
+tree or the same shards; a figure is the median of the turns. The tally makes the curve by hour
+and that of each user by day at once, which also tell the bytes of each user and of what is older
+than a cut-off; of the peers each query is measured alone. A ratio above 1 says that Trimtab is
+faster.
 """
 
 from __future__ import annotations
@@ -26,32 +29,58 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 from benchmarks.namespace_scan import SCAN, a_tree  # noqa: E402
-from benchmarks.namespace_tally import POLARS, build  # noqa: E402
+from benchmarks.namespace_tally import build  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "peers_of_scale.json"
 DUCKDB = """
 import sys, time
 import duckdb
-shards = sys.argv[1] + "/*.parquet"
-seconds = int(sys.argv[2])
-by = "bucket" if seconds == 3600 else "uid, bucket"
+shards, query, cut = sys.argv[1] + "/*.parquet", sys.argv[2], int(sys.argv[3])
+last = "greatest(atime_ns, mtime_ns, ctime_ns)"
+by, where = {
+    "hour": (f"{last} // 3600000000000", ""),
+    "user_and_day": (f"uid, {last} // 86400000000000", ""),
+    "user": ("uid", ""),
+    "horizon": ("uid", f"AND {last} < {cut}"),
+}[query]
 duckdb.execute("SET threads TO 2; SET enable_progress_bar TO false")
 begun = time.perf_counter()
 rows = duckdb.execute(f'''
-    SELECT {by}, count(*), sum(allocated_bytes) FROM (
-        SELECT uid, allocated_bytes,
-               greatest(atime_ns, mtime_ns, ctime_ns) // {seconds * 10**9} AS bucket
-        FROM read_parquet('{shards}') WHERE type = 'f')
-    GROUP BY {by}''').fetchall()
-print('{"buckets": %d, "elapsed_s": %.3f}' % (len(rows), time.perf_counter() - begun))
+    SELECT {by}, count(*), sum(allocated_bytes) FROM read_parquet('{shards}')
+    WHERE type = 'f' {where} GROUP BY ALL''').fetchall()
+print('{"rows": %d, "elapsed_s": %.3f}' % (len(rows), time.perf_counter() - begun))
 """
+POLARS = """
+import pathlib, sys, time
+import polars as pl
+shards = sorted(pathlib.Path(sys.argv[1]).glob("*.parquet"))
+query, cut = sys.argv[2], int(sys.argv[3])
+last = pl.max_horizontal("atime_ns", "mtime_ns", "ctime_ns")
+by = {
+    "hour": [(last // 3_600_000_000_000).alias("bucket")],
+    "user_and_day": ["uid", (last // 86_400_000_000_000).alias("bucket")],
+    "user": ["uid"],
+    "horizon": ["uid"],
+}[query]
+begun = time.perf_counter()
+frame = pl.scan_parquet(shards).filter(pl.col("type") == "f")
+if query == "horizon":
+    frame = frame.filter(last < cut)
+sums = frame.group_by(by).agg(pl.len(), pl.col("allocated_bytes").sum())
+rows = sums.collect(engine="streaming").height
+print('{"rows": %d, "elapsed_s": %.3f}' % (rows, time.perf_counter() - begun))
+"""
+QUERIES = ("hour", "user_and_day", "user", "horizon")
+CUT_NS = 1_700_000_000 * 10**9
+"""Of the horizon: files last used before 2023-11-14."""
 
 
 def main() -> None:
     """Measure, print, and write the result where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--no-write", action="store_true", help="Leave the committed result.")
-    parser.add_argument("--dwalk", type=Path, help="Program; without it scans are left out.")
+    parser.add_argument("--dwalk", type=Path, help="Program of mpiFileUtils.")
+    parser.add_argument("--gufi", type=Path, help="gufi_dir2index; without both no scans.")
     parser.add_argument("--python", type=Path, help="Interpreter with DuckDB and Polars.")
     parser.add_argument("--files", type=int, default=1_000_000, help="Of the tree.")
     parser.add_argument("--rows", type=int, default=100_000_000, help="Of the index.")
@@ -61,7 +90,8 @@ def main() -> None:
     asked = parser.parse_args()
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result["what"] = "a scan and a tally beside programs that do the same; medians of whole turns"
-    parts = {"scan": (asked.dwalk, scans), "tally": (asked.python, tallies)}
+    asked.directory.mkdir(parents=True, exist_ok=True)
+    parts = {"scan": (asked.dwalk or asked.gufi, scans), "tally": (asked.python, tallies)}
     for name, (peer, measure) in parts.items():
         if peer is not None:
             result[name] = {**measured_on(), **measure(asked)}
@@ -87,7 +117,7 @@ def in_turns(contenders: dict[str, Callable[[], float]], turns: int) -> dict[str
 
 
 def scans(asked: argparse.Namespace) -> dict[str, Any]:
-    """Return what a scan and dwalk take for the same tree, names in the cache."""
+    """Return what a scan, dwalk and GUFI take for the same tree, names in the cache."""
     tree = a_tree(asked.directory / f"tree-{asked.files}", asked.files)
     mpi = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"]
 
@@ -104,8 +134,14 @@ def scans(asked: argparse.Namespace) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(dir=asked.directory) as place:
             return timed([*mpi, str(asked.dwalk), "--output", f"{place}/list.mfu", str(tree)])
 
+    def gufi() -> float:
+        with tempfile.TemporaryDirectory(dir=asked.directory) as place:
+            return timed([str(asked.gufi), "-n", "2", str(tree), f"{place}/index"])
+
     scan()
-    return {"files": asked.files, **in_turns({"scan": scan, "dwalk": dwalk}, asked.turns)}
+    peers = {"dwalk": (asked.dwalk, dwalk), "gufi": (asked.gufi, gufi)}
+    there = {name: run for name, (program, run) in peers.items() if program is not None}
+    return {"files": asked.files, **in_turns({"scan": scan, **there}, asked.turns)}
 
 
 def tallies(asked: argparse.Namespace) -> dict[str, Any]:
@@ -126,8 +162,9 @@ def tallies(asked: argparse.Namespace) -> dict[str, Any]:
         python = str(asked.python)
         contenders = {"tally": told(programs["tally_index"], index, str(os.cpu_count()))}
         for name, text in (("polars", POLARS), ("duckdb", DUCKDB)):
-            contenders[f"{name}_by_hour"] = told(python, "-c", text, index, "3600")
-            contenders[f"{name}_by_user_and_day"] = told(python, "-c", text, index, "86400")
+            for query in QUERIES:
+                argv = (python, "-c", text, index, query, str(CUT_NS))
+                contenders[f"{name}_by_{query}"] = told(*argv)
         versions = subprocess.run(
             [python, "-c", "import duckdb, polars; print(duckdb.__version__, polars.__version__)"],
             check=True, stdout=subprocess.PIPE, text=True,

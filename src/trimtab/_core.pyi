@@ -794,6 +794,23 @@ def children(
     A directory that is gone holds nothing.
     """
 
+def gufi_rows(databases: Sequence[tuple[bytes, bytes]]) -> dict[str, Any]:
+    """Return the rows of directories of a GUFI index.
+
+    Parameters
+    ----------
+    databases
+        Of each directory its path relative to the root, and the bytes of its ``db.db``.
+
+    Returns
+    -------
+    dict
+        ``parents`` and ``name``, lists of bytes; ``parent``, the place of a row's directory in
+        ``parents``, ``inode``, ``type`` and the columns of the index with their units, packed
+        numbers of the machine's usual widths, little-endian; ``refused``, the path of a directory,
+        a name or ``b""``, and why. A birth of 0 is unknown.
+    """
+
 def glimpse(
     root: str | PathLike[str],
     files: Sequence[tuple[bytes, bytes, bytes]],

@@ -14,6 +14,7 @@ pub mod by_fid;
 pub mod entry;
 pub mod error;
 pub mod glimpse;
+pub mod gufi;
 pub mod index;
 mod lock;
 pub mod lustre;

@@ -14,6 +14,7 @@ mod books;
 mod by_fid;
 mod drive;
 mod glimpse;
+mod gufi;
 mod ost;
 mod removal;
 mod rules;
@@ -44,6 +45,8 @@ mod _core {
     use crate::drive::{FlashDrive, FlashWorkload};
     #[pymodule_export]
     use crate::glimpse::glimpse;
+    #[pymodule_export]
+    use crate::gufi::gufi_rows;
     #[pymodule_export]
     use crate::ost::OstFleet;
     #[pymodule_export]

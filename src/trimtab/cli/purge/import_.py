@@ -12,7 +12,9 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
-_FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "robinhood", "csv", "parquet")
+_FORMATS = (
+    "gnu-find", "lfs-find", "gufi", "gufi-trace", "gpfs", "mfu", "robinhood", "csv", "parquet",
+)  # fmt: skip
 
 
 @click.command("import")
@@ -26,7 +28,16 @@ _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "robinhood", "csv", "pa
     required=True,
     help="Tool that made it.",
 )
-@click.option("--printf", metavar="TEXT", help="Format given to -printf, if not the usual one.")
+@click.option(
+    "--printf",
+    metavar="TEXT",
+    help="Format given to -printf, or the SHOW clause of GPFS, if not the usual one.",
+)
+@click.option(
+    "--zone",
+    metavar="ZONE",
+    help="Time zone of local times in a list of GPFS: Europe/Zurich.",
+)
 @click.option(
     "--map",
     "column_map",
@@ -60,7 +71,9 @@ _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "robinhood", "csv", "pa
 )
 @options.as_json
 def command(file: Path, directory: Path, root: str, source: str, **options_given: Any) -> None:
-    """Convert a list of find, lfs find, GUFI, mpiFileUtils, Robinhood or a table into an index.
+    """Convert an index or list of another tool, or a table, into an index.
+
+    Tools: find, lfs find, GUFI, GPFS (mmapplypolicy), mpiFileUtils, Robinhood.
 
     Columns that the list lacks are recorded as lacking. A plan also requires what a list cannot
     state itself: when it was made, that it is complete, and its file system.
@@ -74,6 +87,7 @@ def command(file: Path, directory: Path, root: str, source: str, **options_given
         root=root,
         source=source,
         printf=options_given["printf"],
+        zone=options_given["zone"],
         column_map=options_given["column_map"],
         delimiter=options_given["delimiter"],
         beneath=os.fsencode(options_given["beneath"] or ""),

@@ -28,7 +28,9 @@ class ListDescription:
     Attributes
     ----------
     printf
-        What was given to ``-printf``.
+        What was given to ``-printf``; of GPFS, the SHOW clause.
+    zone
+        Of local times in a list of GPFS.
     started, ended
         Times as text; UTC where they name no zone.
     mounted
@@ -41,6 +43,7 @@ class ListDescription:
     root: str
     source: str
     printf: str | None = None
+    zone: str | None = None
     column_map: tuple[str, ...] = ()
     delimiter: str = ","
     beneath: bytes = b""
@@ -82,6 +85,7 @@ def import_index(
         column_map=description.column_map,
         names=names_of(description),
         delimiter=description.delimiter,
+        zone=description.zone,
     )
     return import_list(
         file,

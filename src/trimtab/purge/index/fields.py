@@ -7,7 +7,6 @@ a time: one large expression would work out its parts again and again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -86,6 +85,10 @@ def seconds(text: pl.Series, fraction: Fraction = "decimal") -> pl.Series:
     import polars as pl
 
     col = pl.col
+    if not text.str.contains(".", literal=True).any():  # faster by a half
+        signed = pl.when(~col(text.name).str.starts_with("+")).then(col(text.name))
+        whole_s = text.to_frame().select(signed.cast(pl.Int64, strict=False)).to_series()
+        return nanoseconds(whole_s, pl.zeros(len(whole_s), dtype=pl.Int64, eager=True))
     parts = text.alias("text").to_frame().select(
         col("text").str.starts_with("-").alias("negative"),
         col("text").str.starts_with("+").alias("odd"),
@@ -158,6 +161,7 @@ def indices(text: pl.Series) -> pl.Series:
     """Return all numbers in a text, in order; null where there is none, or one is too large."""
     import polars as pl
 
-    numbers = [[int(digits) for digits in re.findall(r"[0-9]+", value or "")] for value in text]
-    plain = [values if values and max(values) < 2**32 else None for values in numbers]
-    return pl.Series(text.name, plain, dtype=pl.List(pl.UInt32))
+    col = pl.col("all")
+    numbers = text.str.extract_all("[0-9]+").cast(pl.List(pl.UInt32), strict=False).alias("all")
+    known = (col.list.len() > 0) & ~col.list.eval(pl.element().is_null()).list.any()
+    return numbers.to_frame().select(pl.when(known).then(col).alias(text.name)).to_series()

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 _FID: Final = re.compile(rb"\[?0x([0-9a-fA-F]{1,16}):0x([0-9a-fA-F]{1,8}):0x([0-9a-fA-F]{1,8})\]?")
 
+_FID_TEXT: Final = r"\A\[?0x([0-9a-fA-F]{1,16}):0x([0-9a-fA-F]{1,8}):0x([0-9a-fA-F]{1,8})\]?\z"
+
 
 def of_inodes(inodes: pl.Series) -> pl.Series:
     """Return the identities of inode numbers, big-endian in the last 8 of 16 bytes; null for null.
@@ -36,8 +38,13 @@ def of_fids(texts: pl.Series) -> pl.Series:
     """Return the identities of FIDs as text; null for what is none."""
     import polars as pl
 
-    values = [None if text is None else of_fid(text.encode()) for text in texts]
-    return pl.Series(texts.name, values, dtype=pl.Binary)
+    parts = texts.alias("fid").str.extract_groups(_FID_TEXT).struct.unnest()
+    digits = pl.concat_str(
+        *(pl.col(part).str.zfill(width) for part, width in zip("123", (16, 8, 8), strict=True))
+    )
+    known = ~pl.col("1").str.contains(r"\A0+\z")
+    ids = pl.when(known).then(digits).str.decode("hex", strict=False)
+    return parts.select(ids.alias(texts.name)).to_series()
 
 
 def of_fid(text: bytes) -> bytes | None:

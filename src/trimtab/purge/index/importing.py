@@ -74,19 +74,22 @@ class Form:
     Attributes
     ----------
     format_text
-        What was given to ``-printf``.
+        What was given to ``-printf``; of GPFS, what the policy's rule shows.
     column_map
         Pairs of a column map.
     names
         Numbers of users and groups, for a table that holds their names.
     delimiter
         Of a CSV file.
+    zone
+        Of times as text in a list of GPFS: ``Europe/Zurich``.
     """
 
     format_text: str | None = None
     column_map: Sequence[str] = ()
     names: Names = NO_NAMES
     delimiter: str = ","
+    zone: str | None = None
 
 
 def import_list(
@@ -105,7 +108,7 @@ def import_list(
     Parameters
     ----------
     file
-        The list; compressed with gzip or not.
+        The list; compressed with gzip or not. Of a tree of GUFI its directory.
     directory
         Where the index is to be; it does not exist yet.
     root
@@ -136,14 +139,15 @@ def import_list(
     root = root.rstrip(b"/") or b"/"
     reading = Reading(root=root, beneath=claims.beneath)
     tallied = _Tallied(progress)
-    with _aside(directory) as work, _opened(file, reading) as stream:
+    opened = contextlib.nullcontext() if source is Source.GUFI else _opened(file, reading)
+    with _aside(directory) as work, opened as stream:
         writer = ShardWriter(work)
         try:
             frames = tallied.counted(_frames(source, file, stream, reading, form, work))
             shards = fill(writer, frames)
         except DataError as error:
             raise error if error.file else error.of(visible(str(file))) from error
-        changed_ns = min(os.fstat(stream.fileno()).st_mtime_ns, _ns(now))
+        changed_ns = min(_written_ns(stream, reading), _ns(now))
         tallied.warn(reading)
         if writer.repeated:
             reading.note(f"{writer.repeated} names stood in the list twice and were taken once")
@@ -158,12 +162,14 @@ def import_list(
     return manifest
 
 
-def _frames(  # noqa: PLR0917 (private)
-    source: Source, file: Path, stream: BinaryIO, reading: Reading, form: Form, work: Path
+def _frames(  # noqa: C901, PLR0917 (a table)
+    source: Source, file: Path, stream: BinaryIO | None, reading: Reading, form: Form, work: Path
 ) -> Iterator[pl.DataFrame]:
     """Yield what the importer of a source reads: the table of importers."""
     from trimtab.purge.index.importers import (
         gnu_find,
+        gpfs,
+        gufi,
         gufi_trace,
         lfs_find,
         mfu,
@@ -171,38 +177,61 @@ def _frames(  # noqa: PLR0917 (private)
         tables,
     )
 
+    if form.zone is not None and source is not Source.GPFS:
+        raise UsageError(
+            f"a time zone is for lists of GPFS, and {source.value} is none",
+            code="option-unfitting",
+        )
     if source in (Source.CSV, Source.PARQUET):
         mapping = parse_map(form.column_map)
         if source is Source.PARQUET:
             return tables.read_parquet(str(file), reading, mapping=mapping, names=form.names)
         return tables.read_csv(
-            stream, reading, mapping=mapping, names=form.names, delimiter=form.delimiter
+            _stream(stream), reading, mapping=mapping, names=form.names, delimiter=form.delimiter
         )
     if form.column_map:
         raise UsageError(
             f"a column map is for tables, and {source.value} is none", code="option-unfitting"
         )
+    if source is Source.GPFS:
+        return gpfs.read(_stream(stream), reading, format_text=form.format_text, zone=form.zone)
     if source is Source.GNU_FIND:
-        return gnu_find.read(stream, reading, format_text=form.format_text)
+        return gnu_find.read(_stream(stream), reading, format_text=form.format_text)
     if source is Source.LFS_FIND:
-        return lfs_find.read(stream, reading, format_text=form.format_text)
+        return lfs_find.read(_stream(stream), reading, format_text=form.format_text)
     if form.format_text is not None:
         raise UsageError(
-            f"a printf format is for lists of find, and {source.value} is none",
+            f"a printf format is for lists of find and GPFS, and {source.value} is none",
             code="option-unfitting",
         )
+    if source is Source.GUFI:
+        return gufi.read(file, reading)
     if source is Source.GUFI_TRACE:
-        return gufi_trace.read(stream, reading)
+        return gufi_trace.read(_stream(stream), reading)
     if source is Source.MFU:
-        return mfu.read(stream, reading)
+        return mfu.read(_stream(stream), reading)
     if source is Source.ROBINHOOD:
         size_bytes = file.stat().st_size
-        return robinhood.read(stream, reading, work=work, size_bytes=size_bytes, names=form.names)
+        return robinhood.read(
+            _stream(stream), reading, work=work, size_bytes=size_bytes, names=form.names
+        )
     raise UsageError(
         f"{source.value} is not imported",
         code="source-unknown",
         hint="scan with `trimtab purge scan`",
     )
+
+
+def _written_ns(stream: BinaryIO | None, reading: Reading) -> int:
+    if stream is None:
+        return reading.written_ns or 0
+    return os.fstat(stream.fileno()).st_mtime_ns
+
+
+def _stream(stream: BinaryIO | None) -> BinaryIO:
+    if stream is None:
+        raise AssertionError("only a tree of GUFI is no file")
+    return stream
 
 
 def _manifest(

@@ -6,7 +6,7 @@ A path is taken as it stands, never normalised by meaning: ``a/../b`` may be som
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 ROOT_ITSELF: Final = ""
@@ -14,7 +14,7 @@ ROOT_ITSELF: Final = ""
 
 
 def split_paths(
-    paths: Iterable[bytes], root: bytes, *, beneath: bytes = b""
+    paths: Sequence[bytes], root: bytes, *, beneath: bytes = b""
 ) -> tuple[list[bytes], list[bytes], dict[int, str]]:
     """Return directory and name of each path, and by its index why one is not to be had.
 
@@ -37,6 +37,9 @@ def split_paths(
     reasons: dict[int, str] = {}
     top = root.rstrip(b"/") + b"/"
     length = len(top)
+    if _all_plain(paths, top):
+        parted = [path.rpartition(b"/") for path in paths]
+        return [part[0][length:] for part in parted], [part[2] for part in parted], reasons
     for path in paths:
         # Nearly all paths are absolute and plain; whatever is odd is looked at with more care.
         if path.startswith(top) and not (
@@ -52,6 +55,16 @@ def split_paths(
         parents.append(parent)
         names.append(name)
     return parents, names, reasons
+
+
+def _all_plain(paths: Sequence[bytes], top: bytes) -> bool:
+    """Return whether all paths are beneath the root and without anything that needs care."""
+    joined = b"\0" + b"\0".join(paths) + b"\0"
+    return (
+        joined.count(b"\0") == len(paths) + 1
+        and joined.count(b"\0" + top) == len(paths)
+        and not any(odd in joined for odd in (b"//", b"/./", b"/../", b"/\0", b"/.\0", b"/..\0"))
+    )
 
 
 class _Unplaced(Exception):

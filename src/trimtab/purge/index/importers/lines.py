@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trimtab.purge.index.importers.printf import END_WORD, Format, take_end
 from trimtab.purge.index.reading import RECORD_MAX_BYTES, Reading, Records
@@ -28,6 +28,8 @@ class Joiner:
 
     def add(self, lines: Records) -> Records:
         """Return the records that are whole now."""
+        if len(lines) and self._are_records(lines.texts):
+            return self._each_a_record(lines)
         texts: list[bytes] = []
         places: list[tuple[int, int | None]] = []
         number, offset = lines.locate(0) if len(lines) else (0, 0)
@@ -42,6 +44,27 @@ class Joiner:
                 self._lines.append(text)
             number, offset = number + 1, (offset or 0) + len(text) + 1
         return Records(texts, places.__getitem__)
+
+    def _are_records(self, texts: Sequence[bytes]) -> bool:
+        """Return whether each line begins with the token, and none ends the list or is odd."""
+        return (
+            bool(self._token)
+            and not self._reading.ended_well
+            and all(map(self._begins, texts))
+            and not any(text.startswith(self._token + END_WORD) for text in texts)
+            and max(map(len, texts)) < RECORD_MAX_BYTES
+        )
+
+    def _each_a_record(self, lines: Records) -> Records:
+        """Return what was kept and each line but the last, after which its record may go on."""
+        before = self.last()
+        many, length = len(before), len(self._token)
+        texts = [*before.texts, *(text[length:] for text in lines.texts[:-1])]
+        self._lines, self._place = [lines.texts[-1]], lines.locate(len(lines) - 1)
+        self._length = len(lines.texts[-1]) + 1
+        return Records(
+            texts, lambda at: before.locate(at) if at < many else lines.locate(at - many)
+        )
 
     def last(self) -> Records:
         """Return the record that the list ends with."""

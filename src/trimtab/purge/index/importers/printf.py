@@ -263,35 +263,62 @@ def frame_of(
     import polars as pl
 
     count = len(form.directives)
-    parted = [text.split(b"\t", count) for text in chunk.texts]
-    short = [at for at, parts in enumerate(parted) if len(parts) <= count]
-    if short:
-        for at in short:
-            reason = f"it has {len(parted[at])} fields instead of {count + 1}"
-            chunk.refuse(at, reason, reading)
-        left = [at for at, parts in enumerate(parted) if len(parts) > count]
-        chunk, parted = chunk.at(left), [parted[at] for at in left]
-    columns = list(zip(*parted, strict=True)) if parted else [()] * (count + 1)
+    columns = _columns(chunk.texts, count)
+    whole = columns[-1].is_not_null()
+    if not whole.all():
+        for at in (~whole).arg_true().to_list():
+            fields_there = chunk.texts[at].count(b"\t") + 1
+            chunk.refuse(at, f"it has {fields_there} fields instead of {count + 1}", reading)
+        chunk = chunk.at(whole.arg_true().to_list())
+        columns = [values.filter(whole) for values in columns]
     readers = {**_readers(), **special}
     series = []
     misfits: set[int] = set()
     for directive, values in zip(form.directives, columns, strict=False):
         if directive.column in readers or directive.column is None:
-            text = fields.text_of(directive.column or "passed over", values)
+            text = _text(directive.column or "passed over", values)
             misfits.update(_misfits(text, directive))
             if directive.column is not None:
                 series.append(readers[directive.column](text))
         else:
-            misfits.update(at for at, value in enumerate(values) if b"/" in value)
-            series.append(fields.names_of(directive.column, values))
+            names = values.cast(pl.Binary)
+            misfits.update(names.bin.contains(b"/").arg_true().to_list())
+            series.append(fields.names_of(directive.column, names.to_list()))
     if misfits:
         # Behind a damaged tab each field is the next one's, the last of them the path's.
         for at in misfits:
             chunk.refuse(at, "a field is not what the format prints", reading)
         fitting = [at for at in range(len(chunk.texts)) if at not in misfits]
         chunk, series = chunk.at(fitting), [values.gather(fitting) for values in series]
-        columns[-1] = tuple(columns[-1][at] for at in fitting)
-    return placed(_with_identity(pl.DataFrame(series)), chunk, columns[-1], reading)
+        columns[-1] = columns[-1].gather(fitting)
+    paths = columns[-1].cast(pl.Binary).to_list()
+    return placed(_with_identity(pl.DataFrame(series)), chunk, paths, reading)
+
+
+def _columns(texts: Sequence[bytes], count: int) -> list[pl.Series]:
+    """Return the fields of records, that many and the rest; null in the rest of one with fewer.
+
+    They are text where all records are, and else bytes.
+    """
+    import polars as pl
+
+    records = pl.Series("record", texts, dtype=pl.Binary)
+    try:
+        parts = records.cast(pl.String).str.splitn("\t", count + 1)
+    except pl.exceptions.ComputeError:  # a name in it is no UTF-8
+        parted = [text.split(b"\t", count) for text in texts]
+        padded = [parts if len(parts) > count else [None] * (count + 1) for parts in parted]
+        columns = zip(*padded, strict=True)
+        return [pl.Series("field", values, dtype=pl.Binary) for values in columns]
+    return parts.struct.unnest().get_columns()
+
+
+def _text(name: str, values: pl.Series) -> pl.Series:
+    import polars as pl
+
+    if values.dtype == pl.String:
+        return values.alias(name)
+    return fields.text_of(name, values.to_list())
 
 
 def _misfits(text: pl.Series, directive: Directive) -> list[int]:
