@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trimtab.drivers.lustre.changelog import ChangelogUsers, parse_records
 from trimtab.drivers.lustre.site import lustre_name
+from trimtab.drivers.lustre.writes import CHANGELOG_USER
 from trimtab.errors import Interrupted, RefusedError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
@@ -37,12 +38,6 @@ from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.record.system_errors import system_errors
 from trimtab.units import enumerated, plural
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    pass
-
-USER: Final = "trimtab"
-"""What a changelog user of Trimtab's is registered as."""
 
 DELTAS_MAX: Final = 32
 """More small shards are merged into one: each costs every reader a file."""
@@ -178,17 +173,12 @@ def begin(directory: Path, changelogs: Changelogs, *, file_system: str, now_s: f
     since_s = now_s - manifest.started_ns / 10**9
     mdts = []
     for mdt in changelogs.mdts():
-        mine = [
-            user
-            for user in (users[mdt].users if mdt in users else ())
-            if user.name.partition("-")[2] == USER
-        ]
+        mine = users[mdt].of(CHANGELOG_USER) if mdt in users else ()
         if len(mine) != 1:
             raise RefusedError(
-                f"{mdt} has no changelog user named {USER}, or its server did not answer",
+                f"{mdt} has no changelog user named {CHANGELOG_USER}, or its server did not answer",
                 code="changelog-user-missing",
-                hint=f"on its server: lctl --device {file_system}-{mdt} changelog_register -u "
-                f"{USER}; then scan, then follow. Begin with one MDT, and watch its console",
+                hint="trimtab purge follow SITE --register; then scan, then follow",
             )
         if mine[0].idle_s + _IDLE_SLACK_S < since_s:
             raise RefusedError(
