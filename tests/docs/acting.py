@@ -69,8 +69,8 @@ _ALIASES: Final = {
     "CREATION": "Close OSTs to new files, and open them.",
     "PLACEMENT": "How an MDT chooses OSTs.",
     "PERMANENT": "The same for every mount to come, on the MGS alone; and what is stored there.",
-    "CHANGELOG": "Register the changelog user of an MDT, and remove it; who is registered.\n"
-    "# sudoers cannot tell whose number it is; the program on the server removes no user of others.",
+    "CHANGELOG": "Register the changelog user of an MDT, remove it, read who is registered.\n"
+    "# sudoers cannot tell whose number it is; the program there removes no user of others.",
     "CLIENT": "Settings of a client.",
     "LDISKFS": "Settings of the block allocator, and its goal. tee does not limit the value; the\n"
     "# program on the server does.",

@@ -211,6 +211,7 @@ def test_what_excludes_one_another_is_refused(lustre: LustreSite) -> None:
     for words in (
         (*REGISTER, "--deregister"),
         (*REGISTER, "--once"),
+        ("purge", "follow", "fake", "--index", "/index", "--once", "--rescan"),
         (*REGISTER, "--index", "/index"),
         ("purge", "follow", "fake", "--yes", "--index", "/index"),
         ("purge", "follow", "fake"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from trimtab.errors import TrimtabError
     from trimtab.loop.purging.following import Round
     from trimtab.loop.purging.registering import Registration
+    from trimtab.purge.index.manifest import Manifest
 
 
 @click.command("follow")
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
     "--compact",
     is_flag=True,
     help="Write shards with many replaced rows anew, then exit; reads no changelog.",
+)
+@click.option(
+    "--rescan",
+    is_flag=True,
+    help="Look again at what MDTs hold whose records were lost, then exit.",
 )
 @click.option(
     "--register",
@@ -64,6 +71,7 @@ def command(  # noqa: PLR0917 (one for each option)
     *,
     once: bool,
     compact: bool,
+    rescan: bool,
     register: bool,
     deregister: bool,
     yes: bool,
@@ -73,13 +81,17 @@ def command(  # noqa: PLR0917 (one for each option)
     Runs on a client, as root. Each MDT needs a changelog user named trimtab that was registered
     before the scan began: --register shows the commands for the MDSs and runs them once that is
     confirmed. Reads are not in changelogs: an access time is that of the scan, or of the last
-    change since. Changes that were lost are reported, and the index then has to be scanned anew.
-    May be killed at any moment; the same command goes on.
+    change since. Changes that were lost are reported with the MDT: --rescan then looks again at
+    what they may have been about. May be killed at any moment; the same command goes on.
     """
+    from functools import partial
+
+    from trimtab.loop.purging.following import compact_index, follow
+
     if register or deregister:
         if register and deregister:
             raise click.UsageError("--register and --deregister exclude one another")
-        if directory is not None or once or compact:
+        if directory is not None or once or compact or rescan:
             raise click.UsageError("--register and --deregister concern no index")
         _register(where, store_url, mdts, registered=register, yes=yes)
         return
@@ -87,22 +99,20 @@ def command(  # noqa: PLR0917 (one for each option)
         raise click.UsageError("--yes and --mdt go with --register and --deregister")
     if directory is None:
         raise click.UsageError("Missing option '--index'.")
-    _follow(where, directory, every_s=every_s, once=once, threads=threads, compact=compact)
+    if once + compact + rescan > 1:
+        raise click.UsageError("--once, --compact and --rescan exclude one another")
+    if compact:
+        _show_index(directory, lambda: compact_index(directory))
+        return
+    following = partial(follow, where, directory, every_s=every_s, once=once, threads=threads)
+    _show_index(directory, lambda: following(rescan=rescan, report=_report))
 
 
-def _follow(
-    where: str, directory: Path, *, every_s: float, once: bool, threads: int, compact: bool
-) -> None:
+def _show_index(directory: Path, make: Callable[[], Manifest]) -> None:
     from trimtab.cli.render.purge_index import print_index
-    from trimtab.loop.purging.following import compact_index, follow
     from trimtab.report import documents
 
-    if compact:
-        manifest = compact_index(directory)
-    else:
-        manifest = follow(
-            where, directory, every_s=every_s, once=once, threads=threads, report=_report
-        )
+    manifest = make()
     show(
         lambda: documents.purged.IndexDocument(str(directory), manifest),
         lambda: print_index(manifest, directory),

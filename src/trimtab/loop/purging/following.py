@@ -80,6 +80,7 @@ def follow(
     every_s: float,
     once: bool,
     threads: int = 0,
+    rescan: bool = False,
     report: Callable[[Round], None],
 ) -> Manifest:
     """Return the manifest of an index that was followed until a signal came, or once.
@@ -88,6 +89,8 @@ def follow(
     ----------
     where
         The site, whose MDSs are asked about changelog users.
+    rescan
+        Instead, look again at all that the MDTs hold whose records were lost.
     report
         Is called after each round.
 
@@ -116,6 +119,12 @@ def follow(
         root = os.fsdecode(manifest.root)
         require_answer(root, "following")
         changelogs = LiveChangelogs(root, file_system, site.servers, manifest, threads=threads)
+        if rescan:
+            from trimtab.loop.purging.rescanning import rescan as look_again_at_mdts
+
+            _require_followed(manifest)
+            with interruptible():
+                return look_again_at_mdts(directory, changelogs, utc_now)
         manifest = begin(
             directory, changelogs, file_system=file_system, now_s=utc_now().timestamp()
         )
@@ -147,11 +156,13 @@ def compact_index(directory: Path) -> Manifest:
     """
     with alone(directory):
         manifest = load_manifest(directory)
-        if manifest.followed is None:
-            raise UsageError(
-                "the index is not followed: there is nothing to merge", code="index-not-followed"
-            )
+        _require_followed(manifest)
         return merge(directory, manifest, whole=True, now_s=int(utc_now().timestamp()))
+
+
+def _require_followed(manifest: Manifest) -> None:
+    if manifest.followed is None:
+        raise UsageError("the index is not followed", code="index-not-followed")
 
 
 def begin(directory: Path, changelogs: Changelogs, *, file_system: str, now_s: float) -> Manifest:
@@ -290,7 +301,7 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
         replace(
             followed,
             mdts=decision.mdts,
-            stale=tuple(dict.fromkeys((*followed.stale, *_stale(search, again)))),
+            stale=tuple(dict.fromkeys((*followed.stale, *stale_reasons(search, again)))),
         ),
         again={file: count for file, count in again.items() if count < TRIES_MAX},
         now_s=now_ns // 10**9,
@@ -326,7 +337,8 @@ def _read(
     return seen, silent
 
 
-def _stale(search: Search, again: Mapping[bytes, int]) -> Iterator[str]:
+def stale_reasons(search: Search, again: Mapping[bytes, int]) -> Iterator[str]:
+    """Yield why an index may be wrong after a search, whatever the MDT."""
     if search.unread:
         yield f"{plural(len(search.unread), 'directory')} that moved while it ran cannot be read"
     if search.overflowed:

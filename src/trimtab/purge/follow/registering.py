@@ -42,7 +42,8 @@ REGISTERING: Final = (
 DEREGISTERING: Final = (
     Message(
         "index-unfollowable",
-        "An index that is followed cannot go on without its user: it then has to be scanned anew",
+        "An index that is followed cannot go on without its user: it then needs a new one, and "
+        "--rescan",
     ),
 )
 
@@ -111,7 +112,7 @@ def _of_mdt(
     if not registered:
         if not ours:
             return Message("not-in-force", f"it has no changelog user named {CHANGELOG_USER}")
-        reason = Message("changelog-user-unwanted", _told(ours[0], users))
+        reason = Message("changelog-user-unwanted", _progress(ours[0], users))
         words = deregister_words(fields, ours[0].name)
         return Instruction(
             ActionKind.DEREGISTER, mdt, reason, server, before=ours[0].name, value=shlex.join(words)
@@ -134,10 +135,10 @@ def _reused(user: ChangelogUser, users: ChangelogUsers) -> Message:
             f"it has {user.name}, but records of {', '.join(missing)} are not written: "
             "--deregister, then --register",
         )
-    return Message("registered-already", _told(user, users))
+    return Message("registered-already", _progress(user, users))
 
 
-def _told(user: ChangelogUser, users: ChangelogUsers) -> str:
+def _progress(user: ChangelogUser, users: ChangelogUsers) -> str:
     behind = max(0, users.index - user.index)
     idle = format_duration(float(user.idle_s))
     return f"{user.name} has cleared up to {user.index}, {behind:,} records wait, idle for {idle}"
