@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import struct
@@ -12,14 +13,18 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from tests.fake_lustre.followed import Follower, Users, in_order, scan
 from tests.fake_lustre.namespace import ROOT, FakeNamespace
+from tests.loop.purging.test_following import SITE
 from tests.loop.purging.test_following_histories import KilledError, Killer, differences
 from tests.support.codes import raises
 
+from trimtab.cli.purge import command
 from trimtab.drivers.lustre.listing import inode_of, list_directories, mdts_of_fids
-from trimtab.errors import RefusedError, ToolError
-from trimtab.loop.purging import changed_rows, rescanning
+from trimtab.errors import RefusedError, ToolError, UsageError
+from trimtab.loop.purging import changed_rows, changelogs, following, rescanning
+from trimtab.model.site import Servers
 from trimtab.purge.index.manifest_file import load_manifest
 
 HOUR_NS = 3600 * 10**9
@@ -152,6 +157,25 @@ def test_a_migration_that_touches_no_directory_is_found_by_listing(
     assert follower.rows().equals(in_order(lustre.listing()))
 
 
+def test_a_name_that_was_removed_changes_the_others(
+    lustre: FakeNamespace, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever MDT records it: that of the file, or that of the directory."""
+    here, there = directory_of(lustre, 1), directory_of(lustre, 2)
+    file = lustre.nodes[there].children[b"f1"]
+    lustre.link(file, here, b"linked")
+    follower.catch_up()
+
+    def unlink() -> None:
+        with monkeypatch.context() as context:
+            context.setattr(lustre, "_log", lambda *_, **__: None)
+            lustre.unlink(here, b"linked")
+
+    lose(lustre, follower, unlink)
+    follower.rescan()
+    assert follower.rows().equals(in_order(lustre.listing()))
+
+
 def test_renames_to_and_fro_leave_their_time(lustre: FakeNamespace, follower: Follower) -> None:
     """Every name is where it was, and only the time of change of a file is another."""
     here, there = directory_of(lustre, 1), directory_of(lustre, 2)
@@ -201,6 +225,30 @@ def test_a_scan_again_stays_asked_for_where_it_cannot_be_done(
     assert follower.rescan().obstacles == ()
 
 
+@pytest.mark.cli
+def test_the_command_puts_an_index_right(
+    lustre: FakeNamespace, follower: Follower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose(lustre, follower, lambda: lustre.create(directory_of(lustre, 1), b"new"))
+    site = tmp_path / "scratch.toml"
+    site.write_text(SITE)
+    monkeypatch.setattr(changelogs, "LiveChangelogs", lambda *_, **__: lustre)
+    monkeypatch.setattr(following, "require_answer", lambda *_: None)
+    words = ["follow", str(site), "--index", str(tmp_path), "--rescan", "--json"]
+    done = CliRunner().invoke(command, words)
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["obstacles"] == []
+    assert load_manifest(tmp_path).rows == lustre.listing().height
+    unfollowed = tmp_path / "unfollowed"
+    unfollowed.mkdir()
+    scan(lustre, unfollowed)
+    words[3] = str(unfollowed)
+    done = CliRunner().invoke(command, words)
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.code == "index-not-followed"
+
+
 def test_inode_numbers_are_worked_out_alike(lustre: FakeNamespace) -> None:
     ids = [struct.pack(">QII", sequence, number, 0) for sequence, number in (
         (0x2_0000_0402, 7), (0x2_4000_0402, 0x1FFFF), (0x3_0012_3456, 2**24 - 1),
@@ -226,6 +274,13 @@ def test_directories_of_this_host_are_listed_by_their_identifier(tmp_path: Path)
     assert {name: inode for inode, name in listed[fid][0]} == inodes
     assert set(inodes) == set(names)
     assert listed[gone] == ([], 0)
+    live = changelogs.LiveChangelogs(
+        str(tmp_path), "scratch", Servers(), scan(FakeNamespace(), tmp_path)
+    )
+    frame, failed = live.list([fid, gone, broken])
+    assert dict(frame.select("name", "inode").iter_rows()) == inodes
+    assert frame["directory"].unique().to_list() == [fid]
+    assert failed.keys() == {broken}
     assert listed[broken][1] != 0
     assert mdts_of_fids(str(tmp_path), [fid, gone]) == {fid: None, gone: None}, "this is no Lustre"
     with raises(ToolError, "listing-failed"):

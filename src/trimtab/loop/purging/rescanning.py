@@ -9,7 +9,8 @@
 Which MDT a record was on says what it may have been about:
 
 - a change of a file's attributes, and its removal, are on the MDT of the file: each row whose FID
-  is on such an MDT is looked at;
+  is on such an MDT is looked at. So is each file with several names: the removal of one of them
+  changes the others, which may lie in directories that nobody touched;
 - what is created, linked, renamed or migrated changes a directory, on whichever MDT: all of them
   are looked at. What lies in one that is not exactly as the scan found it, or does not hold the
   names and files that the index has, is looked at as a whole, and so is what is new.
@@ -66,7 +67,7 @@ class _Known:
     held
         By path, how many names a directory holds and a sum over them and their files.
     files
-        What else is on these MDTs.
+        What else is on these MDTs, and every file with several names.
     """
 
     directories: pl.DataFrame
@@ -277,8 +278,10 @@ def _known(
             directories.append(chosen.collect(engine="streaming"))
             names = rows.with_columns(inode=_inode()).group_by("parent").agg(*_sums())
             held.append(names.collect(engine="streaming"))
-            others = rows.filter(pl.col("type") != "d").select(pl.col("id").unique())
-            ids.append(_on(others.collect(engine="streaming")["id"], changelogs, lost))
+            others = rows.filter(pl.col("type") != "d").select("id", "nlink").unique()
+            files = others.collect(engine="streaming")
+            ids.append(_on(files["id"], changelogs, lost))
+            ids.append(set(files.filter(pl.col("nlink") > 1)["id"].to_list()))
     summed = pl.concat(held).group_by("parent").agg(pl.col("count", "sum").sum())
     return _Known(
         pl.concat(directories).unique("id", keep="any"),
