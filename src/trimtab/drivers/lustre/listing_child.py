@@ -24,11 +24,11 @@ def listing(directory):
     """Return what a directory holds, as it is printed."""
     try:
         with os.scandir(directory) as entries:
-            found = [(entry.inode(), entry.name) for entry in entries]
+            held = [(entry.inode(), entry.name) for entry in entries]
     except OSError as error:
         return HEAD.pack(0 if error.errno in _GONE else error.errno or errno.EIO, 0)
-    parts = [HEAD.pack(0, len(found))]
-    for inode, name in found:
+    parts = [HEAD.pack(0, len(held))]
+    for inode, name in held:
         parts += [ENTRY.pack(inode, len(name)), name]
     return b"".join(parts)
 

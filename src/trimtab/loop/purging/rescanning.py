@@ -184,10 +184,10 @@ class _Work:
 
     def children(self, directories: Iterable[bytes]) -> set[bytes]:
         """Return what lies in directories now."""
-        found, failed = self._changelogs.children(sorted(directories))
+        contents, failed = self._changelogs.children(sorted(directories))
         if failed:
             raise _incomplete(f"{plural(len(failed), 'directory')} cannot be read")
-        return found
+        return contents
 
     def _new(self, rows: pl.DataFrame) -> set[bytes]:
         """Return the directories among rows that were not known, and know them."""
@@ -297,12 +297,12 @@ def _on(ids: pl.Series, changelogs: Changelogs, lost: frozenset[str]) -> set[byt
     frame = ids.to_frame("id").with_columns(sequence=pl.col("id").bin.slice(0, 8))
     one_each = frame.group_by("sequence").agg(pl.col("id").first())
     mdts = changelogs.mdts_of(one_each["id"].to_list())
-    there = [
+    on_lost = [
         sequence
         for sequence, file in one_each.iter_rows()
         if mdts[file] is None or mdts[file] in lost
     ]
-    wanted = pl.Series(there, dtype=pl.Binary).implode()
+    wanted = pl.Series(on_lost, dtype=pl.Binary).implode()
     return set(frame.filter(pl.col("sequence").is_in(wanted))["id"].to_list())
 
 
