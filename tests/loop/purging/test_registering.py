@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import click
 import pytest
 from tests.fake_lustre.changelog_users import DEFAULT_MASK
 from tests.fake_lustre.state import Fault
 from tests.loop.acting.lustre_site import LustreSite, lustre
 
+from trimtab.cli.main import main
 from trimtab.drivers.lustre.registrar import Registrar
 from trimtab.loop.purging import registering
 
@@ -218,3 +221,21 @@ def test_what_excludes_one_another_is_refused(lustre: LustreSite) -> None:
         (*REGISTER, "--mdt", "MDT0009"),
     ):
         lustre.run(*words, code=2)
+
+
+def test_a_person_sees_command_and_danger_before_anything_is_done(
+    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter((False, True))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: next(answers))
+    store = str(lustre.directory / "t.db")
+    for code, registered in ((4, []), (0, ["cl1-trimtab"])):
+        lustre.captured.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([*REGISTER, "--store", store])
+        assert ended.value.code == code
+        shown = " ".join(lustre.captured.readouterr().out.split())
+        assert "lctl --device scratch-MDT0000 changelog_register -u trimtab" in shown
+        assert "hung an MDS for good" in shown
+        assert users(lustre)[0] == registered
