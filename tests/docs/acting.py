@@ -14,6 +14,8 @@ from typing import Final
 
 from trimtab.drivers.lustre.writes import (
     BY_KEY,
+    CHANGELOG_UNDO,
+    CHANGELOG_WHY,
     LIST_PERMANENT,
     PERMANENT,
     PERMANENT_UNDO,
@@ -22,11 +24,13 @@ from trimtab.drivers.lustre.writes import (
     TRIM_UNDO,
     TRIM_WHY,
     Row,
+    register_words,
     trim_words,
 )
 
 PATHS: Final = {"lctl": "/usr/sbin/lctl", "fstrim": "/usr/sbin/fstrim", "tee": "/usr/bin/tee"}
 MOUNT_POINT_LETTERS: Final = 16
+CHANGELOG_DIGITS: Final = 4
 _HEX: Final = "[0-9a-f]"
 _LETTER: Final = "[A-Za-z0-9_-]"
 _FIELDS: Final = {
@@ -65,6 +69,8 @@ _ALIASES: Final = {
     "CREATION": "Close OSTs to new files, and open them.",
     "PLACEMENT": "How an MDT chooses OSTs.",
     "PERMANENT": "The same for every mount to come, on the MGS alone; and what is stored there.",
+    "CHANGELOG": "Register the changelog user of an MDT, remove it, read who is registered.\n"
+    "# sudoers cannot tell whose number it is; the program there removes no user of others.",
     "CLIENT": "Settings of a client.",
     "LDISKFS": "Settings of the block allocator, and its goal. tee does not limit the value; the\n"
     "# program on the server does.",
@@ -121,6 +127,19 @@ def wanted() -> dict[str, list[str]]:
             start = f"{PATHS['lctl']} set_param -P"
             commands["PERMANENT"].append(f"{start} -d {name}")
             commands["PERMANENT"] += [f"{start} {name}\\={value}" for value in _values(row)]
+    words = register_words({"fs": "scratch", "mdt": "MDT0000"})
+    device = f"{PATHS['lctl']} --device FSNAME-{_FIELDS['mdt'][0]}"
+    commands["CHANGELOG"] = [
+        *(
+            f"{PATHS['lctl']} get_param -n mdd.FSNAME-{_FIELDS['mdt'][0]}.{leaf}"
+            for leaf in ("changelog_users", "changelog_current_mask")
+        ),
+        " ".join((device, *words[3:])),
+        *(
+            f"{device} changelog_deregister cl{'[0-9]' * digits}"
+            for digits in range(1, CHANGELOG_DIGITS + 1)
+        ),
+    ]
     argv = trim_words("/MOUNTS/x", 0, 1)
     number = "0x" + _HEX * 16
     for letters in range(1, MOUNT_POINT_LETTERS + 1):
@@ -156,6 +175,10 @@ def table() -> str:
     lines.append(
         f"| {names} of `lod.FS-MDT-mdtlov`, permanently | as above, or none "
         f"| root, or `sudo lctl set_param -P`, on the MGS | {PERMANENT_UNDO} | {PERMANENT_WHY} |"
+    )
+    lines.append(
+        "| `changelog_register`, `changelog_deregister` of an MDT | the user `trimtab` "
+        f"| root, or `sudo lctl --device` | {CHANGELOG_UNDO} | {CHANGELOG_WHY} |"
     )
     lines.append(
         "| free blocks of a target | a range of bytes | root, or `sudo fstrim` "

@@ -18,10 +18,13 @@ from trimtab.drivers.lustre.writes import (
     PERMANENT,
     ROWS,
     Row,
+    changelog_parameter,
+    deregister_words,
     get_words,
     name_of,
     permanent_words,
     recovery_name,
+    register_words,
     set_words,
     tee_words,
     trim_words,
@@ -83,6 +86,11 @@ def _commands() -> Iterator[list[str]]:
         row, name = name_of(key, {"fs": "scratch", "mdt": "MDT0001"})
         yield permanent_words(row, name, None)
         yield from (permanent_words(row, name, value) for value in _values(row))
+    mdt = {"fs": "scratch", "mdt": "MDT0001"}
+    for leaf in ("changelog_users", "changelog_current_mask"):
+        yield get_words(changelog_parameter(mdt, leaf))
+    yield register_words(mdt)
+    yield from (deregister_words(mdt, f"cl{number}-trimtab") for number in (2, 12, 1234))
     for service in ("scratch-OST012a", "scratch-MDT0001"):
         yield get_words(recovery_name(service))
     for point in ("/mnt/lustre/ost0", "/mnt/lustre/scratch-OST012a"):
@@ -133,6 +141,9 @@ def test_near_misses_are_refused(account: Account) -> None:
         ["lctl", "set_param", "-P", "lod.scratch-MDT*-mdtlov.qos_prio_free=80"],
         ["lctl", "set_param", "-P", "-d", count],
         ["lctl", "--device", "MGS", "llog_cancel", "params"],
+        ["lctl", "--device", "scratch-MDT0001", "changelog_register", "-u", "others"],
+        ["lctl", "--device", "scratch-MDT0001", "changelog_deregister", "cl2-trimtab"],
+        ["lctl", "--device", "scratch-MDT0001", "deactivate"],
         ["lctl", "set_param", f"{count}=123456"],
         ["lctl", "set_param", count.replace("scratch", "other") + "=0"],
         ["lctl", "set_param", "osc.scratch-OST0001-osc-ffff8881253af000.checksums=0"],

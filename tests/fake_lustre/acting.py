@@ -133,6 +133,8 @@ class FakeMachine:
         if argv[:2] == ["lctl", "set_param"]:
             name = argv[2].partition("=")[0].replace(".", "/")
             return Output("", f"error: set_param: opening '{name}': Permission denied\n", 13)
+        if argv[:2] == ["lctl", "--device"]:
+            return Output("", f"error: {argv[3]}: Permission denied\n", 13)
         return None
 
     def _ended(self, output: Output, timeout_s: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import polars as pl
 from tests.fake_lustre.namespace import ROOT, FakeNamespace
 
 from trimtab.drivers.lustre.changelog import RecordType
-from trimtab.loop.purging import following
+from trimtab.loop.purging import following, rescanning
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.purge.index.schema import columns
@@ -146,6 +146,11 @@ class Follower:
     def round(self) -> following.Round:
         clock = datetime.fromtimestamp(self.lustre.now_ns / 10**9, UTC)
         return following.follow_once(self.directory, self.lustre, lambda: clock)
+
+    def rescan(self) -> Manifest:
+        """Look again at what the MDTs hold whose records were lost."""
+        clock = datetime.fromtimestamp(self.lustre.now_ns / 10**9, UTC)
+        return rescanning.rescan(self.directory, self.lustre, lambda: clock)
 
     def catch_up(self) -> Manifest:
         """Follow until nothing is left to be done."""

@@ -23,6 +23,7 @@ from trimtab.drivers.lustre.changelog import (
     Record,
     RecordType,
 )
+from trimtab.drivers.lustre.listing import inode_of
 from trimtab.loop.purging.changed_rows import Looked
 from trimtab.purge.follow.decide import Clear
 from trimtab.purge.index.schema import columns, last_use_s
@@ -221,9 +222,9 @@ class FakeNamespace:
 
     # -- what administrators and time do --
 
-    def register(self, name: str = "trimtab") -> None:
-        """Register a user on every MDT."""
-        for log in self.logs:
+    def register(self, name: str = "trimtab", *, mdt: int | None = None) -> None:
+        """Register a user on every MDT, or on one."""
+        for log in self.logs if mdt is None else (self.logs[mdt],):
             log.registered += 1
             log.users[f"cl{log.registered}-{name}"] = [log.index, self.now_ns]
 
@@ -307,6 +308,21 @@ class FakeNamespace:
                 found |= set(self.nodes[fid].children.values())
             self.meanwhile()
         return found, {}
+
+    def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, dict[bytes, int]]:
+        rows = []
+        for fid in directories:
+            if fid in self.nodes:
+                children = self.nodes[fid].children
+                rows += [(fid, name, inode_of(child)) for name, child in children.items()]
+            self.meanwhile()
+        kinds = {"directory": pl.Binary, "name": pl.Binary, "inode": pl.UInt64}
+        return pl.DataFrame(rows, schema=kinds, orient="row"), {}
+
+    def mdts_of(self, files: Sequence[bytes]) -> dict[bytes, str | None]:
+        sequences = [0x2_0000_0402 + number * 0x4000_0000 for number in range(len(self.logs))]
+        mdts = dict(zip(sequences, self.mdts(), strict=True))
+        return {file: mdts.get(int.from_bytes(file[:8], "big")) for file in files}
 
     # -- listings --
 

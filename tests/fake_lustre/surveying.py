@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
+from . import changelog_users
 from .state import FakeLustre, FakeTarget, Output
 
 Locked = Callable[[], AbstractContextManager[FakeLustre]]
@@ -28,8 +29,11 @@ _FACTORS = {"write": 1.0, "rewrite": 1.02, "read": 1.3}
 
 
 def on_device(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
-    """Return what ``lctl --device NAME COMMAND ...`` answers for an echo client."""
+    """Return what ``lctl --device NAME COMMAND ...`` answers for an echo client, MGS or MDT."""
     name, command, rest = argv[0], argv[1] if len(argv) > 1 else "", argv[2:]
+    answer = changelog_users.on_mdt(state, host, name, command, rest)
+    if answer is not None:
+        return answer
     if (name, command, *rest) == ("MGS", "llog_print", "params"):
         return _permanent(state, host)
     server = state.server(host) if host else None

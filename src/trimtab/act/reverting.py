@@ -80,6 +80,9 @@ def _back(
     kind = rows[-1].instruction.kind
     if kind in CREATION:
         return _opened(ledger, rows, seen)
+    if kind in {ActionKind.REGISTER, ActionKind.DEREGISTER}:
+        text = "changelog users are removed with: trimtab purge follow SITE --deregister"
+        return Message("not-revertible", text)
     if kind is not ActionKind.SET:
         return Message("not-revertible", f"a {kind} cannot be taken back")
     newest = ledger.last_done(*key)

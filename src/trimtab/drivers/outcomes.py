@@ -14,6 +14,7 @@ _OF_CODES: Final = {
     "server-unreachable": Outcome.UNREACHABLE,
     "program-not-found": Outcome.UNREACHABLE,
     "setting-not-kept": Outcome.NOT_STORED,
+    "changelog-mask-short": Outcome.NOT_STORED,
     "answer-cut": Outcome.UNKNOWN,
     "answer-invalid": Outcome.UNKNOWN,
     "write-hangs": Outcome.UNKNOWN,

@@ -21,6 +21,8 @@ class ActionKind(StrEnum):
     OPEN = "open"
     RESET_ALLOCATOR = "reset-allocator"
     MIGRATE = "migrate"
+    REGISTER = "register"
+    DEREGISTER = "deregister"
 
 
 class Outcome(StrEnum):
@@ -72,7 +74,8 @@ class Instruction:
     setting
         As the driver names it; ``None`` where the kind has none.
     before, value
-        The setting's value in the plan's snapshot, and the one to write.
+        The setting's value in the plan's snapshot, and the one to write. Of a changelog user: the
+        one that the MDT has, and the command.
     stage
         Instructions of a stage are carried out only after every one of the stage before was done
         and did no harm.
@@ -110,7 +113,8 @@ class Plan:
     Attributes
     ----------
     policy
-        ``tunables``, ``trim``, ``balance`` or ``allocator``; ``revert`` for the way back.
+        ``tunables``, ``trim``, ``balance`` or ``allocator``; ``revert`` for the way back;
+        ``changelogs`` for changelog users.
     at
         When it was decided.
     snapshot_at

@@ -379,6 +379,8 @@ _PLANNED: Final = {
     ActionKind.OPEN: "would open {targets} to new files",
     ActionKind.RESET_ALLOCATOR: "would reset the allocator of {targets}",
     ActionKind.MIGRATE: "would move {changed} off {targets}",
+    ActionKind.REGISTER: "would register a changelog user on {targets}",
+    ActionKind.DEREGISTER: "would remove the changelog user of {targets}",
 }
 _DONE: Final = {
     ActionKind.SET: "set {changed} of {targets}",
@@ -387,6 +389,8 @@ _DONE: Final = {
     ActionKind.OPEN: "opened {targets} to new files",
     ActionKind.RESET_ALLOCATOR: "reset the allocator of {targets}",
     ActionKind.MIGRATE: "moved {changed} off {targets}",
+    ActionKind.REGISTER: "registered a changelog user on {targets}",
+    ActionKind.DEREGISTER: "removed the changelog user of {targets}",
 }
 _FOLDED_MOST: Final = 40
 """Characters of a set of targets in an answer; a longer one is counted."""

@@ -1,7 +1,9 @@
-"""``trimtab purge follow``: an index kept up to date from changelogs."""
+"""``trimtab purge follow``: an index kept up to date from changelogs, and who reads these."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +14,17 @@ from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
 if TYPE_CHECKING:
+    from trimtab.errors import TrimtabError
     from trimtab.loop.purging.following import Round
+    from trimtab.loop.purging.registering import Registration
+    from trimtab.purge.index.manifest import Manifest
 
 
 @click.command("follow")
 @click.argument("where", metavar="SITE")
-@terms.index
+@click.option(
+    "--index", "directory", type=terms.PATH, metavar="DIR", help="Directory of the index."
+)
 @click.option(
     "--every",
     "every_s",
@@ -32,31 +39,135 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Write shards with many replaced rows anew, then exit; reads no changelog.",
 )
+@click.option(
+    "--rescan",
+    is_flag=True,
+    help="Look again at what MDTs hold whose records were lost, then exit.",
+)
+@click.option(
+    "--register",
+    is_flag=True,
+    help="Register the changelog user of the MDTs, the first alone; no index.",
+)
+@click.option("--deregister", is_flag=True, help="Remove the changelog user of the MDTs; no index.")
+@click.option(
+    "--mdt",
+    "mdts",
+    multiple=True,
+    metavar="MDT0000",
+    help="With --register and --deregister: only this MDT. Repeatable.",
+)
+@click.option("--yes", is_flag=True, help="With --register and --deregister: do not ask.")
 @terms.threads
+@options.store
 @options.as_json
-def command(
-    where: str, directory: Path, every_s: float, threads: int, *, once: bool, compact: bool
+def command(  # noqa: PLR0917 (one for each option)
+    where: str,
+    directory: Path | None,
+    every_s: float,
+    threads: int,
+    store_url: str | None,
+    mdts: tuple[str, ...],
+    *,
+    once: bool,
+    compact: bool,
+    rescan: bool,
+    register: bool,
+    deregister: bool,
+    yes: bool,
 ) -> None:
     """Keep the index of a scanned Lustre up to date from the changelogs of all MDTs.
 
     Runs on a client, as root. Each MDT needs a changelog user named trimtab that was registered
-    before the scan began. Reads are not in changelogs: an access time is that of the scan, or of
-    the last change since. Changes that were lost are reported, and the index then has to be
-    scanned anew. May be killed at any moment; the same command goes on.
+    before the scan began: --register shows the commands for the MDSs and runs them once that is
+    confirmed. Reads are not in changelogs: an access time is that of the scan, or of the last
+    change since. Changes that were lost are reported with the MDT: --rescan then looks again at
+    what they may have been about. May be killed at any moment; the same command goes on.
     """
-    from trimtab.cli.render.purge_index import print_index
+    from functools import partial
+
     from trimtab.loop.purging.following import compact_index, follow
+
+    if register or deregister:
+        if register and deregister:
+            raise click.UsageError("--register and --deregister exclude one another")
+        if directory is not None or once or compact or rescan:
+            raise click.UsageError("--register and --deregister concern no index")
+        _register(where, store_url, mdts, registered=register, yes=yes)
+        return
+    if yes or mdts:
+        raise click.UsageError("--yes and --mdt go with --register and --deregister")
+    if directory is None:
+        raise click.UsageError("Missing option '--index'.")
+    if once + compact + rescan > 1:
+        raise click.UsageError("--once, --compact and --rescan exclude one another")
+    if compact:
+        _show_index(directory, lambda: compact_index(directory))
+        return
+    following = partial(follow, where, directory, every_s=every_s, once=once, threads=threads)
+    _show_index(directory, lambda: following(rescan=rescan, report=_report))
+
+
+def _show_index(directory: Path, make: Callable[[], Manifest]) -> None:
+    from trimtab.cli.render.purge_index import print_index
     from trimtab.report import documents
 
-    if compact:
-        manifest = compact_index(directory)
-    else:
-        manifest = follow(
-            where, directory, every_s=every_s, once=once, threads=threads, report=_report
-        )
+    manifest = make()
     show(
         lambda: documents.purged.IndexDocument(str(directory), manifest),
         lambda: print_index(manifest, directory),
+    )
+
+
+def _register(
+    where: str, store_url: str | None, mdts: tuple[str, ...], *, registered: bool, yes: bool
+) -> None:
+    """Show what would be done on which server, and do it where that is confirmed."""
+    from trimtab.cli.render.acting import print_registration
+    from trimtab.errors import RefusedError
+    from trimtab.loop.acting.applying import reason_of
+    from trimtab.loop.purging.registering import carry_out_registration, plan_registration
+
+    planned = plan_registration(where, store_url, mdts, registered=registered)
+    if not planned.plan.instructions:
+        _show(planned)
+        return
+    if not yes:
+        if options.wants_json() or not sys.stdin.isatty():
+            _show(
+                planned,
+                RefusedError(
+                    "nothing was changed: nobody was asked",
+                    code="registration-unconfirmed",
+                    hint="--yes carries the plan out",
+                ),
+            )
+            return
+        print_registration(planned)
+        if not click.confirm("Run these commands on the servers?", err=True):
+            raise RefusedError("nothing was changed", code="registration-declined")
+    done = carry_out_registration(
+        where, store_url, mdts, registered=registered, expected=planned.plan.id
+    )
+    reasons = [reason for each in done.actions if (reason := reason_of(each)) is not None]
+    _show(done, RefusedError(reasons[0], code=reasons[0].code) if reasons else None)
+
+
+def _show(registration: Registration, error: TrimtabError | None = None) -> None:
+    from trimtab.cli.render.acting import print_registration
+    from trimtab.report import documents
+
+    show(
+        lambda: documents.acting.RegistrationDocument(
+            registration.store,
+            registration.applied,
+            registration.plan,
+            tuple(map(str, registration.dangers)),
+            registration.settled,
+            registration.actions,
+        ),
+        lambda: print_registration(registration),
+        error=error,
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from trimtab.loop.acting.effects import PlanEffect
     from trimtab.loop.acting.session import Visit
+    from trimtab.loop.purging.registering import Registration
 
 Entry = TypeVar("Entry")
 _UNTOUCHED_ROWS: Final = 8
@@ -51,7 +52,22 @@ def print_visit(visit: Visit, *, command: str) -> None:
     )
 
 
-def _print_visit(visit: Visit, out: Console) -> None:
+def print_registration(registration: Registration) -> None:
+    """Print which changelog users would be registered or removed, what to know, what was done."""
+    plan = registration.plan
+    print_screen(
+        plan_answer(plan, registration.actions), partial(_print_registration, registration)
+    )
+
+
+def _print_registration(registration: Registration, out: Console) -> None:
+    if not registration.applied:
+        for danger in registration.dangers:
+            print_wrapped(out, f"{danger}.", "yellow")
+    _print_visit(registration, out)
+
+
+def _print_visit(visit: Visit | Registration, out: Console) -> None:
     for action in visit.settled:
         print_wrapped(
             out, f"settled: {_in_words(action.instruction)}: {visible(action.detail or '')}"
@@ -239,6 +255,8 @@ def _change(instruction: Instruction, *, short: bool = False) -> str:
         change = instruction.kind.value.replace("-", " ")
         if instruction.kind is ActionKind.MIGRATE:
             change = f"{change} {instruction.value}"
+        elif instruction.kind in {ActionKind.REGISTER, ActionKind.DEREGISTER} and not short:
+            change = instruction.value or change
     return visible(change)
 
 

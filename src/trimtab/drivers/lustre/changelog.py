@@ -230,6 +230,10 @@ class ChangelogUsers:
         """Return the user whose whole name this is."""
         return next((user for user in self.users if user.name == name), None)
 
+    def of(self, who: str) -> tuple[ChangelogUser, ...]:
+        """Return the users that were registered under a name: ``trimtab`` of ``cl2-trimtab``."""
+        return tuple(user for user in self.users if user.name.partition("-")[2] == who)
+
 
 _CURRENT: Final = re.compile(r"current_index: (\d{1,20})")
 _USER: Final = re.compile(

@@ -48,17 +48,32 @@ def ask_users(
     DataError
         A server says something else.
     """
+    answers = ask_users_by_server(servers, file_system, fan_out=fan_out)
+    return {mdt: users for served in answers.values() for mdt, users in (served or {}).items()}
+
+
+def ask_users_by_server(
+    servers: Servers, file_system: str, *, fan_out: FanOut
+) -> Mapping[str, Mapping[str, ChangelogUsers] | None]:
+    """Return who reads the changelogs of the MDTs of each MDS; ``None``: it did not answer.
+
+    Raises
+    ------
+    ToolError, DataError
+        As `ask_users`.
+    """
     request = changelog_request(deadline_s=servers.timeout_s, sudo=SUDO if servers.sudo else None)
     results = ask_each(servers.mds, request, servers, fan_out=fan_out)
-    mdts: dict[str, ChangelogUsers] = {}
+    answers: dict[str, Mapping[str, ChangelogUsers] | None] = {}
     for name, result in results.items():
         view = ServerView(name, file_system, parse_answer(name, result), request)
-        if not view.lacks("parameters"):
+        if view.lacks("parameters"):
+            answers[name] = None
+        else:
             parameters = view.parameters
-            mdts.update(
-                mdts_of({key: parameters.get(key) or "" for key in parameters.names}, file_system)
-            )
-    return mdts
+            texts = {key: parameters.get(key) or "" for key in parameters.names}
+            answers[name] = mdts_of(texts, file_system)
+    return answers
 
 
 def mdts_of_client(file_system: str, devices: Path = DEVICES) -> tuple[str, ...]:

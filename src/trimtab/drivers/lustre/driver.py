@@ -41,6 +41,7 @@ from trimtab.drivers.lustre.backing import Backing, read_backing
 from trimtab.drivers.lustre.hosts import client_snapshot, other_client, server_snapshot
 from trimtab.drivers.lustre.placement import read_placement
 from trimtab.drivers.lustre.pools import read_pools
+from trimtab.drivers.lustre.registrar import Registrar
 from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
 from trimtab.drivers.lustre.view import View
@@ -258,6 +259,11 @@ class LustreDriver:
         (result,) = self._writer.act(order.server, [order.instruction])
         why = answer_of(Attempt([(order, result)]), f"permanent {name} of {target}")
         return (result.before or "") if why is None else why
+
+    @property
+    def changelogs(self) -> Registrar:
+        """Who reads the changelogs of the MDTs."""
+        return Registrar(self._servers, self._file_system, self._writer, self._fan_out)
 
     def trim(
         self, target: str, start: int = 0, length: int | None = None

@@ -1,9 +1,9 @@
 """Writes on a server what the table of `writes` allows, and answers each instruction as it goes.
 
 This text is sent to a server behind those of `collector_tree`, `collector`, `writes`,
-`writer_machine`, `writer_looks`, `writer_permanent` and `writer_trim`, on the standard input of
-``python3 -I -S - [ROOT [STATE]]``. It stands alone as they do: Python 3.6, standard library. The
-last line of what is sent is ``act(<the request, JSON in a string>)``.
+`writer_machine`, `writer_looks`, `writer_permanent`, `writer_changelog` and `writer_trim`, on the
+standard input of ``python3 -I -S - [ROOT [STATE]]``. It stands alone as they do: Python 3.6,
+standard library. The last line of what is sent is ``act(<the request, JSON in a string>)``.
 
 ::
 
@@ -27,6 +27,7 @@ import sys
 
 from trimtab.drivers.lustre.collector import write_all
 from trimtab.drivers.lustre.collector_tree import Refused
+from trimtab.drivers.lustre.writer_changelog import do_changelog
 from trimtab.drivers.lustre.writer_looks import (
     End,
     check_place,
@@ -266,6 +267,7 @@ _UNDER_LOCK = {
     "set": do_set,
     "restore": do_restore,
     "confirm": do_confirm,
+    "changelog": do_changelog,
     "permanent": lambda acting, n, instruction: do_permanent(
         acting, n, instruction, own_name(acting.request, instruction)
     ),

@@ -261,6 +261,11 @@ LIST_PERMANENT = ["lctl", "--device", "MGS", "llog_print", "params"]
 PERMANENT_UNDO = "the permanent value of before, which the action keeps; none where there was none"
 PERMANENT_WHY = "for every mount to come; only what the site file lists as permanent"
 
+CHANGELOG_USER = "trimtab"
+"""The one name under which changelog users are registered, and removed, by Trimtab."""
+CHANGELOG_UNDO = "`trimtab purge follow SITE --deregister`"
+CHANGELOG_WHY = "an MDT records changes, and keeps them until its users have cleared them"
+
 TRIM_WHY = "tells the flash beneath a target which blocks are free, a range at a time"
 TRIM_UNDO = "nothing to undo: blocks of files are not touched"
 
@@ -318,6 +323,39 @@ def get_words(name):
 def tee_words(path):
     """Return the command that writes its input into a file, for those who are not root."""
     return ["tee", path]
+
+
+def changelog_parameter(fields, leaf):
+    """Return the parameter that tells of an MDT's changelog: its users, or what is recorded."""
+    if leaf not in ("changelog_users", "changelog_current_mask"):
+        raise NotInTable("name-invalid", f"{shortened(leaf)} is not read")
+    return f"mdd.{mdt_service(fields)}.{leaf}"
+
+
+def mdt_service(fields):
+    """Return the name of an MDT's service, which is that of its device, too."""
+    if not isinstance(fields, dict) or set(fields) != {"fs", "mdt"}:
+        raise NotInTable("name-invalid", "an MDT is a file system and a number")
+    for field, value in fields.items():
+        if not isinstance(value, str) or not re.fullmatch(FIELDS[field], value):
+            raise NotInTable("name-invalid", f"{shortened(value)} is no {field}")
+    return "{fs}-{mdt}".format(**fields)
+
+
+def register_words(fields):
+    """Return the command that registers the changelog user of an MDT.
+
+    Without a mask of its own the user gets the default one, which has all that is followed.
+    """
+    return ["lctl", "--device", mdt_service(fields), "changelog_register", "-u", CHANGELOG_USER]
+
+
+def deregister_words(fields, user):
+    """Return the command that removes a changelog user, by its number: ``cl2``."""
+    number = re.fullmatch("(cl[1-9][0-9]{0,8})-" + CHANGELOG_USER, user)
+    if number is None:
+        raise NotInTable("name-invalid", f"{shortened(user)} is not a changelog user of Trimtab")
+    return ["lctl", "--device", mdt_service(fields), "changelog_deregister", number.group(1)]
 
 
 def recovery_name(service):

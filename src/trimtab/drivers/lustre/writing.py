@@ -30,6 +30,7 @@ _PARTS: Final = (
     "writer_machine.py",
     "writer_looks.py",
     "writer_permanent.py",
+    "writer_changelog.py",
     "writer_trim.py",
     "writer.py",
 )

@@ -326,6 +326,8 @@ def _done(action: Action, surroundings: Surroundings) -> _End:
                 return _end_of(driver.reset_allocator(instruction.target))
             case ActionKind.MIGRATE:
                 return _migrate(action, surroundings)
+            case ActionKind.REGISTER | ActionKind.DEREGISTER:
+                return _change_changelog_user(instruction, driver)
     except TrimtabError as error:
         if error.code == RIGHT_LOST:
             raise  # what became of it is for the next run to find out
@@ -474,6 +476,19 @@ def _migrate(action: Action, surroundings: Surroundings) -> _End:
         lambda: _keep_right(action.site, surroundings),
     )
     return _End(outcome, place, detail)
+
+
+def _change_changelog_user(instruction: Instruction, driver: Driver) -> _End:
+    """Register the changelog user of an MDT or remove it; found is the one that it then has."""
+    changelogs = getattr(driver, "changelogs", None)
+    if changelogs is None or instruction.server is None:
+        return _End(Outcome.SKIPPED, detail="this file system has no changelog")
+    registered = instruction.kind is ActionKind.REGISTER
+    before = instruction.before or ""
+    answer = changelogs.change(
+        instruction.server, instruction.target, before, registered=registered
+    )
+    return _End(Outcome.DONE, answer) if isinstance(answer, str) else _end_of(answer)
 
 
 def ranges(

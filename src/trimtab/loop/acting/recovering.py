@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
     from trimtab.record.store import Store
 
+_REGISTRATIONS: Final = {ActionKind.REGISTER: True, ActionKind.DEREGISTER: False}
+"""Whether the MDT then has a user."""
 MARGIN: Final = timedelta(minutes=2)
 """A server begins a write that long after the journal's line at the most."""
 
@@ -41,7 +43,7 @@ def recover(
     return tuple(settled)
 
 
-def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:
+def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:  # noqa: C901
     """Return what is to be said of an action whose process was killed."""
     instruction = action.instruction
     outcome, state = Outcome.UNKNOWN, None
@@ -66,6 +68,16 @@ def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:
             outcome = Outcome.DONE if enabled is wanted else Outcome.SKIPPED
             state = "open" if enabled else "closed"
             detail = "its process was killed; this is how the target is now"
+    elif instruction.kind in _REGISTRATIONS:
+        state = _changelog_user(driver, instruction.target)
+        if state is not None and bool(state) is _REGISTRATIONS[instruction.kind]:
+            outcome, detail = Outcome.DONE, "its process was killed after it was done"
     elif instruction.kind in {ActionKind.TRIM, ActionKind.RESET_ALLOCATOR, ActionKind.MIGRATE}:
         outcome, detail = Outcome.FAILED, "its process was killed; it can be repeated"
     return EndLine(now, action.id, outcome.value, state, detail, {INTERRUPTED: "killed"})
+
+
+def _changelog_user(driver: Driver, target: str) -> str | None:
+    changelogs = getattr(driver, "changelogs", None)
+    answer = None if changelogs is None else changelogs.user(target)
+    return answer if isinstance(answer, str) else None

@@ -245,14 +245,25 @@ def carry_out(
     site, store, driver = place.site, place.store, surroundings.driver
     first = first_targets(plan) if plan.policy == "tunables" else ()
     measure(site, store, driver, observed, first)
-    begun = surroundings.clock()
-    try:
-        actions = apply(plan, surroundings, progress)
-    finally:
-        done = store.actions(site.name, since=begun)
-        log_actions(store, site.name, [action for action in done if action.plan == plan.id])
+    actions = apply_and_log(place, plan, surroundings, progress)
     measure_if_possible(site, store, driver, observed, changed(actions, first))
     return actions
+
+
+def apply_and_log(
+    place: Place,
+    plan: Plan,
+    surroundings: Surroundings,
+    progress: Callable[[Action], None] = lambda action: None,
+) -> tuple[Action, ...]:
+    """Carry out a plan; what was done is in the log book, also of a part."""
+    begun = surroundings.clock()
+    try:
+        return apply(plan, surroundings, progress)
+    finally:
+        done = place.store.actions(place.site.name, since=begun)
+        of_plan = [action for action in done if action.plan == plan.id]
+        log_actions(place.store, place.site.name, of_plan)
 
 
 @contextlib.contextmanager

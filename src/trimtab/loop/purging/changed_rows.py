@@ -74,6 +74,21 @@ class Changelogs(Protocol):
         """Return what lies in directories, and those that could not be read; a file has nothing."""
         ...
 
+    def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, Mapping[bytes, int]]:
+        """Return what directories hold, and those that could not be read; no file is looked at.
+
+        Returns
+        -------
+        polars.DataFrame
+            ``directory`` (its FID), ``name`` and ``inode``, the number that the directory has of
+            the file; nothing of a directory that is gone.
+        """
+        ...
+
+    def mdts_of(self, files: Sequence[bytes]) -> Mapping[bytes, str | None]:
+        """Return the MDT of each file by its FID; ``None``: Lustre does not tell."""
+        ...
+
 
 class Search:
     """Files looked at, and the rows of an index that change by that.
@@ -101,6 +116,12 @@ class Search:
         self.overflowed: set[bytes] = set()
         self.unknown: frozenset[bytes] = frozenset()
         self.unread: set[bytes] = set()
+
+    def rows(self) -> pl.DataFrame:
+        """Return a row for each name of what was looked at; ``parent`` is the directory's FID."""
+        import polars as pl
+
+        return pl.concat(self._frames) if self._frames else pl.DataFrame(schema=columns())
 
     def beneath(self, directories: frozenset[bytes]) -> frozenset[bytes]:
         """Return everything that lies beneath directories now."""

@@ -15,6 +15,7 @@ from trimtab.drivers.lustre.changelogs import (
     mdts_of_client,
     read_records,
 )
+from trimtab.drivers.lustre.listing import list_directories, mdts_of_fids
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
 from trimtab.loop.purging.changed_rows import Looked
@@ -26,6 +27,8 @@ from trimtab.purge.index.schema import columns
 from trimtab.purge.index.views import readable
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from trimtab.drivers.lustre.changelog import ChangelogUsers
     from trimtab.model.site import Servers
 
@@ -96,3 +99,23 @@ class LiveChangelogs:
             request = {"root": self.root, "ids": list(directories)}
             children, failed = ask_core("children", request)
         return set(children), dict(failed)
+
+    def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, Mapping[bytes, int]]:
+        """Return what directories hold, and those that could not be read."""
+        import polars as pl
+
+        held: dict[str, list[object]] = {"directory": [], "name": [], "inode": []}
+        failed = {}
+        for directory, names, number in list_directories(self.root, directories):
+            if number:
+                failed[directory] = number
+            for inode, name in names:
+                held["directory"].append(directory)
+                held["name"].append(name)
+                held["inode"].append(inode)
+        kinds = {"directory": pl.Binary, "name": pl.Binary, "inode": pl.UInt64}
+        return pl.DataFrame(held, schema=kinds), failed
+
+    def mdts_of(self, files: Sequence[bytes]) -> Mapping[bytes, str | None]:
+        """Return the MDT of each file by its FID."""
+        return mdts_of_fids(self.root, files)

@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trimtab.drivers.lustre.changelog import ChangelogUsers, parse_records
 from trimtab.drivers.lustre.site import lustre_name
+from trimtab.drivers.lustre.writes import CHANGELOG_USER
 from trimtab.errors import Interrupted, RefusedError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
@@ -37,12 +38,6 @@ from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.record.system_errors import system_errors
 from trimtab.units import enumerated, plural
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    pass
-
-USER: Final = "trimtab"
-"""What a changelog user of Trimtab's is registered as."""
 
 DELTAS_MAX: Final = 32
 """More small shards are merged into one: each costs every reader a file."""
@@ -85,6 +80,7 @@ def follow(
     every_s: float,
     once: bool,
     threads: int = 0,
+    rescan: bool = False,
     report: Callable[[Round], None],
 ) -> Manifest:
     """Return the manifest of an index that was followed until a signal came, or once.
@@ -93,6 +89,8 @@ def follow(
     ----------
     where
         The site, whose MDSs are asked about changelog users.
+    rescan
+        Instead, look again at all that the MDTs hold whose records were lost.
     report
         Is called after each round.
 
@@ -121,6 +119,12 @@ def follow(
         root = os.fsdecode(manifest.root)
         require_answer(root, "following")
         changelogs = LiveChangelogs(root, file_system, site.servers, manifest, threads=threads)
+        if rescan:
+            from trimtab.loop.purging.rescanning import rescan as look_again_at_mdts
+
+            _require_followed(manifest)
+            with interruptible():
+                return look_again_at_mdts(directory, changelogs, utc_now)
         manifest = begin(
             directory, changelogs, file_system=file_system, now_s=utc_now().timestamp()
         )
@@ -152,11 +156,13 @@ def compact_index(directory: Path) -> Manifest:
     """
     with alone(directory):
         manifest = load_manifest(directory)
-        if manifest.followed is None:
-            raise UsageError(
-                "the index is not followed: there is nothing to merge", code="index-not-followed"
-            )
+        _require_followed(manifest)
         return merge(directory, manifest, whole=True, now_s=int(utc_now().timestamp()))
+
+
+def _require_followed(manifest: Manifest) -> None:
+    if manifest.followed is None:
+        raise UsageError("the index is not followed", code="index-not-followed")
 
 
 def begin(directory: Path, changelogs: Changelogs, *, file_system: str, now_s: float) -> Manifest:
@@ -178,17 +184,12 @@ def begin(directory: Path, changelogs: Changelogs, *, file_system: str, now_s: f
     since_s = now_s - manifest.started_ns / 10**9
     mdts = []
     for mdt in changelogs.mdts():
-        mine = [
-            user
-            for user in (users[mdt].users if mdt in users else ())
-            if user.name.partition("-")[2] == USER
-        ]
+        mine = users[mdt].of(CHANGELOG_USER) if mdt in users else ()
         if len(mine) != 1:
             raise RefusedError(
-                f"{mdt} has no changelog user named {USER}, or its server did not answer",
+                f"{mdt} has no changelog user named {CHANGELOG_USER}, or its server did not answer",
                 code="changelog-user-missing",
-                hint=f"on its server: lctl --device {file_system}-{mdt} changelog_register -u "
-                f"{USER}; then scan, then follow. Begin with one MDT, and watch its console",
+                hint="trimtab purge follow SITE --register; then scan, then follow",
             )
         if mine[0].idle_s + _IDLE_SLACK_S < since_s:
             raise RefusedError(
@@ -300,7 +301,7 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
         replace(
             followed,
             mdts=decision.mdts,
-            stale=tuple(dict.fromkeys((*followed.stale, *_stale(search, again)))),
+            stale=tuple(dict.fromkeys((*followed.stale, *stale_reasons(search, again)))),
         ),
         again={file: count for file, count in again.items() if count < TRIES_MAX},
         now_s=now_ns // 10**9,
@@ -336,7 +337,8 @@ def _read(
     return seen, silent
 
 
-def _stale(search: Search, again: Mapping[bytes, int]) -> Iterator[str]:
+def stale_reasons(search: Search, again: Mapping[bytes, int]) -> Iterator[str]:
+    """Yield why an index may be wrong after a search, whatever the MDT."""
     if search.unread:
         yield f"{plural(len(search.unread), 'directory')} that moved while it ran cannot be read"
     if search.overflowed:

@@ -61,6 +61,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "purge-policy": "purged.PurgePolicyDocument",
     "purge-scan": "purged.IndexDocument",
     "purge-follow": "purged.IndexDocument",
+    "purge-follow-register": "acting.RegistrationDocument",
     "purge-import": "purged.IndexDocument",
     "purge-query": "purged.PurgeQueryDocument",
     "purge-horizon": "purged.PurgeHorizonDocument",

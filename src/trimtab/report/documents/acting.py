@@ -31,6 +31,26 @@ class PlanDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class RegistrationDocument:
+    """``trimtab purge follow --register | --deregister --json``: changelog users of MDTs.
+
+    Attributes
+    ----------
+    dangers
+        What whoever carries the plan out has to know; empty where there is nothing to do.
+    settled, actions
+        As those of a plan; ``actions`` is empty without ``--yes``.
+    """
+
+    store: str
+    applied: bool
+    plan: Plan
+    dangers: tuple[str, ...]
+    settled: tuple[Action, ...]
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EffectRow:
     """How performance went after a plan was applied, or why that cannot be told yet."""
 

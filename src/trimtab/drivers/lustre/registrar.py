@@ -1,0 +1,71 @@
+"""Who reads the changelogs of a Lustre's MDTs, and the right to change that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.drivers.lustre.acting import Attempt, Order, answer_of
+from trimtab.drivers.lustre.changelog import NEEDED
+from trimtab.drivers.lustre.changelogs import ask_users
+from trimtab.drivers.lustre.writer_changelog import REGISTER_TIMEOUT_S
+from trimtab.drivers.lustre.writes import CHANGELOG_USER, changelog_parameter, mdt_service
+from trimtab.drivers.lustre.writing import Writer
+from trimtab.launch.fleet import FanOut
+from trimtab.model.site import Servers
+from trimtab.model.telemetry import NotAvailable, not_available
+
+
+@dataclass(frozen=True, slots=True)
+class Registrar:
+    """The changelog users of Trimtab's on the MDTs of a file system.
+
+    Attributes
+    ----------
+    writer
+        ``None``: nothing is changed.
+    """
+
+    servers: Servers
+    file_system: str
+    writer: Writer | None
+    fan_out: FanOut
+
+    def user(self, mdt: str) -> str | NotAvailable:
+        """Return the user of an MDT, empty where it has none.
+
+        Raises
+        ------
+        ToolError, DataError
+            As `ask_users`.
+        """
+        users = ask_users(self.servers, self.file_system, fan_out=self.fan_out).get(mdt)
+        if users is None:
+            return not_available("server-silent", f"the server of {mdt} does not answer")
+        return ", ".join(user.name for user in users.of(CHANGELOG_USER))
+
+    def change(self, server: str, mdt: str, before: str, *, registered: bool) -> str | NotAvailable:
+        """Register the user of an MDT, or remove it; return the one it has then, empty for none.
+
+        Parameters
+        ----------
+        before
+            The user that the MDT had when it was planned, empty for none.
+
+        Raises
+        ------
+        RefusedError, ToolError
+            As `Driver.set` does; nothing is put back.
+        """
+        if self.writer is None:
+            return not_available("driver-read-only", "this driver only reads")
+        fields = {"fs": self.file_system, "mdt": mdt}
+        instruction = {
+            "do": "changelog", "fields": fields, "place": {"service": mdt_service(fields)},
+            "registered": registered, "before": before, "needed": sorted(NEEDED),
+        }  # fmt: skip
+        order = Order(server, mdt, changelog_parameter(fields, "changelog_users"), instruction)
+        timeout_s = self.servers.timeout_s + REGISTER_TIMEOUT_S
+        (result,) = self.writer.act(server, [instruction], timeout_s=timeout_s)
+        change = "registration" if registered else "removal"
+        why = answer_of(Attempt([(order, result)]), f"{change} of the changelog user of {mdt}")
+        return (result.found or "") if why is None else why

@@ -1,0 +1,140 @@
+"""Registers the changelog user of MDTs and removes it: planned, shown, journalled, read back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trimtab.config.problems import did_you_mean
+from trimtab.drivers.lustre.changelogs import ask_users_by_server
+from trimtab.drivers.lustre.site import lustre_name
+from trimtab.errors import RefusedError, ToolError, UsageError
+from trimtab.launch.fleet import fan_out
+from trimtab.loop.acting.session import Place, acting_site, apply_and_log, carrying_out, settle
+from trimtab.loop.sites import clock_of, know_site, with_store
+from trimtab.loop.stores import open_store
+from trimtab.purge.follow.registering import DEREGISTERING, REGISTERING, decide
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.message import Message
+    from trimtab.model.action import Action, Plan
+    from trimtab.model.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A plan for the changelog users of a site, and what became of it.
+
+    Attributes
+    ----------
+    dangers
+        What whoever carries it out has to know.
+    settled
+        Actions of processes that were killed, whose outcome was found out first.
+    """
+
+    store: str
+    plan: Plan
+    dangers: tuple[Message, ...]
+    applied: bool = False
+    settled: tuple[Action, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+def plan_registration(
+    where: str, store_url: str | None, mdts: Collection[str], *, registered: bool
+) -> Registration:
+    """Return what would be done; nothing is changed.
+
+    Parameters
+    ----------
+    mdts
+        Only these; empty: all.
+
+    Raises
+    ------
+    UsageError
+        The site is no Lustre with an MDS.
+    ToolError
+        No MDS answers.
+    DataError
+        One says something else.
+    """
+    site = _site(where)
+    plan = _plan(site, mdts, registered=registered)
+    with open_store(with_store(site, store_url), create=True) as store:
+        return Registration(str(store.location), plan, _dangers(plan, registered=registered))
+
+
+def carry_out_registration(
+    where: str, store_url: str | None, mdts: Collection[str], *, registered: bool, expected: str
+) -> Registration:
+    """Do what was planned, one MDT after another, and read it back.
+
+    Parameters
+    ----------
+    expected
+        `Plan.id` that a person has seen.
+
+    Raises
+    ------
+    RefusedError
+        Another process acts on the site, or the plan is another by now.
+    ToolError, DataError, UnreadableError
+        The servers, the store or the journal cannot be used.
+    """
+    site = _site(where)
+    with open_store(with_store(site, store_url), create=True) as store:
+        know_site(store, site)
+        place = Place(site, store, clock_of(site))
+        location = str(store.location)
+        with carrying_out(place) as surroundings:
+            settled = settle(place, surroundings)
+            plan = _plan(site, mdts, registered=registered)
+            if plan.id != expected:
+                raise RefusedError(
+                    f"the plan is {plan.id} now, not {visible(expected)}", code="plan-changed",
+                    hint="somebody changed changelog users meanwhile: see the plan again",
+                )  # fmt: skip
+            actions = apply_and_log(place, plan, surroundings)
+    dangers = _dangers(plan, registered=registered)
+    return Registration(location, plan, dangers, True, settled, actions)
+
+
+def _site(where: str) -> Site:
+    site = acting_site(where)
+    if site.driver != "lustre" or not site.servers.mds:
+        raise UsageError(
+            f"the site {visible(site.name)} names no MDS of a Lustre",
+            code="site-without-mds",
+            hint="[servers] mds = [...] in the site file: changelog users are registered there",
+        )
+    return site
+
+
+def _plan(site: Site, mdts: Collection[str], *, registered: bool) -> Plan:
+    file_system = lustre_name(site)
+    answers = ask_users_by_server(site.servers, file_system, fan_out=fan_out)
+    if not any(answers.values()):
+        raise ToolError(
+            f"no MDS of {visible(site.name)} tells who reads changelogs",
+            code="server-unreachable",
+            hint="they are parameters of root: deploy/sudoers.d/trimtab, and sudo = true",
+        )
+    known = sorted(mdt for served in answers.values() for mdt in served or ())
+    for mdt in mdts:
+        if mdt not in known and None not in answers.values():
+            raise UsageError(
+                f"there is no MDT {visible(mdt[:80])!r}", code="target-unknown",
+                hint=did_you_mean(mdt, known) or f"known: {', '.join(known[:12])}",
+            )  # fmt: skip
+    now = clock_of(site)()
+    return decide(site.name, file_system, answers, mdts, now, registered=registered)
+
+
+def _dangers(plan: Plan, *, registered: bool) -> tuple[Message, ...]:
+    if not plan.instructions:
+        return ()
+    return REGISTERING if registered else DEREGISTERING

@@ -1,0 +1,345 @@
+"""An index put right after records of some MDTs were lost: only what these could tell is looked at.
+
+::
+
+    clear ──▶ directories, all ──▶ which were touched? ──▶ what lies in them ─┐
+      │       files on these MDTs ────────────────────────────────────────────┴▶ look ──▶ commit
+      └▶ the new mark                                                            again, in batches
+
+Which MDT a record was on says what it may have been about:
+
+- a change of a file's attributes, and its removal, are on the MDT of the file: each row whose FID
+  is on such an MDT is looked at. So is each file with several names: the removal of one of them
+  changes the others, which may lie in directories that nobody touched;
+- what is created, linked, renamed or migrated changes a directory, on whichever MDT: all of them
+  are looked at. What lies in one that is not exactly as the scan found it, or does not hold the
+  names and files that the index has, is looked at as a whole, and so is what is new.
+
+Every other row is of a file whose MDT lost nothing, in a directory where nothing happened. Files
+are looked at as a round of following does it, so what happens meanwhile is what a round lives with;
+and renames of this time are looked at with everything beneath, as those of the scan are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trimtab.drivers.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers
+from trimtab.drivers.lustre.writes import CHANGELOG_USER
+from trimtab.errors import RefusedError, ToolError
+from trimtab.loop.purging.changed_rows import Changelogs, Search
+from trimtab.loop.purging.following import stale_reasons
+from trimtab.model.identifier import new_identifier
+from trimtab.purge.follow.decide import TRIES_MAX, Clear
+from trimtab.purge.index.delta import Delta, commit, deltas, merge, read_again
+from trimtab.purge.index.manifest import Followed, FollowedMdt, Manifest
+from trimtab.purge.index.manifest_file import load_manifest
+from trimtab.purge.index.views import readable, rows_in_force
+from trimtab.units import enumerated, plural
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BATCH: Final = 1_000_000
+"""Files that are looked at for one commit: each reads the index once, and keeps them in memory."""
+DELTAS_MAX: Final = 32
+SETTLED_NS: Final = 3600 * 10**9
+"""A directory that was changed so shortly before the scan may have been changed again without
+another time: these have whole seconds, and clocks differ."""
+_SCANNED: Final = "scan-"
+"""Rows in other shards were looked at after the scan: their directory may have been touched before
+that, by what was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the index has of directories and of the MDTs whose records were lost.
+
+    Attributes
+    ----------
+    directories
+        ``id``, ``path``, ``mtime_ns``, ``ctime_ns``, and ``quiet``: it stands as the scan found it,
+        long unchanged then.
+    held
+        By path, how many names a directory holds and a sum over them and their files.
+    files
+        What else is on these MDTs, and every file with several names.
+    """
+
+    directories: pl.DataFrame
+    held: Mapping[bytes, tuple[int, int]]
+    files: frozenset[bytes]
+
+
+def rescan(directory: Path, changelogs: Changelogs, clock: Callable[[], datetime]) -> Manifest:
+    """Return the manifest of an index of which no MDT's changes are missing any more.
+
+    Whoever calls holds the index alone. May be killed at any moment: what was put right stays, and
+    the MDTs stay to be scanned again until everything was.
+
+    Raises
+    ------
+    RefusedError
+        An MDT has no changelog user, or not all that is needed is recorded.
+    ToolError, DataError, UnreadableError
+        A server, the file system or the index cannot be read, or the index not be written.
+    """
+    manifest = load_manifest(directory)
+    assert manifest.followed is not None
+    lost = [mdt.mdt for mdt in manifest.followed.mdts if mdt.stale]
+    if not lost:
+        return manifest
+    users = changelogs.users()
+    fresh = {mdt: _begun_anew(mdt, changelogs, users) for mdt in lost}
+    work = _Work(directory, changelogs, clock)
+    root = changelogs.look([]).root
+    known = _known(directory, manifest, changelogs, frozenset(lost))
+    touched = work.look_at_directories(known, root)
+    touched |= _differing(changelogs, known, root, touched)
+    work.look_at(known.files | work.children(touched))
+    after = changelogs.users()
+    silent = [mdt.mdt for mdt in manifest.followed.mdts if mdt.mdt not in after]
+    if silent:
+        raise _incomplete(f"the server of {enumerated(silent, 3)} does not answer")
+    return work.finish(fresh, after)
+
+
+def _begun_anew(
+    mdt: str, changelogs: Changelogs, users: Mapping[str, ChangelogUsers]
+) -> FollowedMdt:
+    """Return from where on an MDT is followed, once everything of before was looked at.
+
+    What was recorded up to there is cleared at once: from then on a change of a file is recorded,
+    though it had a record before.
+    """
+    served = users.get(mdt)
+    if served is None:
+        raise _incomplete(f"the server of {mdt} does not answer")
+    user = _user(mdt, served)
+    if unwritten := sorted(NEEDED - served.mask):
+        raise RefusedError(
+            f"records of {', '.join(unwritten)} are not written on {mdt}",
+            code="changelog-mask-short",
+            hint="trimtab purge follow SITE --deregister, then --register",
+        )
+    if served.index > 0:
+        changelogs.clear(Clear(mdt, user.number, served.index))
+    return FollowedMdt(mdt, user.name, served.index, served.index)
+
+
+def _user(mdt: str, users: ChangelogUsers) -> ChangelogUser:
+    ours = users.of(CHANGELOG_USER)
+    if len(ours) != 1:
+        raise RefusedError(
+            f"{mdt} has no changelog user named {CHANGELOG_USER}",
+            code="changelog-user-missing",
+            hint="trimtab purge follow SITE --register; then this command again",
+        )
+    return ours[0]
+
+
+def _incomplete(why: str) -> ToolError:
+    return ToolError(
+        f"not everything could be looked at: {why}",
+        code="rescan-incomplete",
+        hint="what was put right stays; the same command begins again",
+    )
+
+
+class _Work:
+    """Files looked at in batches, each committed by itself."""
+
+    def __init__(
+        self, directory: Path, changelogs: Changelogs, clock: Callable[[], datetime]
+    ) -> None:
+        self._directory, self._changelogs, self._clock = directory, changelogs, clock
+        self._directories: set[bytes] = set()
+
+    def look_at_directories(self, known: _Known, root: bytes) -> set[bytes]:
+        """Look at all directories of the index; return those in which something happened."""
+        ids = known.directories["id"].to_list()
+        self._directories = {root, *ids}
+        before = known.directories.filter("quiet").select("id", "mtime_ns", "ctime_ns")
+        quiet = set(before.iter_rows())
+        touched = {root, *ids}
+        for batch in _batches(ids):
+            now = self._commit(batch)
+            times = now.filter(now["type"] == "d").select("id", "mtime_ns", "ctime_ns")
+            touched -= {row[0] for row in times.iter_rows() if row in quiet}
+            touched |= self._new(now)
+        return touched
+
+    def look_at(self, files: Collection[bytes]) -> None:
+        """Look at files, and at what lies in directories among them that nobody knew of."""
+        todo = set(files)
+        while todo:
+            following: set[bytes] = set()
+            for batch in _batches(sorted(todo)):
+                following |= self._new(self._commit(batch))
+            todo = self.children(following)
+
+    def children(self, directories: Iterable[bytes]) -> set[bytes]:
+        """Return what lies in directories now."""
+        contents, failed = self._changelogs.children(sorted(directories))
+        if failed:
+            raise _incomplete(f"{plural(len(failed), 'directory')} cannot be read")
+        return contents
+
+    def _new(self, rows: pl.DataFrame) -> set[bytes]:
+        """Return the directories among rows that were not known, and know them."""
+        new = set(rows.filter(rows["type"] == "d")["id"].to_list()) - self._directories
+        self._directories |= new
+        return new
+
+    def _commit(self, files: Sequence[bytes]) -> pl.DataFrame:
+        """Look at files and commit how their rows are; return rows of all that was looked at."""
+        manifest = load_manifest(self._directory)
+        followed = manifest.followed
+        assert followed is not None
+        tried = read_again(self._directory, followed)
+        search = Search(self._changelogs, self._directory, manifest)
+        delta = search.changes(frozenset(files), {})
+        again = {**tried, **{fid: tried.get(fid, 0) + 1 for fid in search.unknown}}
+        stale = dict.fromkeys((*followed.stale, *stale_reasons(search, again)))
+        self._save(manifest, delta, replace(followed, stale=tuple(stale)), again)
+        return search.rows()
+
+    def finish(
+        self, fresh: Mapping[str, FollowedMdt], users: Mapping[str, ChangelogUsers]
+    ) -> Manifest:
+        """Commit that nothing is missing, and from where on each MDT is followed."""
+        manifest = load_manifest(self._directory)
+        followed = manifest.followed
+        assert followed is not None
+        mdts = tuple(
+            # Renames of meanwhile may have moved what was not listed yet to where it was already.
+            replace(mdt, scanned=max(mdt.scanned, users[mdt.mdt].index))
+            for mdt in (fresh.get(each.mdt, each) for each in followed.mdts)
+        )
+        again = read_again(self._directory, followed)
+        return self._save(manifest, Delta(), replace(followed, mdts=mdts), again)
+
+    def _save(
+        self, manifest: Manifest, delta: Delta, followed: Followed, again: Mapping[bytes, int]
+    ) -> Manifest:
+        now = self._clock()
+        now_ns = int(now.timestamp() * 10**9)
+        after = commit(
+            self._directory,
+            replace(
+                manifest, index_id=new_identifier(now), ended_ns=max(now_ns, manifest.ended_ns)
+            ),
+            delta,
+            followed,
+            again={file: count for file, count in again.items() if count < TRIES_MAX},
+            now_s=now_ns // 10**9,
+        )
+        if deltas(after) > DELTAS_MAX:
+            after = merge(self._directory, after, whole=False, now_s=now_ns // 10**9)
+        return after
+
+
+def _batches(files: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(files), BATCH):
+        yield files[start : start + BATCH]
+
+
+# What the index has ------------------------------------------------------------------------------
+
+
+def _known(
+    directory: Path, manifest: Manifest, changelogs: Changelogs, lost: frozenset[str]
+) -> _Known:
+    import polars as pl
+
+    assert manifest.started_ns is not None
+    settled_ns = manifest.started_ns - SETTLED_NS
+    directories, held, ids = [], [], []
+    with readable():
+        for shard in manifest.shards:
+            rows = rows_in_force(directory, shard)
+            quiet = (
+                pl.lit(shard.name.startswith(_SCANNED))
+                & (pl.col("ctime_ns") < settled_ns)
+                & (pl.col("mtime_ns") < settled_ns)
+            )
+            path = (
+                pl.when(pl.col("parent") == b"")
+                .then(pl.col("name"))
+                .otherwise(pl.col("parent") + b"/" + pl.col("name"))
+            )
+            chosen = rows.filter(pl.col("type") == "d").select(
+                "id", path.alias("path"), "mtime_ns", "ctime_ns", quiet.alias("quiet")
+            )
+            directories.append(chosen.collect(engine="streaming"))
+            names = rows.with_columns(inode=_inode()).group_by("parent").agg(*_sums())
+            held.append(names.collect(engine="streaming"))
+            others = rows.filter(pl.col("type") != "d").select("id", "nlink").unique()
+            files = others.collect(engine="streaming")
+            ids.append(_on(files["id"], changelogs, lost))
+            ids.append(set(files.filter(pl.col("nlink") > 1)["id"].to_list()))
+    summed = pl.concat(held).group_by("parent").agg(pl.col("count", "sum").sum())
+    return _Known(
+        pl.concat(directories).unique("id", keep="any"),
+        {parent: (count, total) for parent, count, total in summed.iter_rows()},
+        frozenset().union(*ids),
+    )
+
+
+def _on(ids: pl.Series, changelogs: Changelogs, lost: frozenset[str]) -> set[bytes]:
+    """Return the files that are on one of some MDTs, or of which Lustre does not tell."""
+    import polars as pl
+
+    frame = ids.to_frame("id").with_columns(sequence=pl.col("id").bin.slice(0, 8))
+    one_each = frame.group_by("sequence").agg(pl.col("id").first())
+    mdts = changelogs.mdts_of(one_each["id"].to_list())
+    on_lost = [
+        sequence
+        for sequence, file in one_each.iter_rows()
+        if mdts[file] is None or mdts[file] in lost
+    ]
+    wanted = pl.Series(on_lost, dtype=pl.Binary).implode()
+    return set(frame.filter(pl.col("sequence").is_in(wanted))["id"].to_list())
+
+
+def _inode() -> pl.Expr:
+    """Return the inode number of an identifier, as `trimtab.drivers.lustre.listing` does."""
+    import polars as pl
+
+    def part(start: int, size: int, kind: type[pl.DataType]) -> pl.Expr:
+        return pl.col("id").bin.slice(start, size).bin.reinterpret(dtype=kind, endianness="big")
+
+    sequence, number = part(0, 8, pl.UInt64), part(8, 4, pl.UInt32).cast(pl.UInt64)
+    flat = sequence * 2**24 + ((sequence // 2**24) & 0xFFFFFF0000) + number
+    return pl.when(sequence.is_between(12, 2**32 - 1)).then(sequence).otherwise(flat)
+
+
+def _sums() -> tuple[pl.Expr, pl.Expr]:
+    """Return how many names there are, and a sum over names and inode numbers in any order."""
+    import polars as pl
+
+    each = (pl.col("name").hash(1) ^ pl.col("inode").hash(2)).hash(3) % 2**40
+    return pl.len().cast(pl.UInt64).alias("count"), each.sum().alias("sum")
+
+
+def _differing(
+    changelogs: Changelogs, known: _Known, root: bytes, touched: Collection[bytes]
+) -> set[bytes]:
+    """Return the directories that hold something else than the index has, but those touched."""
+    paths = dict(known.directories.select("id", "path").iter_rows())
+    differing = set()
+    for batch in _batches([file for file in paths if file not in touched and file != root]):
+        listed, failed = changelogs.list(batch)
+        if failed:
+            raise _incomplete(f"{plural(len(failed), 'directory')} cannot be read")
+        sums = listed.group_by("directory").agg(*_sums()) if listed.height else listed
+        now = {row[0]: (row[1], row[2]) for row in sums.iter_rows()}
+        nothing = (0, 0)
+        differing |= {
+            file for file in batch if now.get(file, nothing) != known.held.get(paths[file], nothing)
+        }
+    return differing

@@ -1,0 +1,144 @@
+"""Which MDTs get a changelog user, and which lose it. Pure.
+
+An MDT writes records from the moment when it has a user, and keeps them until each of its users has
+cleared them. So nobody is registered unasked, and of several MDTs without one the first comes
+alone: what goes wrong with changelogs takes an MDS down.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from trimtab.drivers.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers
+from trimtab.drivers.lustre.writes import CHANGELOG_USER, deregister_words, register_words
+from trimtab.message import Message
+from trimtab.model.action import ActionKind, Instruction, Plan, Untouched
+from trimtab.units import format_duration
+
+POLICY: Final = "changelogs"
+
+REGISTERING: Final = (
+    Message(
+        "changelog-hangs-mds",
+        "A registered changelog user once hung an MDS for good: a Lustre 2.17.57, built for a "
+        "Linux 6.12 with fortified string functions, stopped at the first rename that it recorded "
+        "(strscpy in mdd_changelog_ns_store; its journal stood still, and only a restart helped). "
+        "Watch the console of the server (dmesg --follow) while somebody renames a file, and have "
+        "its failover at hand. Where clients hang: restart the MDS, deregister, and scan instead",
+    ),
+    Message(
+        "changelog-fills-mdt",
+        "From now on the MDT keeps every record until it is cleared, and a full MDT cannot even "
+        "delete. Follow at least daily; where nobody follows any more: --deregister",
+    ),
+    Message(
+        "changelog-user-lost",
+        "A user that was registered within seconds of a crash may be gone: look again after one",
+    ),
+)
+DEREGISTERING: Final = (
+    Message(
+        "index-unfollowable",
+        "An index that is followed cannot go on without its user: it then needs a new one, and "
+        "--rescan",
+    ),
+)
+
+
+def decide(
+    site: str,
+    file_system: str,
+    servers: Mapping[str, Mapping[str, ChangelogUsers] | None],
+    mdts: Collection[str],
+    now: datetime,
+    *,
+    registered: bool,
+) -> Plan:
+    """Return what registers or removes the changelog user of MDTs.
+
+    Parameters
+    ----------
+    servers
+        The MDSs, with who reads the changelogs of the MDTs of each; ``None``: it did not answer.
+    mdts
+        Only these; empty: all, of which the first comes alone where none has a user yet.
+    """
+    instructions: list[Instruction] = []
+    untouched = [
+        Untouched(server, Message("server-silent", "it did not answer: its MDTs are not known"))
+        for server, served in servers.items()
+        if served is None
+    ]
+    served = sorted(_served(servers))
+    for mdt, server, users in served:
+        if mdts and mdt not in mdts:
+            continue
+        answer = _of_mdt(file_system, mdt, server, users, registered=registered)
+        if isinstance(answer, Message):
+            untouched.append(Untouched(mdt, answer))
+        else:
+            instructions.append(answer)
+    for mdt in sorted(set(mdts) - {mdt for mdt, _, _ in served}):
+        untouched.append(Untouched(mdt, Message("target-absent", "no MDS that answers serves it")))
+    alone = registered and not mdts and not any(users.of(CHANGELOG_USER) for *_, users in served)
+    if alone:
+        for later in instructions[1:]:
+            text = f"give the command again once {instructions[0].target} has run with its user"
+            untouched.append(Untouched(later.target, Message("first-target-alone", text)))
+        del instructions[1:]
+    return Plan(site, POLICY, now, None, tuple(instructions), tuple(untouched))
+
+
+def _served(
+    servers: Mapping[str, Mapping[str, ChangelogUsers] | None],
+) -> Iterator[tuple[str, str, ChangelogUsers]]:
+    for server, served in servers.items():
+        for mdt, users in (served or {}).items():
+            yield mdt, server, users
+
+
+def _of_mdt(
+    file_system: str, mdt: str, server: str, users: ChangelogUsers, *, registered: bool
+) -> Instruction | Message:
+    """Return what is to be done on one MDT, or why nothing is."""
+    ours = users.of(CHANGELOG_USER)
+    if len(ours) > 1:
+        names = ", ".join(user.name for user in ours)
+        return Message("changelog-user-ambiguous", f"it has {names}: remove one with lctl")
+    fields = {"fs": file_system, "mdt": mdt}
+    if not registered:
+        if not ours:
+            return Message("not-in-force", f"it has no changelog user named {CHANGELOG_USER}")
+        reason = Message("changelog-user-unwanted", _progress(ours[0], users))
+        words = deregister_words(fields, ours[0].name)
+        return Instruction(
+            ActionKind.DEREGISTER, mdt, reason, server, before=ours[0].name, value=shlex.join(words)
+        )
+    if ours:
+        return _reused(ours[0], users)
+    reason = Message("changelog-user-missing", f"it has no changelog user named {CHANGELOG_USER}")
+    return Instruction(
+        ActionKind.REGISTER, mdt, reason, server, before="", stage=int(mdt[3:], 16),
+        value=shlex.join(register_words(fields)),
+    )  # fmt: skip
+
+
+def _reused(user: ChangelogUser, users: ChangelogUsers) -> Message:
+    """Return why an MDT keeps the user that it has; one that cannot be followed with is told."""
+    missing = sorted(NEEDED - users.mask)
+    if missing:
+        return Message(
+            "changelog-mask-short",
+            f"it has {user.name}, but records of {', '.join(missing)} are not written: "
+            "--deregister, then --register",
+        )
+    return Message("registered-already", _progress(user, users))
+
+
+def _progress(user: ChangelogUser, users: ChangelogUsers) -> str:
+    behind = max(0, users.index - user.index)
+    idle = format_duration(float(user.idle_s))
+    return f"{user.name} has cleared up to {user.index}, {behind:,} records wait, idle for {idle}"
