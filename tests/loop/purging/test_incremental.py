@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -23,7 +24,7 @@ from tests.support import loopback
 from tests.support.codes import raises
 
 from trimtab.errors import DataError, Interrupted, UnreadableError, UsageError
-from trimtab.loop.purging import scanning
+from trimtab.loop.purging import planning, scanning
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.purge.index import carrying, views
 from trimtab.purge.index.manifest import (
@@ -283,6 +284,34 @@ def test_what_changes_in_place_is_as_it_was_and_says_when_it_was_read(
     assert again.oldest_ns == first.started_ns
     assert again.incremental is not None
     assert again.incremental.full_ns == first.started_ns
+
+
+def test_a_plan_is_as_old_as_the_oldest_row(tree: Path, tmp_path: Path) -> None:
+    a_tree(tree, 4)
+    manifest = full(tree, tmp_path / "base")
+    old = replace(manifest, started_ns=manifest.ended_ns - 10**12)
+    save_manifest(old, tmp_path / "base")
+    monthly = SimpleNamespace(manifest=old, policy=None)
+    assert _ended_at(tmp_path / "base", monthly) == old.ended_ns // 10**9
+    # Directories of the base changed after its scan began, as it says now, but for one.
+    os.utime(tree / "d1/s1/f1")
+    base = carrying.Base(tmp_path / "base", old, time.time_ns())
+    core = tmp_path / "next"
+    fresh = full(tree, core)
+    shards, scan = carrying.carried_over(base, core, fresh.shards, unchanged=8)
+    assert scan.carried == 40
+    monthly.manifest = replace(fresh, shards=shards, incremental=scan)
+    assert _ended_at(core, monthly) == monthly.manifest.oldest_ns // 10**9
+    assert monthly.manifest.oldest_ns == old.started_ns
+
+
+def _ended_at(index: Path, horizon: SimpleNamespace) -> float:
+    question: Any = SimpleNamespace(directory=index)
+    found: Any = horizon
+    planned = planning._index(question, found, exact=False)
+    assert planned.started_at is not None
+    assert planned.started_at <= planned.ended_at
+    return planned.ended_at.timestamp()
 
 
 def test_a_new_name_of_a_file_is_known_under_its_other_names(tree: Path, tmp_path: Path) -> None:
