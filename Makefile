@@ -61,7 +61,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 
 .PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-dashboard bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
 .PHONY: purge-case reproduce bench-judge soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
-.PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers
+.PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers bench-incremental
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -136,6 +136,9 @@ bench-scan: .venv/.core
 
 bench-scale: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/scan_scaling.py $(ARGS)
+
+bench-incremental: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/incremental_scan.py $(ARGS)
 
 bench-workers: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/index_by_workers.py $(ARGS)

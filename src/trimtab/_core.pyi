@@ -496,7 +496,10 @@ class ScanResult:
     Attributes
     ----------
     entries, directories, vanished, elsewhere, allocated_bytes, elapsed_s
-        As of `ScanProgress`.
+        As of `ScanProgress`; ``entries`` without names that were carried over.
+    unchanged, carried
+        Directories that were not read since they hold the names that the base lists, and names in
+        them that are no directories.
     unread
         Path relative to the root and error number of what could not be read: the first 10,000.
         With any of them the index is incomplete.
@@ -515,6 +518,8 @@ class ScanResult:
     vanished: Final[int]
     elsewhere: Final[int]
     allocated_bytes: Final[int]
+    unchanged: Final[int]
+    carried: Final[int]
     unread: Final[list[tuple[bytes, int]]]
     unread_count: Final[int]
     started_ns: Final[int]
@@ -558,6 +563,12 @@ class NamespaceScan:
     device
         Device number that rows get, where several hosts scan one file system; ``None``: that of
         the root on this host.
+    base
+        An earlier index that the scan starts from: its id, its shards (each a path, or a path and
+        the file with the numbers of its rows that count no more), the time in nanoseconds since
+        1970 that change times of directories have to be older than, and whether directories that
+        had no names are read again. Of what lies in unchanged directories only directories are
+        written; the rest is in the base.
 
     Raises
     ------
@@ -580,6 +591,7 @@ class NamespaceScan:
         delay_s: float = 0.0,
         latency_s_max: float | None = None,
         device: int | None = None,
+        base: tuple[str, Sequence[str | tuple[str, str]], int, bool] | None = None,
     ) -> None: ...
     def start(self) -> None:
         """Begin; it goes on until it ends or is stopped, whatever becomes of this object.

@@ -41,6 +41,7 @@ fn main() -> Result<()> {
         index: nowhere.clone().unwrap_or_else(|| PathBuf::from(index)),
         settings,
         checkpoint_every: Duration::from_secs(30),
+        base: None,
     };
     let control = Control::default();
     let done = match nowhere {

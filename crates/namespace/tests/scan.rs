@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use namespace::scan::{CHECKPOINT, Checkpoint, Control, Options, Summary, scan};
-use namespace::walk::{Settings, Wanted};
+use namespace::walk::{BaseIndex, Settings, Wanted, whole};
 use namespace::{Error, Result};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
@@ -28,6 +28,7 @@ fn options(root: &Path, index: &Path) -> Options {
             ..Settings::default()
         },
         checkpoint_every: Duration::from_millis(3),
+        base: None,
     }
 }
 
@@ -122,6 +123,68 @@ fn the_index_of_a_tree_is_the_tree() {
         // Asked again, it is done already and nothing is read.
         assert_eq!(scan(&options, &Control::default()).unwrap(), summary);
     }
+}
+
+fn base_of(index: &Path, summary: &Summary) -> BaseIndex {
+    let shards = summary.shards.iter().map(|shard| index.join(&shard.name));
+    BaseIndex { id: "base".into(), parts: whole(shards), before_ns: i64::MAX, empty_again: false }
+}
+
+/// Of a tree that did not change nothing is written but its directories, whatever stops the scan; the
+/// root is always read.
+#[test]
+fn a_scan_from_an_earlier_index_is_stopped_and_goes_on() {
+    let (tree, index) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    make_tree(tree.path(), 900, &mut Chance::new(6));
+    let first = index.path().join("first");
+    let base = scan(&options(tree.path(), &first), &Control::default()).unwrap();
+    let second = index.path().join("second");
+    let mut options = options(tree.path(), &second);
+    options.base = Some(base_of(&first, &base));
+    options.settings.delay = Some(Duration::from_micros(50));
+    let mut stops = 0;
+    let summary = loop {
+        let control = Control::default();
+        let summary = std::thread::scope(|scope| {
+            let running = scope.spawn(|| scan(&options, &control).unwrap());
+            std::thread::sleep(Duration::from_millis(5 + stops));
+            control.stop();
+            running.join().unwrap()
+        });
+        if !summary.stopped {
+            break summary;
+        }
+        stops += 1;
+    };
+    assert!(stops > 0);
+    let mut truth = slow_walk(tree.path());
+    truth.retain(|path, known| known.letter == b'd' || !path.contains(&b'/'));
+    assert_eq!(read(&second, &summary), truth);
+    let counts = summary.counts;
+    assert_eq!((counts.directories, counts.unchanged + 1), (1, base.counts.directories));
+    assert_eq!(counts.entries + counts.carried, base.counts.entries);
+}
+
+#[test]
+fn a_scan_goes_on_from_the_index_that_it_began_from() {
+    let (tree, index) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    make_tree(tree.path(), 300, &mut Chance::new(7));
+    let first = index.path().join("first");
+    let base = scan(&options(tree.path(), &first), &Control::default()).unwrap();
+    let mut begun = options(tree.path(), &index.path().join("second"));
+    begun.base = Some(base_of(&first, &base));
+    scan(&begun, &Control::default()).unwrap();
+    let mut other = begun.clone();
+    other.base.as_mut().unwrap().id = "other".into();
+    let none = Options { base: None, ..begun.clone() };
+    for options in [other, none] {
+        assert!(matches!(scan(&options, &Control::default()), Err(Error::Usage(_))));
+    }
+    // A damaged one is refused before anything is written.
+    fs::write(&begun.base.as_ref().unwrap().parts[0].path, b"none").unwrap();
+    begun.index = index.path().join("third");
+    assert!(scan(&begun, &Control::default()).is_err());
+    assert!(!begun.index.exists());
 }
 
 #[test]

@@ -8,12 +8,13 @@ use std::time::Duration;
 use namespace::Error;
 use namespace::index::{COLUMNS, Kind};
 use namespace::scan::{Control, Options, Progress, Summary, scan};
-use namespace::walk::{Counts, Settings, THREADS_MAX, Wanted};
+use namespace::walk::{BaseIndex, Counts, Settings, THREADS_MAX, Wanted};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::rules::{raised, raised_with};
+use crate::tally::{Source, parts};
 
 /// Threads by default: a local file system answers from memory, a parallel one from afar.
 const LUSTRE_THREADS: usize = 64;
@@ -42,6 +43,8 @@ pub struct ScanResult {
     vanished: u64,
     elsewhere: u64,
     allocated_bytes: u64,
+    unchanged: u64,
+    carried: u64,
     unread_count: u64,
     unread: Vec<(Vec<u8>, i32)>,
     started_ns: i64,
@@ -56,6 +59,7 @@ impl From<&Summary> for ScanResult {
     fn from(summary: &Summary) -> Self {
         let Counts { entries, directories, vanished, elsewhere, unread, allocated_bytes, .. } =
             summary.counts;
+        let Counts { unchanged, carried, .. } = summary.counts;
         let Summary { started_ns, ended_ns, elapsed_s, stopped, .. } = *summary;
         Self {
             entries,
@@ -63,6 +67,8 @@ impl From<&Summary> for ScanResult {
             vanished,
             elsewhere,
             allocated_bytes,
+            unchanged,
+            carried,
             unread_count: unread,
             unread: summary.unread.iter().map(|path| (path.path.clone(), path.errno)).collect(),
             started_ns,
@@ -109,6 +115,7 @@ impl NamespaceScan {
         delay_s = 0.0,
         latency_s_max = None,
         device = None,
+        base = None,
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
@@ -125,6 +132,7 @@ impl NamespaceScan {
         delay_s: f64,
         latency_s_max: Option<f64>,
         device: Option<u64>,
+        base: Option<(String, Vec<Source>, i64, bool)>,
     ) -> PyResult<Self> {
         let delay = duration("delay_s", delay_s)?;
         let settings = Settings {
@@ -140,7 +148,13 @@ impl NamespaceScan {
         };
         settings.check().map_err(|error| raised(py, &error))?;
         let checkpoint_every = duration("checkpoint_s", checkpoint_s)?;
-        let options = Options { root, index, settings, checkpoint_every };
+        let base = base.map(|(id, shards, before_ns, empty_again)| BaseIndex {
+            id,
+            parts: parts(shards),
+            before_ns,
+            empty_again,
+        });
+        let options = Options { root, index, settings, checkpoint_every, base };
         Ok(Self { options, running: Arc::default(), started: AtomicBool::new(false) })
     }
 
@@ -181,7 +195,8 @@ impl NamespaceScan {
         let Counts { entries, directories, vanished, elsewhere, unread, allocated_bytes, .. } =
             counts;
         ScanProgress {
-            entries,
+            // Names that are carried over are done as well.
+            entries: entries + counts.carried,
             directories,
             pending,
             vanished,

@@ -23,7 +23,7 @@ pub enum Source {
     Partly(PathBuf, PathBuf),
 }
 
-fn parts(shards: Vec<Source>) -> Vec<Part> {
+pub(crate) fn parts(shards: Vec<Source>) -> Vec<Part> {
     let part = |source| match source {
         Source::Whole(path) => Part { path, superseded: None },
         Source::Partly(path, superseded) => Part { path, superseded: Some(superseded) },

@@ -308,6 +308,15 @@ def _words(
             yield "The index does not count names: such files are told apart at deletion only."
     if policy.open_files == "keep":
         yield "Files that somebody has open stay."
+    yield from _late_uses(index)
+
+
+def _late_uses(index: IndexFacts) -> Iterator[str]:
+    if Lack.IN_PLACE in index.lacking:
+        yield (
+            "Of files in directories whose names did not change the times are of an earlier scan, "
+            "and may have missed a later use: the exact times are read before each deletion."
+        )
     if index.mds_only:
         yield (
             "The times are the metadata server's, which may have missed a late use: the exact "

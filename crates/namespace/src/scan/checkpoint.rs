@@ -15,12 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::walk::directory::Directory;
-use crate::walk::{Counts, Shard, Unread, Wanted};
+use crate::walk::{Counts, Left, Shard, Unread, Wanted};
 
 /// Its name in the index.
 pub const CHECKPOINT: &str = "checkpoint.json";
 const ASIDE: &str = "checkpoint.json.new";
 const VERSION: u32 = 1;
+/// Of a scan that starts from an earlier index: earlier versions would leave out what it carries over.
+const VERSION_WITH_BASE: u32 = 2;
 
 /// Which directory of which file system a scan began at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,13 +61,19 @@ pub struct Checkpoint {
     directories: Vec<(usize, String)>,
     /// What is left to read: a place in that list, and a cookie.
     left: Vec<(usize, u64)>,
+    /// What holds the names that an earlier index lists: a place in that list, and one in its listing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    known: Vec<(usize, u64)>,
+    /// Which index it starts from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
 }
 
 impl Checkpoint {
     /// Of a scan that begins now.
-    pub fn begin(home: Home, wanted: Wanted, started_ns: i64) -> Self {
+    pub fn begin(home: Home, wanted: Wanted, base: Option<String>, started_ns: i64) -> Self {
         Self {
-            version: VERSION,
+            version: version(base.is_some()),
             home,
             wanted,
             started_ns,
@@ -77,6 +85,8 @@ impl Checkpoint {
             unread: Vec::new(),
             directories: vec![(0, String::new())],
             left: vec![(0, 0)],
+            known: Vec::new(),
+            base,
         }
     }
 
@@ -92,12 +102,22 @@ impl Checkpoint {
         self.unread.iter().map(read).collect()
     }
 
-    /// Notes what is left to read.
-    pub fn set_left(&mut self, left: &[(Arc<Directory>, u64)]) {
+    /// Notes what is left.
+    pub fn set_left(&mut self, left: &Left) {
         self.directories = vec![(0, String::new())];
-        self.left.clear();
         let mut places = HashMap::new();
-        for (directory, cookie) in left {
+        self.left = self.noted(&left.read, &mut places);
+        self.known = self.noted(&left.known, &mut places);
+    }
+
+    /// Notes directories and those on the way to them; returns their places.
+    fn noted(
+        &mut self,
+        left: &[(Arc<Directory>, u64)],
+        places: &mut HashMap<*const Directory, usize>,
+    ) -> Vec<(usize, u64)> {
+        let mut noted = Vec::with_capacity(left.len());
+        for (directory, at) in left {
             let mut way = Vec::new();
             let mut ancestor = directory;
             let mut place = loop {
@@ -113,12 +133,13 @@ impl Checkpoint {
                 place = self.directories.len() - 1;
                 places.insert(Arc::as_ptr(next), place);
             }
-            self.left.push((place, *cookie));
+            noted.push((place, *at));
         }
+        noted
     }
 
-    /// What is left to read; `None` if the list makes no sense.
-    pub fn left(&self) -> Option<Vec<(Arc<Directory>, u64)>> {
+    /// What is left; `None` if the lists make no sense.
+    pub fn left(&self) -> Option<Left> {
         let mut made: Vec<Arc<Directory>> = Vec::with_capacity(self.directories.len());
         for (index, (parent, name)) in self.directories.iter().enumerate() {
             made.push(match index {
@@ -126,7 +147,11 @@ impl Checkpoint {
                 _ => made.get(*parent)?.child(&component(name)?),
             });
         }
-        self.left.iter().map(|(place, cookie)| Some((made.get(*place)?.clone(), *cookie))).collect()
+        let of = |(place, at): &(usize, u64)| Some((made.get(*place)?.clone(), *at));
+        Some(Left {
+            read: self.left.iter().map(of).collect::<Option<_>>()?,
+            known: self.known.iter().map(of).collect::<Option<_>>()?,
+        })
     }
 
     /// Reads the one of an index, if it has one.
@@ -139,8 +164,9 @@ impl Checkpoint {
         };
         let read: Self =
             serde_json::from_slice(&text).map_err(|error| Error::data(&path, error.to_string()))?;
-        if read.version != VERSION {
-            let problem = format!("version {} of a checkpoint, not {VERSION}", read.version);
+        let version = version(read.base.is_some());
+        if read.version != version {
+            let problem = format!("version {} of a checkpoint, not {version}", read.version);
             return Err(Error::data(path, problem));
         }
         if read.left().is_none() || read.unread().is_none() {
@@ -163,6 +189,10 @@ impl Checkpoint {
         fs::rename(&aside, &path).map_err(|error| Error::system("rename", path, error))?;
         sync_directory(index)
     }
+}
+
+fn version(with_base: bool) -> u32 {
+    if with_base { VERSION_WITH_BASE } else { VERSION }
 }
 
 /// Makes names of a directory durable.
@@ -217,14 +247,14 @@ mod tests {
     const HOME: Home = Home { device: 1, file_system: 2, inode: 3 };
 
     fn begun() -> Checkpoint {
-        Checkpoint::begin(HOME, Wanted::default(), 7)
+        Checkpoint::begin(HOME, Wanted::default(), None, 7)
     }
 
     #[test]
     fn a_new_scan_has_the_root_left() {
         let left = begun().left().unwrap();
-        assert_eq!(left.len(), 1);
-        assert_eq!((left[0].0.path(), left[0].1), (Vec::new(), 0));
+        assert_eq!((left.read.len(), left.known.len()), (1, 0));
+        assert_eq!((left.read[0].0.path(), left.read[0].1), (Vec::new(), 0));
     }
 
     #[test]
@@ -269,16 +299,19 @@ mod tests {
         #[test]
         fn what_is_left_survives(names in prop::collection::vec((0usize..30, name(), any::<u64>()), 1..30)) {
             let mut all = vec![Directory::root()];
-            let mut left = Vec::new();
+            let mut left = Left::default();
             for (under, name, cookie) in &names {
                 let made = all[under % all.len()].child(name);
                 all.push(Arc::clone(&made));
-                left.push((made, *cookie));
+                let list = if cookie % 2 == 0 { &mut left.read } else { &mut left.known };
+                list.push((made, *cookie));
             }
             let mut checkpoint = begun();
             checkpoint.set_left(&left);
-            let paths = |left: Vec<(Arc<Directory>, u64)>| {
-                left.into_iter().map(|(directory, cookie)| (directory.path(), cookie)).collect::<Vec<_>>()
+            let paths = |left: Left| {
+                [left.read, left.known].map(|list| {
+                    list.into_iter().map(|(directory, at)| (directory.path(), at)).collect::<Vec<_>>()
+                })
             };
             prop_assert_eq!(checkpoint.directories.len(), names.len() + 1);
             prop_assert_eq!(paths(checkpoint.left().unwrap()), paths(left));

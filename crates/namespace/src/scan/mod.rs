@@ -22,8 +22,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::beneath::Root;
 use crate::error::{Error, Result};
-use crate::walk::scheduler::Task;
-use crate::walk::{Counts, Quiet, Record, Scheduler, Settings, Shard, Sink, Unread, Walk};
+use crate::walk::{
+    Base, BaseIndex, Counts, Left, Quiet, Record, Scheduler, Settings, Shard, Sink, Unread, Walk,
+};
 use crate::work::on_threads;
 
 pub use checkpoint::{CHECKPOINT, Checkpoint, Home, sync_directory};
@@ -52,6 +53,9 @@ pub struct Options {
     pub settings: Settings,
     /// The time between checkpoints, at first.
     pub checkpoint_every: Duration,
+    /// An earlier index of the same root: directories that did not change since are not read, and
+    /// the rows of what lies in them, directories excepted, are left to it.
+    pub base: Option<BaseIndex>,
 }
 
 /// A scan as others see it while it goes on.
@@ -140,6 +144,7 @@ pub fn scan_into<S: Sink>(
     let root = Root::open(&options.root)?;
     // Before anything is written: what is refused leaves no index behind that was begun.
     options.settings.check_on(&root)?;
+    let base = options.base.as_ref().map(Base::read).transpose()?;
     let _lock = lock(&options.index)?;
     let checkpoint = begin_or_go_on(options, home(&root, options.settings.device)?)?;
     if checkpoint.ended_ns.is_some() {
@@ -154,7 +159,7 @@ pub fn scan_into<S: Sink>(
         *clock =
             Clock { before_s: checkpoint.elapsed_s, started: Some(Instant::now()), ended: None };
     });
-    let mut running = Running { options, control, numbers, sinks: &sinks, checkpoint };
+    let mut running = Running { options, control, numbers, sinks: &sinks, checkpoint, base };
     let ended = running.run(&root);
     control.set_clock(|clock| clock.ended = Some(Instant::now()));
     let stopped = ended?;
@@ -167,6 +172,7 @@ struct Running<'a, S> {
     numbers: Arc<AtomicU64>,
     sinks: &'a [Mutex<S>],
     checkpoint: Checkpoint,
+    base: Option<Base>,
 }
 
 impl<S: Sink> Running<'_, S> {
@@ -174,9 +180,10 @@ impl<S: Sink> Running<'_, S> {
     fn run(&mut self, root: &Root) -> Result<bool> {
         let settings = &self.options.settings;
         let left = self.checkpoint.left().unwrap_or_default();
-        let left = left.into_iter().map(|(directory, cookie)| Task::Read(directory, cookie));
-        let scheduler = Scheduler::new(settings.threads, left.collect());
-        let walk = Walk::new(root, settings, &scheduler, &self.control.record, self.sinks)?;
+        let scheduler = Scheduler::new(settings.threads, left.into_tasks());
+        let base = self.base.take();
+        let walk = Walk::new(root, settings, &scheduler, &self.control.record, self.sinks)?
+            .starting_from(base.as_ref());
         let coordinated = std::thread::scope(|scope| {
             let _end = scheduler.end_at_last();
             for worker in 0..settings.threads {
@@ -197,7 +204,7 @@ impl<S: Sink> Running<'_, S> {
         if coordinated? {
             return Ok(true);
         }
-        self.keep(&[], true)?;
+        self.keep(&Left::default(), true)?;
         Ok(false)
     }
 
@@ -226,7 +233,7 @@ impl<S: Sink> Running<'_, S> {
             if quiet == Quiet::Ended {
                 return Ok(false);
             }
-            self.keep(&scheduler.left_to_read(), false)?;
+            self.keep(&scheduler.left(), false)?;
             if stop {
                 return Ok(true);
             }
@@ -236,11 +243,7 @@ impl<S: Sink> Running<'_, S> {
     }
 
     /// Makes all rows so far durable, then writes down what is left.
-    fn keep(
-        &mut self,
-        left: &[(Arc<crate::walk::directory::Directory>, u64)],
-        end: bool,
-    ) -> Result<()> {
+    fn keep(&mut self, left: &Left, end: bool) -> Result<()> {
         let flushed = on_threads(self.sinks, |sink| {
             sink.lock().unwrap_or_else(PoisonError::into_inner).flush()
         });
@@ -304,11 +307,12 @@ fn begin_or_go_on(options: &Options, home: Home) -> Result<Checkpoint> {
     if index.join(MANIFEST).exists() {
         return refused("holds a whole index already; scan into another directory");
     }
+    let base = options.base.as_ref().map(|base| base.id.clone());
     let Some(checkpoint) = Checkpoint::read(index)? else {
         if !names_of_shards(index)?.is_empty() {
             return refused("holds shards and no checkpoint; scan into another directory");
         }
-        let checkpoint = Checkpoint::begin(home, options.settings.wanted, now_ns());
+        let checkpoint = Checkpoint::begin(home, options.settings.wanted, base, now_ns());
         checkpoint.write(index)?;
         return Ok(checkpoint);
     };
@@ -317,6 +321,9 @@ fn begin_or_go_on(options: &Options, home: Home) -> Result<Checkpoint> {
     }
     if checkpoint.wanted != options.settings.wanted {
         return refused("was begun with other things asked for; ask for the same");
+    }
+    if checkpoint.base != base {
+        return refused("was begun from another earlier index, or from none; start from the same");
     }
     let listed = |name: &String| checkpoint.shards.iter().any(|shard| shard.name == *name);
     for shard in &checkpoint.shards {

@@ -20,6 +20,7 @@
 //! What is never done: following a link, leaving the device or the mount of the root (both are
 //! compared for every name), trusting a path twice (a directory is opened from one that is open).
 
+mod base;
 mod descriptors;
 pub(crate) mod directory;
 mod inspect;
@@ -38,11 +39,13 @@ use crate::beneath::Root;
 use crate::error::{Error, Result};
 use crate::work::on_threads;
 
+pub(crate) use base::Base;
+pub use base::{BaseIndex, whole};
 pub(crate) use inspect::Inspector;
 pub use inspect::Wanted;
 pub(crate) use record::Record;
 pub use record::{Counts, Unread};
-pub(crate) use scheduler::{Quiet, Scheduler};
+pub(crate) use scheduler::{Left, Quiet, Scheduler};
 pub use sink::{Rows, Shard, Sink};
 
 use descriptors::Descriptors;
@@ -116,6 +119,7 @@ pub(crate) struct Walk<'a, S> {
     record: &'a Record,
     sinks: &'a [Mutex<S>],
     inspector: Inspector,
+    base: Option<&'a Base>,
     descriptors: Descriptors,
     /// Whether it was not allowed to read directories without a trace in their access times.
     leaves_access_times: AtomicBool,
@@ -145,10 +149,17 @@ impl<'a, S: Sink> Walk<'a, S> {
             record,
             sinks,
             inspector,
+            base: None,
             descriptors,
             leaves_access_times,
             failure,
         })
+    }
+
+    /// The same, without reading directories that hold the names which an earlier index lists.
+    pub fn starting_from(mut self, base: Option<&'a Base>) -> Self {
+        self.base = base;
+        self
     }
 
     /// Works until the scheduler ends; one call a thread.

@@ -60,6 +60,18 @@ impl Names {
         self.places.push(Place { inode, start, length });
     }
 
+    /// Fills itself with up to `count` names, whose inodes are not known.
+    pub fn fill<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>, count: usize) {
+        self.bytes.clear();
+        self.places.clear();
+        for name in names.take(count) {
+            let start = self.bytes.len() as u32;
+            self.bytes.extend_from_slice(name);
+            self.bytes.push(0);
+            self.places.push(Place { inode: 0, start, length: name.len() as u32 + 1 });
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.places.len()
     }

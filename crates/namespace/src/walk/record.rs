@@ -35,6 +35,12 @@ pub struct Counts {
     pub unread: u64,
     /// What the entries take up, a file of several names with each.
     pub allocated_bytes: u64,
+    /// Directories that were not read: they hold the names that an earlier index lists.
+    #[serde(default)]
+    pub unchanged: u64,
+    /// Names in those that are no directories, which nobody looked at.
+    #[serde(default)]
+    pub carried: u64,
 }
 
 /// The same while it goes on.
@@ -46,6 +52,8 @@ pub struct Record {
     elsewhere: AtomicU64,
     unread: AtomicU64,
     allocated_bytes: AtomicU64,
+    unchanged: AtomicU64,
+    carried: AtomicU64,
     kept: Mutex<Kept>,
 }
 
@@ -76,6 +84,8 @@ impl Record {
         add(&self.elsewhere, seen.elsewhere);
         add(&self.unread, seen.unread);
         add(&self.allocated_bytes, seen.allocated_bytes);
+        add(&self.unchanged, seen.unchanged);
+        add(&self.carried, seen.carried);
     }
 
     /// Counts and keeps a path that could not be read.
@@ -98,6 +108,8 @@ impl Record {
             elsewhere: self.elsewhere.load(Relaxed),
             unread: self.unread.load(Relaxed),
             allocated_bytes: self.allocated_bytes.load(Relaxed),
+            unchanged: self.unchanged.load(Relaxed),
+            carried: self.carried.load(Relaxed),
         }
     }
 
@@ -133,6 +145,8 @@ mod tests {
             elsewhere: 4,
             unread: 5,
             allocated_bytes: 6,
+            unchanged: 7,
+            carried: 8,
         };
         let unread = vec![Unread { path: b"a".to_vec(), errno: 13 }];
         let record = Record::default();

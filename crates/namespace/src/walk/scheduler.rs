@@ -26,6 +26,26 @@ pub enum Task {
     Read(Arc<Directory>, u64),
     /// Look at names of a directory that somebody else reads.
     Stat(Arc<Directory>, Names),
+    /// Look at the directories in one that holds the names that it did, from a place in its listing
+    /// on.
+    Known(Arc<Directory>, u64),
+}
+
+/// Directories that are left, and where each goes on.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// With a cookie: to be read.
+    pub read: Vec<(Arc<Directory>, u64)>,
+    /// With a place in its listing: they hold the names that they did.
+    pub known: Vec<(Arc<Directory>, u64)>,
+}
+
+impl Left {
+    pub fn into_tasks(self) -> Vec<Task> {
+        let read = self.read.into_iter().map(|(directory, cookie)| Task::Read(directory, cookie));
+        let known = self.known.into_iter().map(|(directory, place)| Task::Known(directory, place));
+        read.chain(known).collect()
+    }
 }
 
 /// What became of waiting for the workers.
@@ -158,13 +178,14 @@ impl Scheduler {
         self.state()
     }
 
-    /// The directories that are left to read, and where each goes on. While nobody works only.
-    pub fn left_to_read(&self) -> Vec<(Arc<Directory>, u64)> {
-        let mut left = Vec::with_capacity(self.queued());
+    /// The directories that are left, and where each goes on. While nobody works only.
+    pub fn left(&self) -> Left {
+        let mut left = Left::default();
         for deque in &self.deques {
             for task in lock(deque).iter() {
                 match task {
-                    Task::Read(directory, cookie) => left.push((Arc::clone(directory), *cookie)),
+                    Task::Read(directory, at) => left.read.push((Arc::clone(directory), *at)),
+                    Task::Known(directory, at) => left.known.push((Arc::clone(directory), *at)),
                     Task::Stat(..) => unreachable!("names are looked at before a pause begins"),
                 }
             }
@@ -282,7 +303,7 @@ mod tests {
                     break;
                 }
                 assert_eq!(quiet, Quiet::Paused);
-                assert_eq!(scheduler.left_to_read().len(), scheduler.queued());
+                assert_eq!(scheduler.left().into_tasks().len(), scheduler.queued());
                 pauses += 1;
                 scheduler.set_pausing(false);
                 std::thread::sleep(Duration::from_micros(200));

@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, OFlags, statat};
 use rustix::io::Errno;
 
 use super::Walk;
+use super::base::Listing;
 use super::descriptors::Descriptors;
 use super::directory::{CurrentPath, Directory, Open};
 use super::names::Names;
@@ -22,6 +23,8 @@ use crate::removal::{QUARANTINE_PREFIX, is_quarantine};
 
 /// Fewer names than this are not worth handing over.
 const SHARE_MIN: usize = 16;
+/// So many directories of a listing are looked at before others may come first.
+const KNOWN_AT_ONCE: usize = 1024;
 /// How often an open is tried again when the system has no descriptor to give, and after how long.
 const DESCRIPTOR_RETRIES: u32 = 100;
 const DESCRIPTOR_RETRY: Duration = Duration::from_millis(10);
@@ -33,7 +36,7 @@ pub struct Worker<'a, S> {
     buffer: Vec<MaybeUninit<u8>>,
     path: CurrentPath,
     rows: Vec<(usize, Entry)>,
-    found: Vec<Arc<Directory>>,
+    found: Vec<Task>,
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
@@ -55,6 +58,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             match task {
                 Task::Read(directory, cookie) => self.read(&directory, cookie, &mut names),
                 Task::Stat(directory, names) => self.look_again(&directory, &names),
+                Task::Known(directory, place) => self.pass_over(&directory, place, &mut names),
             }
             self.walk.scheduler.finished();
         }
@@ -94,12 +98,59 @@ impl<'a, S: Sink> Worker<'a, S> {
             };
             names.sort();
             *cookie = next;
-            if self.share(directory, open, names, next) {
+            let rest = || Task::Read(Arc::clone(directory), next);
+            if self.share(directory, open, names, rest) {
                 return Ok(());
             }
             self.look(directory, open.as_fd(), names);
-            if self.pass_on(directory, open, next) {
+            if self.pass_on(directory, open, rest) {
                 return Ok(());
+            }
+        }
+    }
+
+    /// Looks at the directories in one that holds the names that it did; at its files nobody does.
+    fn pass_over(&mut self, directory: &Arc<Directory>, place: u64, names: &mut Names) {
+        self.path.go_to(directory);
+        let listing = self.walk.base.and_then(|base| base.listing(self.path.bytes()));
+        let carried = listing.map_or(0, Listing::others);
+        if let Some(listing) =
+            listing.filter(|listing| listing.directories_from(0).next().is_some())
+        {
+            match self.open(directory) {
+                Ok(open) => {
+                    if !self.pass_on_from(directory, &open, listing, place, names) {
+                        return;
+                    }
+                }
+                Err(errno) => return self.not_read(None, 1, errno),
+            }
+        }
+        self.walk.record.add(&Counts { unchanged: 1, carried, ..Counts::default() });
+    }
+
+    /// Returns whether all directories were looked at; others come later.
+    fn pass_on_from(
+        &mut self,
+        directory: &Arc<Directory>,
+        open: &Arc<Open>,
+        listing: &Listing,
+        mut place: u64,
+        names: &mut Names,
+    ) -> bool {
+        loop {
+            names.fill(listing.directories_from(place as usize), KNOWN_AT_ONCE);
+            if names.len() == 0 {
+                return true;
+            }
+            place += names.len() as u64;
+            let rest = || Task::Known(Arc::clone(directory), place);
+            if self.share(directory, open, names, rest) {
+                return false;
+            }
+            self.look(directory, open.as_fd(), names);
+            if self.pass_on(directory, open, rest) {
+                return false;
             }
         }
     }
@@ -110,7 +161,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         directory: &Arc<Directory>,
         open: &Arc<Open>,
         names: &Names,
-        next: u64,
+        rest: impl FnOnce() -> Task,
     ) -> bool {
         let scheduler = self.walk.scheduler;
         let waiting = scheduler.waiting();
@@ -120,9 +171,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.walk.descriptors.keep(directory, open);
         let at_a_time = names.len().div_ceil(waiting + 1).max(SHARE_MIN);
         let parts = names.split(at_a_time).into_iter();
-        let rest = Task::Read(Arc::clone(directory), next);
         let parts = parts.map(|part| Task::Stat(Arc::clone(directory), part));
-        scheduler.push(self.index, std::iter::once(rest).chain(parts));
+        scheduler.push(self.index, std::iter::once(rest()).chain(parts));
         true
     }
 
@@ -141,6 +191,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     /// Looks at every name, and writes down what there is.
     fn look(&mut self, directory: &Arc<Directory>, open: BorrowedFd<'_>, names: &Names) {
         let mut counts = Counts::default();
+        let base = self.walk.base.map(|base| (base, base.listing(self.path.bytes())));
         for index in 0..names.len() {
             let name = names.get(index);
             match self.walk.inspector.look(open, name) {
@@ -148,7 +199,15 @@ impl<'a, S: Sink> Worker<'a, S> {
                     counts.entries += 1;
                     counts.allocated_bytes += entry.allocated_bytes;
                     if entry.kind == FileType::Directory && !is_aside(open, name, &entry) {
-                        self.found.push(directory.child(name.to_bytes()));
+                        let name = name.to_bytes();
+                        let same = base.is_some_and(|(base, above)| {
+                            base.holds_the_same(above, self.path.bytes(), name, &entry)
+                        });
+                        let child = directory.child(name);
+                        self.found.push(match same {
+                            true => Task::Known(child, 0),
+                            false => Task::Read(child, 0),
+                        });
                     }
                     self.rows.push((index, entry));
                 }
@@ -162,23 +221,26 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// Pushes the subdirectories that were found; returns whether the rest of this directory was
     /// put back beneath them, to be read later.
-    fn pass_on(&mut self, directory: &Arc<Directory>, open: &Arc<Open>, next: u64) -> bool {
+    fn pass_on(
+        &mut self,
+        directory: &Arc<Directory>,
+        open: &Arc<Open>,
+        rest: impl FnOnce() -> Task,
+    ) -> bool {
         let scheduler = self.walk.scheduler;
         let crowded =
             scheduler.queued() >= self.walk.settings.queue_limit && !self.found.is_empty();
         let later = crowded || scheduler.wants_quiet();
-        self.push_found(directory, open, later.then_some(next));
+        self.push_found(directory, open, later.then(rest));
         later
     }
 
-    fn push_found(&mut self, directory: &Arc<Directory>, open: &Arc<Open>, rest: Option<u64>) {
+    fn push_found(&mut self, directory: &Arc<Directory>, open: &Arc<Open>, rest: Option<Task>) {
         if rest.is_none() && self.found.is_empty() {
             return;
         }
         self.walk.descriptors.keep(directory, open);
-        let rest = rest.map(|cookie| Task::Read(Arc::clone(directory), cookie));
-        let found = self.found.drain(..).rev().map(|child| Task::Read(child, 0));
-        self.walk.scheduler.push(self.index, rest.into_iter().chain(found));
+        self.walk.scheduler.push(self.index, rest.into_iter().chain(self.found.drain(..).rev()));
     }
 
     fn write(&mut self, names: &Names) {

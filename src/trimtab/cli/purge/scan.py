@@ -55,6 +55,13 @@ _EXTRAS = ("project", "layout")
     metavar="DURATION",
     help="Halve the calls whenever more than 1 % of them take longer, as a busy MDS makes them.",
 )
+@click.option(
+    "--incremental",
+    "base",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="BASE",
+    help="Read only directories that changed since the index BASE of the same root was scanned.",
+)
 @options.dask
 @options.as_json
 def command(
@@ -67,13 +74,15 @@ def command(
     sizes: str,
     calls_per_s: float | None,
     latency_s_max: float | None,
+    base: Path | None,
     dask: str | None,
 ) -> None:
     """Scan every file below ROOT into an index in a new directory.
 
     The scan never follows links and never leaves the file system. The same command resumes a scan
     that was stopped. Subtrees that cannot be read are named; no plan can be made from such an
-    index.
+    index. With --incremental the index BASE stays as it is; changes of files in place (sizes,
+    times, owners) are not seen in directories whose names did not change.
     """
     from trimtab import __version__
     from trimtab.cli.render.purge_index import print_index
@@ -95,6 +104,7 @@ def command(
         sizes=SizesMode(sizes),
         calls_per_s=calls_per_s,
         latency_s_max=latency_s_max,
+        base=base,
         dask=dask,
     )
     inodes, whole = inodes_in_use(top)

@@ -72,6 +72,13 @@ def _facts(manifest: Manifest, directory: Path) -> Iterator[tuple[str, str]]:
     if manifest.followed is not None:
         marks = (f"{mdt.mdt} to record {mdt.mark:,}" for mdt in manifest.followed.mdts)
         yield "followed", ", ".join(marks)
+    if (scan := manifest.incremental) is not None:
+        yield (
+            "incremental",
+            f"{plural(scan.carried, 'name', ',')} carried over, directories not read: "
+            f"{scan.unchanged:,}; the last full scan began "
+            f"{utc_moment(datetime.fromtimestamp(scan.full_ns // _NS, UTC))}",
+        )
     yield "times", _TIMES[manifest.times]
     if manifest.sizes is not None:
         yield "sizes", _sizes(manifest.sizes)

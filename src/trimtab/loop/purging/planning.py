@@ -234,13 +234,14 @@ def _file_system(horizon: Found) -> PlannedFileSystem:
 def _index(question: Question, horizon: Found, *, exact: bool) -> PlannedIndex:
     manifest = horizon.manifest
     data = (question.directory / MANIFEST).read_bytes()
-    started = manifest.started_ns
+    oldest_ns = manifest.oldest_ns
+    started = None if manifest.started_ns is None else min(manifest.started_ns, oldest_ns)
     return PlannedIndex(
         id=manifest.index_id,
         sha256=hashlib.sha256(data).hexdigest(),
         source=manifest.source.value,
         started_at=None if started is None else _moment(started),
-        ended_at=_moment(manifest.ended_ns),
+        ended_at=_moment(oldest_ns),
         times=manifest.times.value,
         time_resolution_ns=manifest.time_resolution_ns,
         obstacles=manifest.obstacles,

@@ -8,11 +8,12 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.errors import Interrupted, ToolError, UsageError
+from trimtab.errors import DataError, Interrupted, ToolError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
@@ -20,7 +21,10 @@ from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.looking import look_on
 from trimtab.loop.purging.spreading import PARTS, PartTerms, SpreadProgress, delay_s, spread
 from trimtab.model.identifier import new_identifier
+from trimtab.model.mounts import parse_mountinfo
+from trimtab.purge.index.carrying import ELSEWHERE, Base, carried_over, starting_point, words
 from trimtab.purge.index.manifest import (
+    FileSystemIdentity,
     Lack,
     Manifest,
     Shard,
@@ -79,6 +83,9 @@ class ScanOptions:
     latency_s_max
         Of a call: fewer are made while more than 1 % of them take longer; each process judges its
         own. ``None``: however long they take.
+    base
+        Directory of an earlier index of the same root: only directories that changed since are
+        read. ``None``: all are.
     dask
         Scheduler whose workers scan, as `trimtab.loop.dask_workers.answering` has it; the index
         is on storage that they share.
@@ -91,6 +98,7 @@ class ScanOptions:
     sizes: SizesMode = SizesMode.SAMPLED
     calls_per_s: float | None = None
     latency_s_max: float | None = None
+    base: Path | None = None
     dask: str | None = None
 
 
@@ -117,7 +125,8 @@ def scan_index(
     Raises
     ------
     UsageError
-        There is an index already, or another scan's beginnings.
+        There is an index already, or another scan's beginnings; or no incremental scan can start
+        from the earlier index.
     ToolError
         The root is not what can be scanned, or a call failed; `NoAnswer` where it hangs.
     DataError
@@ -133,11 +142,17 @@ def scan_index(
             code="root-unscannable",
             hint="give the absolute path of a mounted file system, links resolved",
         )
+    base = _base(root, top.file_system, options)
     _prepare(directory)
     lustre = top.file_system.kind == "lustre"
-    with core_errors("the scan", hint="the same command goes on; or remove what it left"):
-        result = _scanned(root, directory, options, progress, lustre=lustre)
+    with (
+        core_errors("the scan", hint="the same command goes on; or remove what it left"),
+        _errors_of(base),
+    ):
+        result = _scanned(root, directory, options, progress, base, lustre=lustre)
     manifest = _manifest(result, root, directory, options, top, version=version)
+    if base is not None:
+        manifest = _with_carried(manifest, directory, base, result)
     if lustre or look is not None:
         look = look or look_on(root, lustre=True, project=False, threads=options.threads)
         manifest = replace(manifest, sizes=_sizes(directory, manifest, options.sizes, look))
@@ -148,7 +163,13 @@ def scan_index(
 
 
 def _scanned(
-    root: str, directory: Path, options: ScanOptions, progress: Progress | None, *, lustre: bool
+    root: str,
+    directory: Path,
+    options: ScanOptions,
+    progress: Progress | None,
+    base: Base | None,
+    *,
+    lustre: bool,
 ) -> ScanResult:
     from trimtab._core import NamespaceScan
 
@@ -168,6 +189,7 @@ def _scanned(
             exact_sizes=exact,
             delay_s=delay_s(options.calls_per_s, threads, calls),
             latency_s_max=options.latency_s_max,
+            base=None if base is None else base.for_the_core(),
         )
 
     # A scan makes the checkpoint, or takes up one that is there; a small one ends by itself.
@@ -180,6 +202,52 @@ def _scanned(
         _spread(directory, terms, options, progress)
     # After workers have scanned: what the checkpoint says.
     return _carried_out(scan(), progress)
+
+
+def _base(root: str, file_system: FileSystemIdentity, options: ScanOptions) -> Base | None:
+    if options.base is None:
+        return None
+    if options.dask is not None:
+        raise UsageError(
+            "workers of Dask do full scans only",
+            code="base-dask",
+            hint="give --dask or --incremental, not both; --dask none leaves out the site's",
+        )
+    return starting_point(
+        options.base,
+        os.fsencode(root),
+        file_system,
+        lacking=_lacking(project=options.project, layout=options.layout),
+        mounts=parse_mountinfo(Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")),
+        now_ns=time.time_ns(),
+    )
+
+
+@contextmanager
+def _errors_of(base: Base | None) -> Iterator[None]:
+    """Say what to do about a damaged file where it is of the earlier index."""
+    try:
+        yield
+    except DataError as error:
+        if base is None or Path(error.file or "/").parent != base.directory:
+            raise
+        raise DataError(
+            error.reason,
+            file=error.file,
+            code="base-damaged",
+            hint="leave out --incremental: no other scan can start from it either",
+        ) from error
+
+
+def _with_carried(manifest: Manifest, directory: Path, base: Base, result: ScanResult) -> Manifest:
+    shards, incremental = carried_over(base, directory, manifest.shards, unchanged=result.unchanged)
+    manifest = replace(manifest, shards=shards, incremental=incremental)
+    notes = words(incremental, manifest.oldest_ns, manifest.ended_ns)
+    return replace(
+        manifest,
+        lacking=manifest.lacking | ({Lack.IN_PLACE} if incremental.carried else set()),
+        notes=(*manifest.notes, *notes),
+    )
 
 
 def _manifest(
@@ -324,10 +392,7 @@ def _notes(result: ScanResult, *, no_layouts: bool) -> Iterator[str]:
     if no_layouts:
         yield "no file says on which OSTs it lies: layouts are asked for on Lustre"
     if result.elsewhere:
-        yield (
-            f"{plural(result.elsewhere, 'mount', ',')} beneath the root: other file systems, and "
-            "not part of it"
-        )
+        yield (f"{plural(result.elsewhere, 'mount', ',')} {ELSEWHERE}")
     if result.unread_count > len(result.unread):
         yield f"{result.unread_count:,} subtrees could not be read; the first of them are named"
 

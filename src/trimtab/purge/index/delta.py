@@ -194,7 +194,7 @@ def commit(
         writer.add(frame)
     new = writer.finish() if any(frame.height for frame in delta.rows) else ()
     shards = [
-        _without(directory, shard, delta.superseded[number], generation)
+        without(directory, shard, delta.superseded[number], generation)
         if number in delta.superseded
         else shard
         for number, shard in enumerate(manifest.shards)
@@ -260,7 +260,7 @@ def files_of(manifest: Manifest) -> set[str]:
     return names
 
 
-def _without(
+def without(
     directory: Path, shard: Shard, more: Sequence[NDArray[np.uint32]], generation: int
 ) -> Shard:
     """Return a shard of which further rows count no more."""

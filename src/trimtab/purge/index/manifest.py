@@ -75,6 +75,8 @@ class Lack(StrEnum):
     READS
         Reads since the scan: changelogs do not record them. An access time is that of the scan,
         or of the last change of the file since.
+    IN_PLACE
+        Changes of files in place since a directory was read: its rows were carried over.
     """
 
     IDENTITY = "identity"
@@ -92,6 +94,7 @@ class Lack(StrEnum):
     GROUP = "group"
     PLAIN_NAMES = "unambiguous names"
     READS = "reads since the scan"
+    IN_PLACE = "changes in place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +234,8 @@ class Shard:
         In hexadecimal; ``None`` where it was not taken.
     superseded
         Rows of it that count no more; ``None``: all count.
+    read_ns
+        When the scan that read its rows began; ``None``: the one that made the index.
     """
 
     name: str
@@ -238,6 +243,7 @@ class Shard:
     size_bytes: int
     sha256: str | None
     superseded: Superseded | None = None
+    read_ns: int | None = None
 
     @property
     def rows_in_force(self) -> int:
@@ -332,6 +338,31 @@ class Followed:
 
 
 @dataclass(frozen=True, slots=True)
+class Incremental:
+    """What an incremental scan took over from an earlier index.
+
+    Attributes
+    ----------
+    base
+        The ``index_id`` of that one.
+    generation
+        How many incremental scans lie between the last full one and this index.
+    full_ns
+        When that full scan began: no row is older.
+    unchanged
+        Directories that were not read.
+    carried
+        Rows that were taken over: nobody looked at what they describe.
+    """
+
+    base: str
+    generation: int
+    full_ns: int
+    unchanged: int
+    carried: int
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What an index is.
 
@@ -370,6 +401,8 @@ class Manifest:
         earlier version made the index.
     followed
         How it was kept up to date since the scan; ``None``: it was not.
+    incremental
+        What the scan took over from an earlier index; ``None``: nothing, it read every directory.
     """
 
     index_id: str
@@ -392,6 +425,7 @@ class Manifest:
     atime_settings: Mapping[str, str] | None = None
     sizes: Sizes | None = None
     followed: Followed | None = None
+    incremental: Incremental | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -403,6 +437,12 @@ class Manifest:
     def size_bytes(self) -> int:
         """What its shards take up."""
         return sum(shard.size_bytes for shard in self.shards)
+
+    @property
+    def oldest_ns(self) -> int:
+        """When the file system was looked at for the oldest row, since 1970."""
+        read = (shard.read_ns for shard in self.shards if shard.rows_in_force)
+        return min((at for at in read if at is not None), default=self.ended_ns)
 
     @property
     def as_of_s(self) -> int:

@@ -123,7 +123,7 @@ def from_json(content: bytes | str) -> Manifest:
             hint="scan or import again",
         )
     document.setdefault("sizes", None)  # what earlier versions wrote has none
-    unknown = {*document} - {*_KEYS, _FOLLOWED}
+    unknown = {*document} - {*_KEYS, *_OPTIONAL}
     for keys, problem in (({*_KEYS} - {*document}, "missing"), (unknown, "unknown")):
         if keys:
             raise DataError(f"{visible(min(keys))} is {problem}", code="manifest-malformed")
@@ -147,8 +147,8 @@ _KEYS: Final = (
     "refused_examples", "vanished", "notes", "atime_settings", "sizes", "rows", "size_bytes",
     "shards",
 )  # fmt: skip
-_FOLLOWED: Final = "followed"
-"""Only where an index was kept up to date: earlier versions would count rows twice, and refuse."""
+_OPTIONAL: Final = ("followed", "incremental")
+"""Only where rows of shards may count no more: earlier versions would count them, and refuse."""
 
 
 @functools.cache
@@ -168,12 +168,13 @@ def _document(manifest: Manifest) -> dict[str, Any]:
             if values["filesystem"][word] is None:
                 del values["filesystem"][word]
     for shard in values["shards"]:
-        if shard["superseded"] is None:
-            del shard["superseded"]
+        for word in ("superseded", "read_ns"):
+            if shard[word] is None:
+                del shard[word]
     for name in ("can_delete", "rows", "size_bytes"):
         values[name] = getattr(manifest, name)
-    keys = _KEYS if manifest.followed is None else (*_KEYS, _FOLLOWED)
-    return {key: values[key] for key in keys}
+    present = (key for key in _OPTIONAL if values[key] is not None)
+    return {key: values[key] for key in (*_KEYS, *present)}
 
 
 def _read(document: dict[str, Any]) -> Manifest:

@@ -163,6 +163,11 @@ def doubts(manifest: Manifest):
         yield "what files take up is not known: bytes are their lengths"
     if Lack.LINKS in manifest.lacking or Lack.IDENTITY in manifest.lacking:
         yield "hard links are not known: a file with several names counts for each"
+    if Lack.IN_PLACE in manifest.lacking:
+        yield (
+            "files in directories whose names did not change are as they were read, see read_at: "
+            "sizes, times and owners may have changed since"
+        )
     if Lack.TYPE in manifest.lacking:
         yield "what is a regular file is not known: all names were taken to be"
 

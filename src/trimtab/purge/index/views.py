@@ -74,10 +74,12 @@ def names(
     polars.LazyFrame
         The columns of the index, and ``path`` (visible text), ``directory`` (likewise), ``user``,
         ``group`` (their number as text where they have no name), ``age_days`` (Float64, at the end
-        of the scan; 0 for a time in the future) and ``last_use`` (UTC); ``pool`` as visible text.
+        of the scan; 0 for a time in the future), ``last_use`` and ``read_at`` (UTC; when the scan
+        that read the row began); ``pool`` as visible text.
         They are worked out only where a question has them.
     """
-    return described(scanned(directory, manifest), manifest, user=user, group=group)
+    rows = scanned(directory, manifest, dated=True)
+    return described(rows, manifest, user=user, group=group)
 
 
 def described(
@@ -103,13 +105,35 @@ def described(
     )
 
 
-def scanned(directory: Path, manifest: Manifest) -> pl.LazyFrame:
-    """Return the rows of all shards, in the columns of the index; what a shard lacks is null."""
+def scanned(directory: Path, manifest: Manifest, *, dated: bool = False) -> pl.LazyFrame:
+    """Return the rows of all shards, in the columns of the index; what a shard lacks is null.
+
+    Parameters
+    ----------
+    dated
+        Also ``read_at``: when the scan that read the row began, or where that is not known, ended.
+    """
     import polars as pl
 
     if not manifest.shards:
-        return pl.LazyFrame(schema=columns())
-    return pl.concat([rows_in_force(directory, shard) for shard in manifest.shards])
+        schema = {**columns(), **({"read_at": pl.Datetime("us", "UTC")} if dated else {})}
+        return pl.LazyFrame(schema=schema)
+    frames = (rows_in_force(directory, shard) for shard in manifest.shards)
+    if dated:
+        frames = (
+            frame.with_columns(_read_at(shard, manifest))
+            for frame, shard in zip(frames, manifest.shards, strict=True)
+        )
+    return pl.concat(list(frames))
+
+
+def _read_at(shard: Shard, manifest: Manifest) -> pl.Expr:
+    import polars as pl
+
+    known = (shard.read_ns, manifest.started_ns, manifest.ended_ns)
+    read_ns = next(at for at in known if at is not None)
+    seconds = pl.lit(read_ns // 10**9, pl.Int64)
+    return pl.from_epoch(seconds, time_unit="s").dt.replace_time_zone("UTC").alias("read_at")
 
 
 def rows_in_force(directory: Path, shard: Shard, *, numbered: bool = False) -> pl.LazyFrame:

@@ -71,6 +71,11 @@ class ShardWriter:
             if self._rows >= self.rows_maximum or self._bytes >= self.bytes_maximum:
                 self._write()
 
+    @property
+    def holds_rows(self) -> bool:
+        """Whether any row was added."""
+        return self._rows > 0 or any(shard.rows for shard in self.shards)
+
     def finish(self) -> tuple[Shard, ...]:
         """Return all shards, the last of them written now; an empty index has one without rows."""
         if self._frames or not self.shards:

@@ -84,7 +84,8 @@ class PlannedIndex:
     source
         ``scan``, ``gnu-find`` ...
     started_at, ended_at
-        When the metadata were taken; the beginning is not always known.
+        When the metadata were taken; the beginning is not always known. Of an incremental scan
+        both are of the oldest rows.
     times
         How far its times can be trusted: ``exact_ns``, ``seconds``, ``mds_only``.
     time_resolution_ns

@@ -20,6 +20,7 @@ from trimtab.purge.index.manifest import (
     FileSystemIdentity,
     Followed,
     FollowedMdt,
+    Incremental,
     Manifest,
     Shard,
     Unread,
@@ -330,13 +331,20 @@ def _plain(value: object) -> Plain:
 
 shape(FileSystemIdentity, omit=["device", "uuid", "mount"])
 shape(Unread, derive={"path": _text("path")})
-shape(Shard, optional=["superseded"])
+shape(Shard, optional=["superseded"], omit=["read_ns"])
+shape(
+    Incremental,
+    omit=["full_ns"],
+    derive={
+        "read_since": (datetime, lambda scan: moment_of(scan.full_ns // 10**9)),
+    },
+)
 shape(FollowedMdt, omit=["scanned", "due", "missing"])
 shape(Followed, omit=["generation", "again"])
 shape(
     Manifest,
     omit=["filesystem", "started_ns", "ended_ns", "atime_settings", "schema_version"],
-    optional=["sizes", "followed"],
+    optional=["sizes", "followed", "incremental"],
     derive={
         "root": _text("root"),
         "file_system": "filesystem",

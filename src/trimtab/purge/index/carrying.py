@@ -1,0 +1,367 @@
+r"""An index that takes over rows of an earlier one, where directories did not change.
+
+::
+
+    earlier index          walk                              new index
+    kept-000000.parquet  ◀─ link ──  rows of files in unchanged directories, as they were read
+    scan-000000.parquet  ◀─ written ─  all directories, and what lies in those that changed
+    linked.parquet       ◀─ written ─  other names of files with several that were looked at
+
+A name comes or goes in a directory only with its change time (ctime), which nobody can set: neither
+``touch`` nor ``rsync -t``. What does not touch the directory is not seen: a change of a file in
+place (its data, size, times, owner, mode, project).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+from trimtab.model.mounts import Mount
+from trimtab.purge.index.delta import without
+from trimtab.purge.index.manifest import (
+    FileSystemIdentity,
+    Incremental,
+    Lack,
+    Manifest,
+    Shard,
+    Source,
+)
+from trimtab.purge.index.manifest_file import load_manifest, synchronise_directory
+from trimtab.purge.index.schema import columns
+from trimtab.purge.index.views import readable, rows_in_force
+from trimtab.purge.index.write import ShardWriter
+from trimtab.record.system_errors import system_errors
+from trimtab.units import format_duration, plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MARGIN_S: Final = 60
+"""By how much a change time has to be older than the beginning of the scan that read the directory.
+
+A change within one tick of the kernel (4 ms at 250 Hz, 10 ms at 100 Hz) of another one has the same
+time, on file systems that keep seconds within one second; so has, where server and client have
+different clocks, what happened later by their difference. The latter decides.
+"""
+
+GENERATIONS_MAX: Final = 30
+"""After so many incremental scans in a row a full one is suggested."""
+
+AGE_MAX_S: Final = 30 * 86_400
+"""And when the last full one is older than this."""
+
+KINDS: Final = frozenset(
+    {"btrfs", "ceph", "ext2", "ext3", "ext4", "f2fs", "gpfs", "nfs", "nfs4", "tmpfs", "xfs", "zfs"}
+)
+"""File systems on which every change of a directory's names moves its ctime, by their kernels."""
+
+ELSEWHERE: Final = "beneath the root: other file systems, and not part of it"
+"""How a scan ends its note about mounts; what they hide cannot be told from an index."""
+
+KEPT: Final = "kept"
+_LINKED: Final = "linked"
+_FULL: Final = "leave out --incremental, and every directory is read"
+_NS: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """An earlier index of the same root that a scan may start from.
+
+    Attributes
+    ----------
+    before_ns
+        Only directories whose change time is older are taken as they were listed.
+    """
+
+    directory: Path
+    manifest: Manifest
+    before_ns: int
+
+    def for_the_core(self) -> tuple[str, list[str | tuple[str, str]], int, bool]:
+        """Return what `trimtab._core.NamespaceScan` takes as its base."""
+        shards: list[str | tuple[str, str]] = []
+        for shard in self.manifest.shards:
+            path = str(self.directory / shard.name)
+            gone = shard.superseded
+            shards.append(path if gone is None else (path, str(self.directory / gone.name)))
+        # A directory that had moved away when it was to be read left no rows either.
+        return self.manifest.index_id, shards, self.before_ns, self.manifest.vanished > 0
+
+
+def starting_point(
+    directory: Path,
+    root: bytes,
+    file_system: FileSystemIdentity,
+    *,
+    lacking: frozenset[Lack],
+    mounts: Iterable[Mount],
+    now_ns: int,
+) -> Base:
+    """Return an index that an incremental scan can start from.
+
+    Parameters
+    ----------
+    lacking
+        What this scan does not ask for.
+    mounts
+        All that are there now.
+
+    Raises
+    ------
+    UsageError
+        It cannot: directories would have to be read that it takes for known.
+    DataError, UnreadableError
+        There is no index, or it is damaged.
+    """
+    _check_kind(file_system)
+    manifest = load_manifest(directory)
+    for problem in _problems(manifest, root, file_system, lacking, now_ns):
+        raise UsageError(
+            f"no incremental scan can start from {visible(str(directory))}: {problem}",
+            code="base-unsuitable",
+            hint=_FULL,
+        )
+    within = root.rstrip(b"/") + b"/"
+    beneath = [
+        mount.mount_point for mount in mounts if os.fsencode(mount.mount_point).startswith(within)
+    ]
+    if beneath:
+        raise UsageError(
+            f"{visible(beneath[0])} is mounted beneath the root: what it hides comes and goes "
+            "without a trace in the directory",
+            code="base-mounts",
+            hint=_FULL,
+        )
+    assert manifest.started_ns is not None
+    return Base(directory, manifest, manifest.started_ns - MARGIN_S * _NS)
+
+
+def _check_kind(file_system: FileSystemIdentity) -> None:
+    if file_system.kind == "lustre":
+        raise UsageError(
+            "an incremental scan of Lustre would miss changes: a client may answer from its cache",
+            code="base-kind",
+            hint="`trimtab purge follow` reads the changelogs, and sees changes in place too",
+        )
+    if file_system.kind not in KINDS:
+        raise UsageError(
+            f"it is not known whether {visible(file_system.kind)} changes the ctime of a directory "
+            "with each of its names",
+            code="base-kind",
+            hint=f"{_FULL}; known: {', '.join(sorted(KINDS))}",
+        )
+
+
+def _problems(
+    manifest: Manifest,
+    root: bytes,
+    file_system: FileSystemIdentity,
+    lacking: frozenset[Lack],
+    now_ns: int,
+) -> Iterable[str]:
+    known = manifest.filesystem
+    if manifest.source is not Source.SCAN or manifest.started_ns is None:
+        yield "it was not made by a scan"
+    elif manifest.followed is not None:
+        yield "it follows changelogs"
+    elif manifest.root != root:
+        yield f"it is of {visible(os.fsdecode(manifest.root))}"
+    elif known is None or not known.is_same(file_system):
+        yield "it is of another file system, or of one that cannot be known again"
+    elif known.device != file_system.device:
+        yield "the file system has another device number now, and files are known by it"
+    elif not manifest.complete:
+        yield "it is incomplete: some directories could not be read"
+    elif any(note.endswith(ELSEWHERE) for note in manifest.notes):
+        yield "there were mounts beneath the root, and what they hid may be visible now"
+    elif manifest.started_ns > now_ns:
+        yield "its scan began later than now: the clock of this host was set back"
+    elif (manifest.lacking - {Lack.IN_PLACE}) != lacking:
+        different = ", ".join(sorted((manifest.lacking - {Lack.IN_PLACE}) ^ lacking))
+        yield f"only one of both scans asks for {different}: use the same --with"
+
+
+def carried_over(
+    base: Base, directory: Path, fresh: tuple[Shard, ...], *, unchanged: int
+) -> tuple[tuple[Shard, ...], Incremental]:
+    """Return all shards of a new index, and what it took over.
+
+    Parameters
+    ----------
+    directory
+        Of the new index.
+    fresh
+        Its shards with what the scan looked at: all directories are among it.
+    unchanged
+        Directories that were not read.
+
+    Raises
+    ------
+    DataError, UnreadableError
+        A shard cannot be read, or not be written.
+    """
+    import polars as pl
+
+    _remove_leftovers(directory)
+    manifest = base.manifest
+    with readable():
+        looked = _rows(directory, fresh)
+        parents = _unchanged(base, looked)
+        several = (
+            looked.filter(pl.col("type") != "d", pl.col("nlink") > 1)
+            .unique(["device", "id"], keep="any")
+            .collect(engine="streaming")
+        )
+        taken_over: list[Shard] = []
+        writer = ShardWriter(directory, prefix=_LINKED, once=False)
+        for shard in manifest.shards:
+            rows, again = _taken(base.directory, shard, parents, several)
+            writer.add(again)
+            if rows.len():
+                taken_over.append(_linked(base, directory, shard, len(taken_over), rows))
+        again_rows = writer.finish() if writer.holds_rows else ()
+    before = manifest.incremental
+    assert manifest.started_ns is not None
+    incremental = Incremental(
+        base=manifest.index_id,
+        generation=1 if before is None else before.generation + 1,
+        full_ns=manifest.started_ns if before is None else before.full_ns,
+        unchanged=unchanged,
+        carried=sum(shard.rows_in_force for shard in taken_over),
+    )
+    return (*taken_over, *fresh, *again_rows), incremental
+
+
+def words(incremental: Incremental, oldest_ns: int, ended_ns: int) -> Iterable[str]:
+    """Yield what a reader of an incremental index has to know, a sentence each."""
+    if incremental.carried:
+        age = format_duration((ended_ns - oldest_ns) / _NS)
+        yield (
+            f"{plural(incremental.carried, 'name', ',')} in directories that did not change "
+            f"({incremental.unchanged:,}) are as an earlier scan read them, the oldest {age} "
+            "before the end of this one: sizes, times, owners, modes, projects and numbers of "
+            "links that changed in place since are not known. Each file is looked at again before "
+            "deletion"
+        )
+    age_s = (ended_ns - incremental.full_ns) / _NS
+    if incremental.generation >= GENERATIONS_MAX or age_s > AGE_MAX_S:
+        yield (
+            f"the last full scan was {plural(incremental.generation, 'incremental scan')} and "
+            f"{format_duration(age_s)} ago: scan without --incremental"
+        )
+
+
+_STAMP: Final = ("id", "device", "mtime_ns", "ctime_ns", "btime_ns")
+
+
+def _unchanged(base: Base, looked: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the paths of directories that hold the names which the earlier index lists.
+
+    As the walk decides it (`crates/namespace/src/walk/base.rs`: change both).
+    """
+    import polars as pl
+
+    keys = ("parent", "name", *_STAMP)
+    directories = pl.col("type") == "d"
+    listed = _rows(base.directory, base.manifest.shards).filter(directories).select(keys)
+    trusted = listed.filter(
+        pl.col("ctime_ns") < base.before_ns, pl.len().over("parent", "name") == 1
+    )
+    now = looked.filter(directories).select(keys)
+    same = now.join(trusted, on=keys, how="semi", nulls_equal=True)
+    # Listed twice while it changed: it was read as well.
+    changed = now.join(trusted, on=keys, how="anti", nulls_equal=True)
+    path = (
+        pl.when(pl.col("parent") == b"")
+        .then(pl.col("name"))
+        .otherwise(pl.col("parent") + pl.lit(b"/") + pl.col("name"))
+    )
+    return (
+        same.join(changed, on=["parent", "name"], how="anti")
+        .select(path.alias("parent"))
+        .unique()
+        .collect(engine="streaming")
+        .lazy()
+    )
+
+
+def _rows(directory: Path, shards: tuple[Shard, ...]) -> pl.LazyFrame:
+    import polars as pl
+
+    nothing = pl.LazyFrame(schema=columns())
+    return pl.concat([nothing, *(rows_in_force(directory, shard) for shard in shards)])
+
+
+def _taken(
+    directory: Path, shard: Shard, parents: pl.LazyFrame, several: pl.DataFrame
+) -> tuple[pl.Series, pl.DataFrame]:
+    """Return which rows of a shard go on to count, and rows that replace others of it.
+
+    The other names of a file that was looked at get what is known of it now: it would count
+    as two files where one name says that it has several and another that it has one.
+    """
+    import polars as pl
+
+    carried = (
+        rows_in_force(directory, shard, numbered=True)
+        .filter(pl.col("type") != "d")
+        .join(parents, on="parent", how="semi")
+    )
+    if several.is_empty():
+        return _numbers(carried.select("row").collect(engine="streaming")), several
+    located = carried.select("row", "parent", "name", "device", "id").collect(engine="streaming")
+    known = several.drop("parent", "name")
+    again = located.drop("row").join(known, on=["device", "id"], how="inner")
+    rest = located.join(known, on=["device", "id"], how="anti")
+    return _numbers(rest), again.select(*columns())
+
+
+def _numbers(frame: pl.DataFrame) -> pl.Series:
+    return frame["row"].sort()
+
+
+def _linked(base: Base, directory: Path, shard: Shard, number: int, rows: pl.Series) -> Shard:
+    """Return a shard of the earlier index as one of the new, of which only some rows count."""
+    import numpy as np
+
+    name = f"{KEPT}-{number:06}.parquet"
+    shown = visible(str(directory / name))
+    with system_errors(f"cannot write {shown}", code="index-unwritable"):
+        try:
+            (directory / name).hardlink_to(base.directory / shard.name)
+        except OSError:
+            # On another file system, or on one without links.
+            shutil.copyfile(base.directory / shard.name, directory / name)
+            _synchronise(directory / name)
+        synchronise_directory(directory)
+    read_ns = base.manifest.started_ns if shard.read_ns is None else shard.read_ns
+    taken = replace(shard, name=name, superseded=None, read_ns=read_ns)
+    gone = np.ones(shard.rows, dtype=bool)
+    gone[rows.to_numpy()] = False
+    if not gone.any():
+        return taken
+    return without(directory, taken, [np.flatnonzero(gone).astype("<u4")], 0)
+
+
+def _synchronise(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_leftovers(directory: Path) -> None:
+    """Remove what an earlier attempt took over before it was killed."""
+    with system_errors(f"cannot write {visible(str(directory))}", code="index-unwritable"):
+        for prefix in (KEPT, _LINKED):
+            for file in directory.glob(f"{prefix}-*"):
+                file.unlink()

@@ -1,0 +1,523 @@
+"""Incremental scans: equal to a full one, row by row, but for what changes in place.
+
+Random histories of a real tree; the slow twin is a full scan of the same tree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from tests.support import loopback
+from tests.support.codes import raises
+from tests.support.tree_history import History
+
+from trimtab.errors import DataError, Interrupted, UnreadableError, UsageError
+from trimtab.loop.purging import planning, scanning
+from trimtab.loop.purging.scanning import ScanOptions, scan_index
+from trimtab.purge.index import carrying, views
+from trimtab.purge.index.manifest import (
+    FileSystemIdentity,
+    Followed,
+    Lack,
+    Manifest,
+    Source,
+    Unread,
+)
+from trimtab.purge.index.manifest_file import load_manifest, save_manifest
+from trimtab.purge.index.schema import columns
+
+pytestmark = pytest.mark.system
+
+IN_PLACE = (
+    "uid", "gid", "project", "size_bytes", "allocated_bytes", "nlink", "atime_ns", "mtime_ns",
+    "ctime_ns", "last_use_s",
+)  # fmt: skip
+"""Columns of a file that change without a change of its directory."""
+
+
+@pytest.fixture(autouse=True)
+def no_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees are older than the margin only where a test waits for it: it is a tick here."""
+    monkeypatch.setattr(carrying, "MARGIN_S", 0)
+    monkeypatch.setattr(scanning, "require_answer", lambda *_: None)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "tree").mkdir()
+    return tmp_path / "tree"
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """Return a tree on tmpfs, whose times are those of the kernel's ticks."""
+    top = Path("/dev/shm") / f"incremental-{os.getpid()}-{tmp_path.name}"
+    top.mkdir()
+    try:
+        yield top
+    finally:
+        shutil.rmtree(top)
+
+
+def settle() -> None:
+    """Let later changes have later times: a tick is at most 10 ms, and a busy kernel is late."""
+    time.sleep(0.1)
+
+
+def full(tree: Path, index: Path) -> Manifest:
+    return scan_index(str(tree), index, ScanOptions(threads=2), version="0")
+
+
+def incremental(tree: Path, index: Path, base: Path, **terms: Any) -> Manifest:
+    options = replace(ScanOptions(threads=2, base=base), **terms)
+    return scan_index(str(tree), index, options, version="0")
+
+
+def rows(index: Path) -> pl.DataFrame:
+    frame = views.scanned(index, load_manifest(index, verify=True)).select(*columns())
+    return frame.sort("parent", "name").collect()
+
+
+def same_but_in_place(scanned: Path, truth: Path) -> None:
+    """Require the rows of a full scan, but for files in place; of directories every column."""
+    one, other = rows(scanned), rows(truth)
+    # Reading a directory may leave a trace in its own access time.
+    volatile = ("atime_ns", "last_use_s")
+    assert_frame_equal(one.drop(IN_PLACE), other.drop(IN_PLACE))
+    of_directories = (frame.filter(pl.col("type") == "d").drop(volatile) for frame in (one, other))
+    assert_frame_equal(*of_directories)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [*range(2), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 300))],
+)
+def test_a_chain_of_incremental_scans_is_a_full_scan(
+    seed: int, tree: Path, memory: Path, tmp_path: Path
+) -> None:
+    rng = random.Random(seed)
+    tree = memory if seed % 2 else tree
+    history = History(tree, rng)
+    history.act(rng.randrange(150, 400))
+    settle()
+    base = tmp_path / "0"
+    full(tree, base)
+    for generation in range(1, 4):
+        settle()
+        history.act(rng.choice((0, 1, 5, 20)))
+        settle()
+        index, truth = tmp_path / str(generation), tmp_path / f"full-{generation}"
+        manifest = incremental(tree, index, base)
+        full(tree, truth)
+        same_but_in_place(index, truth)
+        scan = manifest.incremental
+        assert scan is not None
+        assert scan.generation == generation
+        assert scan.carried == sum(
+            shard.rows_in_force for shard in manifest.shards if shard.read_ns is not None
+        )
+        linked = (
+            views.scanned(place, load_manifest(place)).filter(pl.col("nlink") > 1, type="f")
+            for place in (index, truth)
+        )
+        # Each name says of its file what all say: it counts once.
+        now, then = (frame.collect() for frame in linked)
+        assert set(then["id"]) <= set(now["id"]), seed
+        base = index
+
+
+def a_tree(top: Path, directories: int = 20, files: int = 10) -> None:
+    for number in range(directories):
+        place = top / f"d{number % 4}" / f"s{number}"
+        place.mkdir(parents=True)
+        for file in range(files):
+            (place / f"f{file}").write_text("x")
+    settle()
+
+
+def names(index: Path) -> set[bytes]:
+    frame = rows(index)
+    return {
+        parent + b"/" + name if parent else name
+        for parent, name in frame.select("parent", "name").iter_rows()
+    }
+
+
+def test_unchanged_directories_are_not_read_and_changed_ones_are(
+    tree: Path, tmp_path: Path
+) -> None:
+    a_tree(tree)
+    full(tree, tmp_path / "base")
+    settle()
+    (tree / "d1/s1/new").write_text("x")
+    (tree / "d2/s2/f0").unlink()
+    manifest = incremental(tree, tmp_path / "next", tmp_path / "base")
+    scan = manifest.incremental
+    assert scan is not None
+    assert (scan.unchanged, scan.carried) == (4 + 18, 180)
+    assert Lack.IN_PLACE in manifest.lacking
+    assert manifest.can_delete
+    assert "180 names in directories that did not change" in " ".join(manifest.notes)
+    found = names(tmp_path / "next")
+    assert b"d1/s1/new" in found
+    assert b"d2/s2/f0" not in found
+    full(tree, tmp_path / "full")
+    same_but_in_place(tmp_path / "next", tmp_path / "full")
+
+
+def test_what_changes_in_place_is_as_it_was_and_says_when_it_was_read(
+    tree: Path, tmp_path: Path
+) -> None:
+    a_tree(tree, 4)
+    first = full(tree, tmp_path / "base")
+    settle()
+    (tree / "d1/s1/f1").write_text("longer than before")
+    (tree / "d2/s2/new").write_text("y")
+    manifest = incremental(tree, tmp_path / "next", tmp_path / "base")
+    frame = views.names(tmp_path / "next", manifest).collect()
+    stale = frame.filter(path="d1/s1/f1")
+    assert stale["size_bytes"].item() == 1
+    assert first.started_ns is not None
+    assert int(stale["read_at"].item().timestamp()) == first.started_ns // 10**9
+    assert manifest.started_ns is not None
+    fresh = frame.filter(path="d2/s2/new")
+    assert int(fresh["read_at"].item().timestamp()) == manifest.started_ns // 10**9
+    assert manifest.oldest_ns == first.started_ns
+    # What a plan is judged by is the age of the oldest rows, through any number of scans.
+    again = incremental(tree, tmp_path / "again", tmp_path / "next")
+    assert again.oldest_ns == first.started_ns
+    assert again.incremental is not None
+    assert again.incremental.full_ns == first.started_ns
+
+
+def test_a_plan_is_as_old_as_the_oldest_row(tree: Path, tmp_path: Path) -> None:
+    a_tree(tree, 4)
+    manifest = full(tree, tmp_path / "base")
+    old = replace(manifest, started_ns=manifest.ended_ns - 10**12)
+    save_manifest(old, tmp_path / "base")
+    monthly = SimpleNamespace(manifest=old, policy=None)
+    assert _ended_at(tmp_path / "base", monthly) == old.ended_ns // 10**9
+    # Directories of the base changed after its scan began, as it says now, but for one.
+    os.utime(tree / "d1/s1/f1")
+    base = carrying.Base(tmp_path / "base", old, time.time_ns())
+    core = tmp_path / "next"
+    fresh = full(tree, core)
+    shards, scan = carrying.carried_over(base, core, fresh.shards, unchanged=8)
+    assert scan.carried == 40
+    monthly.manifest = replace(fresh, shards=shards, incremental=scan)
+    assert _ended_at(core, monthly) == monthly.manifest.oldest_ns // 10**9
+    assert monthly.manifest.oldest_ns == old.started_ns
+
+
+def _ended_at(index: Path, horizon: SimpleNamespace) -> float:
+    question: Any = SimpleNamespace(directory=index)
+    found: Any = horizon
+    planned = planning._index(question, found, exact=False)
+    assert planned.started_at is not None
+    assert planned.started_at <= planned.ended_at
+    return planned.ended_at.timestamp()
+
+
+def test_a_new_name_of_a_file_is_known_under_its_other_names(tree: Path, tmp_path: Path) -> None:
+    a_tree(tree, 4)
+    full(tree, tmp_path / "base")
+    settle()
+    (tree / "d1/s1/other").hardlink_to(tree / "d2/s2/f3")
+    incremental(tree, tmp_path / "next", tmp_path / "base")
+    full(tree, tmp_path / "full")
+    both = [
+        rows(tmp_path / place).filter(pl.col("nlink") == 2, pl.col("type") == "f")
+        for place in ("next", "full")
+    ]
+    assert both[0].height == 2
+    assert_frame_equal(*both)
+    same_but_in_place(tmp_path / "next", tmp_path / "full")
+
+
+def test_a_moved_subtree_is_read_where_it_is(tree: Path, tmp_path: Path) -> None:
+    a_tree(tree)
+    full(tree, tmp_path / "base")
+    settle()
+    before = (tree / "d1/s1").stat()
+    (tree / "d1").rename(tree / "d2/moved")
+    assert (tree / "d2/moved/s1").stat().st_ctime_ns == before.st_ctime_ns
+    manifest = incremental(tree, tmp_path / "next", tmp_path / "base")
+    full(tree, tmp_path / "full")
+    same_but_in_place(tmp_path / "next", tmp_path / "full")
+    assert manifest.incremental is not None
+    assert manifest.incremental.carried == 150
+
+
+def test_two_directories_that_changed_places_are_read(tree: Path, tmp_path: Path) -> None:
+    a_tree(tree)
+    (tree / "d1/s1/f0").unlink()
+    settle()
+    full(tree, tmp_path / "base")
+    settle()
+    (tree / "d1").rename(tree / "aside")
+    (tree / "d2").rename(tree / "d1")
+    (tree / "aside").rename(tree / "d2")
+    incremental(tree, tmp_path / "next", tmp_path / "base")
+    full(tree, tmp_path / "full")
+    same_but_in_place(tmp_path / "next", tmp_path / "full")
+
+
+def test_a_restored_modification_time_hides_nothing(tree: Path, tmp_path: Path) -> None:
+    a_tree(tree)
+    full(tree, tmp_path / "base")
+    settle()
+    before = (tree / "d1/s1").stat()
+    (tree / "d1/s1/hidden").write_text("x")
+    os.utime(tree / "d1/s1", ns=(before.st_atime_ns, before.st_mtime_ns))
+    incremental(tree, tmp_path / "next", tmp_path / "base")
+    assert b"d1/s1/hidden" in names(tmp_path / "next")
+
+
+def test_a_change_within_the_margin_is_read_again(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that came right after the directory was read may leave its times as they were.
+
+    Here a time of before is trusted that is not older than the scan by the margin; the index of
+    then is made to lack a name that came within the tick.
+    """
+    monkeypatch.setattr(carrying, "MARGIN_S", 60)
+    a_tree(tree)
+    full(tree, tmp_path / "base")
+    manifest = incremental(tree, tmp_path / "next", tmp_path / "base")
+    assert manifest.incremental is not None
+    assert (manifest.incremental.unchanged, manifest.incremental.carried) == (0, 0)
+    assert Lack.IN_PLACE not in manifest.lacking
+    full(tree, tmp_path / "full")
+    same_but_in_place(tmp_path / "next", tmp_path / "full")
+
+
+def test_what_a_tick_hides_is_within_the_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why there is a margin: where the kernel keeps the time of its tick, two changes are one."""
+    monkeypatch.undo()
+    top = Path("/dev/shm") / f"tick-{os.getpid()}"
+    top.mkdir()
+    try:
+        latest_ns = 0
+        for number in range(2000):
+            (top / f"a{number}").touch()
+            before = top.stat()
+            (top / f"b{number}").touch()
+            after = top.stat()
+            if (before.st_mtime_ns, before.st_ctime_ns) == (after.st_mtime_ns, after.st_ctime_ns):
+                latest_ns = max(latest_ns, time.time_ns() - after.st_ctime_ns)
+        # Newer kernels may keep finer times here, too: then nothing is hidden.
+        assert latest_ns < carrying.MARGIN_S * 10**9
+    finally:
+        shutil.rmtree(top)
+
+
+def test_an_empty_directory_is_read_again_where_names_vanished(tree: Path, tmp_path: Path) -> None:
+    """It may have moved away while the scan ran, and be back: then it left no names."""
+    a_tree(tree, 4)
+    first = full(tree, tmp_path / "base")
+    # The scan of then did not find the way to one directory, and lists nothing in it.
+    for shard in first.shards:
+        frame = pl.read_parquet(tmp_path / "base" / shard.name)
+        frame.filter(pl.col("parent") != b"d1/s1").write_parquet(tmp_path / "base" / shard.name)
+    shards = tuple(
+        replace(
+            shard,
+            rows=pl.read_parquet(tmp_path / "base" / shard.name).height,
+            size_bytes=(tmp_path / "base" / shard.name).stat().st_size,
+            sha256=None,
+        )
+        for shard in first.shards
+    )
+    save_manifest(replace(first, vanished=1, shards=shards), tmp_path / "base")
+    incremental(tree, tmp_path / "next", tmp_path / "base")
+    assert b"d1/s1/f0" in names(tmp_path / "next")
+
+
+@pytest.mark.parametrize("stops", [1, 4])
+def test_a_scan_that_was_stopped_goes_on_from_the_same_base(
+    stops: int, tree: Path, tmp_path: Path
+) -> None:
+    a_tree(tree, 60, 3)
+    full(tree, tmp_path / "base")
+    settle()
+    (tree / "d1/s1/new").write_text("x")
+    slow: Any = {"threads": 2, "calls_per_s": 300.0, "checkpoint_s": 0.01}
+    for _ in range(stops):
+        seen = iter(range(2))
+
+        def interrupt(_: object, seen: Iterator[int] = seen) -> None:
+            if next(seen) == 1:
+                raise Interrupted("stopped")
+
+        options = replace(ScanOptions(base=tmp_path / "base"), **slow)
+        with contextlib.suppress(Interrupted):
+            scan_index(str(tree), tmp_path / "next", options, version="0", progress=interrupt)
+            break
+    if (tmp_path / "next/checkpoint.json").exists():
+        with raises(UsageError, "value-refused"):
+            full(tree, tmp_path / "next")
+    if not (tmp_path / "next/manifest.json").exists():
+        incremental(tree, tmp_path / "next", tmp_path / "base")
+    full(tree, tmp_path / "full")
+    same_but_in_place(tmp_path / "next", tmp_path / "full")
+
+
+def test_leftovers_of_a_killed_attempt_are_taken_away(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_tree(tree)
+    full(tree, tmp_path / "base")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(scanning, "save_manifest", killed)
+        with pytest.raises(KeyboardInterrupt):
+            incremental(tree, tmp_path / "next", tmp_path / "base")
+    assert list((tmp_path / "next").glob("kept-*"))
+    incremental(tree, tmp_path / "next", tmp_path / "base")
+    full(tree, tmp_path / "full")
+    same_but_in_place(tmp_path / "next", tmp_path / "full")
+
+
+def test_a_base_without_links_to_it_is_copied(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_tree(tree)
+    full(tree, tmp_path / "base")
+
+    def refused(*_: object) -> None:
+        raise OSError("another file system")
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    incremental(tree, tmp_path / "next", tmp_path / "base")
+    shutil.rmtree(tmp_path / "base")
+    full(tree, tmp_path / "full")
+    same_but_in_place(tmp_path / "next", tmp_path / "full")
+
+
+def test_an_empty_tree_and_one_that_was_emptied(tree: Path, tmp_path: Path) -> None:
+    full(tree, tmp_path / "base")
+    incremental(tree, tmp_path / "still", tmp_path / "base")
+    (tree / "d").mkdir()
+    (tree / "d/f").write_text("x")
+    settle()
+    incremental(tree, tmp_path / "more", tmp_path / "still")
+    assert names(tmp_path / "more") == {b"d", b"d/f"}
+    settle()
+    shutil.rmtree(tree / "d")
+    manifest = incremental(tree, tmp_path / "none", tmp_path / "more")
+    assert manifest.rows == 0
+
+
+SOUND = FileSystemIdentity("ext4", "/dev/x", 5, 6, "uuid")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"source": Source.CSV}, "not made by a scan"),
+        ({"started_ns": None}, "not made by a scan"),
+        ({"followed": Followed(1, ())}, "follows changelogs"),
+        ({"root": b"/elsewhere"}, "/elsewhere"),
+        ({"filesystem": replace(SOUND, uuid="other", fsid=7)}, "another file system"),
+        ({"filesystem": None}, "another file system"),
+        ({"filesystem": replace(SOUND, device=7)}, "device number"),
+        ({"complete": False, "unread": (Unread(b"a", "why"),)}, "incomplete"),
+        ({"notes": (f"1 mount {carrying.ELSEWHERE}",)}, "mounts"),
+        ({"started_ns": 10**18, "ended_ns": 2 * 10**18}, "clock"),
+        ({"lacking": frozenset({Lack.LAYOUT, Lack.POOL})}, "project"),
+    ],
+)
+def test_an_unsuitable_base_is_refused(
+    change: dict[str, Any], words: str, tree: Path, tmp_path: Path
+) -> None:
+    a_tree(tree, 1)
+    manifest = full(tree, tmp_path / "base")
+    sound = replace(manifest, filesystem=SOUND)
+    save_manifest(sound, tmp_path / "base")
+    now_ns = 10**18 - 1 if "clock" in words else time.time_ns()
+    terms: Any = {"lacking": manifest.lacking, "mounts": (), "now_ns": now_ns}
+    root = os.fsencode(tree)
+    if "clock" not in words:
+        assert carrying.starting_point(tmp_path / "base", root, SOUND, **terms).manifest == sound
+    save_manifest(replace(sound, **change), tmp_path / "base")
+    with raises(UsageError, "base-unsuitable", words):
+        carrying.starting_point(tmp_path / "base", root, SOUND, **terms)
+
+
+@pytest.mark.parametrize("kind", ["lustre", "fuse.sshfs", "vfat", "overlay"])
+def test_a_file_system_whose_ctime_says_too_little_is_refused(kind: str, tmp_path: Path) -> None:
+    terms: Any = {"lacking": frozenset[Lack](), "mounts": (), "now_ns": 1}
+    with raises(UsageError, "base-kind"):
+        carrying.starting_point(tmp_path, b"/x", replace(SOUND, kind=kind), **terms)
+
+
+def test_a_missing_or_broken_base_is_an_error(tree: Path, tmp_path: Path) -> None:
+    a_tree(tree, 2)
+    with raises(UnreadableError, "index-missing"):
+        incremental(tree, tmp_path / "next", tmp_path / "none")
+    manifest = full(tree, tmp_path / "base")
+    file = tmp_path / "base" / manifest.shards[0].name
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    with raises(DataError, "shard-changed"):
+        incremental(tree, tmp_path / "next", tmp_path / "base")
+    file.write_bytes(b"x" * len(whole))
+    with raises(DataError, "base-damaged"):
+        incremental(tree, tmp_path / "next", tmp_path / "base")
+    # Into the base itself.
+    with raises(UsageError, "index-present"):
+        file.write_bytes(whole)
+        incremental(tree, tmp_path / "base", tmp_path / "base")
+
+
+def test_workers_of_dask_do_full_scans_only(tree: Path, tmp_path: Path) -> None:
+    a_tree(tree, 1)
+    full(tree, tmp_path / "base")
+    with raises(UsageError, "base-dask"):
+        incremental(tree, tmp_path / "next", tmp_path / "base", dask="local")
+    assert not (tmp_path / "next").exists()
+
+
+def test_a_long_chain_suggests_a_full_scan() -> None:
+    scan = carrying.Incremental("id", carrying.GENERATIONS_MAX, 0, 1, 0)
+    assert "without --incremental" in " ".join(carrying.words(scan, 0, 1))
+    young = replace(scan, generation=1)
+    assert not list(carrying.words(young, 0, 1))
+    old = " ".join(carrying.words(young, 0, (carrying.AGE_MAX_S + 1) * 10**9))
+    assert "without --incremental" in old
+
+
+@loopback.needs_loop_devices("ext4")
+def test_mounts_beneath_the_root_are_refused_then_and_now(tmp_path: Path) -> None:
+    with loopback.mounted(tmp_path, size_bytes=32 * loopback.MIB) as disk:
+        top = disk.mount_point
+        (top / "a/b").mkdir(parents=True)
+        settle()
+        full(top, tmp_path / "base")
+        subprocess.run(["mount", "-t", "tmpfs", "none", top / "a/b"], check=True)
+        try:
+            with raises(UsageError, "base-mounts"):
+                incremental(top, tmp_path / "next", tmp_path / "base")
+            full(top, tmp_path / "mounted")
+        finally:
+            subprocess.run(["umount", top / "a/b"], check=True)
+        with raises(UsageError, "base-unsuitable", "mounts"):
+            incremental(top, tmp_path / "next", tmp_path / "mounted")
+        incremental(top, tmp_path / "next", tmp_path / "base")
