@@ -10,6 +10,7 @@
 # make bench-dashboard  the API of the dashboard on a year of 298 OSTs, 50 viewers, beside plain SQL; result beside it
 # make bench-scan  scanning a million files beside a bare loop, find and bfs; result beside it
 # make bench-removal  verified deletion beside a bare loop of unlinkat, rm and find; result beside it
+# make bench-incremental  an incremental scan beside a full one, 1 % of names changed; result beside it
 # make bench-plan  until when a run may delete its first file: candidates hashed whole, or by row group
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
 # make bench-controllers  what each controller does to nine months of Perlmutter on the twin; table in docs/act-effects.md

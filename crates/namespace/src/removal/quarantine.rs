@@ -432,12 +432,10 @@ impl Leftover {
 
     /// The rows that were taken so far, and for each whether it was about to go back.
     pub(super) fn taken(&self) -> Vec<(u64, bool)> {
-        let (mut rows, mut word) = (Vec::new(), [0; ROW_BYTES]);
+        let (mut rows, mut word, mut at) = (Vec::new(), [0; ROW_BYTES], 0);
         let Some(log) = &self.log else { return rows };
-        for at in (0..).step_by(ROW_BYTES) {
-            if log.read_exact_at(&mut word, at).is_err() {
-                break;
-            }
+        while log.read_exact_at(&mut word, at).is_ok() {
+            at += ROW_BYTES as u64;
             let noted = u64::from_le_bytes(word);
             rows.extend((noted & !BACK).checked_sub(1).map(|row| (row, noted & BACK != 0)));
         }
