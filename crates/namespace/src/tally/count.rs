@@ -87,9 +87,9 @@ impl<'a> Counter<'a> {
         usual.extend(stretch.kept.iter().zip(&stretch.links).map(|(kept, links)| {
             *links == 1 && *kept != SUPERSEDED && *kept != Kept::NotRegular as u8
         }));
-        for row in 0..usual.len() {
+        for (row, is_usual) in usual.iter().enumerate() {
             let (kept, last_use_s) = (stretch.kept[row], stretch.last_use_s[row]);
-            if !usual[row] {
+            if !is_usual {
                 self.unusual(judge, stretch, row);
                 continue;
             }
