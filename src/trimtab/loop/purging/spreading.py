@@ -430,7 +430,12 @@ class _Spread:
         self._next_save_s = now_s + max(self._save_s, (now_s - began_s) / _PART_OF_SCAN)
 
     def _state(self) -> SpreadProgress:
-        counts = self._checkpoint["counts"]
+        # An incremental scan counts more, and is none of workers.
+        counts = {
+            name: count
+            for name, count in self._checkpoint["counts"].items()
+            if name not in {"unchanged", "carried"}
+        }
         frontier = self._frontier
         pending = len(frontier.waiting) + sum(map(len, frontier.handed_out.values()))
         return SpreadProgress(**counts, pending=pending, elapsed_s=frontier.elapsed_s)
