@@ -482,6 +482,6 @@ def _obstacles(manifest: Manifest) -> Iterator[str]:
 def _lost_changes(followed: Followed) -> Iterator[str]:
     for mdt in followed.mdts:
         for reason in mdt.stale:
-            yield f"{mdt.mdt} has to be scanned again: {reason}"
+            yield f"{mdt.mdt} has to be scanned again (purge follow --rescan): {reason}"
     for reason in followed.stale:
         yield f"it has to be scanned again: {reason}"
