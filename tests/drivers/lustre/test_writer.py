@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -313,9 +313,13 @@ def test_a_device_that_takes_no_discard_says_so(tmp_path: Path) -> None:
 
 
 def _wait_until(device: loopback.LoopDevice, name: str, value: str) -> bool:
+    return _holds_soon(lambda: device.read_queue(name) == value)
+
+
+def _holds_soon(holds: Callable[[], bool]) -> bool:
     end_s = time.monotonic() + 20
     while time.monotonic() < end_s:
-        if device.read_queue(name) == value:
+        if holds():
             return True
         time.sleep(0.1)
     return False
@@ -329,8 +333,7 @@ def test_what_nobody_confirms_is_put_back(loop: Loop) -> None:
     assert result.done
     assert device.read_queue("read_ahead_kb") == "300"
     assert _wait_until(device, "read_ahead_kb", before)
-    time.sleep(0.2)
-    assert list(loop.state.glob("*.pending.*")) == []
+    assert _holds_soon(lambda: not list(loop.state.glob("*.pending.*")))
     (late,) = armed.act(HERE, [{"do": "confirm", "id": "0123-abcd"}])
     assert (late.outcome, late.detail.code) == (Outcome.SKIPPED, "nothing-pending")
 
@@ -353,9 +356,8 @@ def test_what_is_confirmed_stays_and_what_is_set_anew_is_not_put_back(loop: Loop
     (result,) = other.act(HERE, [loop.instruction("wbt_lat_usec", "8", "7")])
     assert result.done
     assert _wait_until(device, "nr_requests", before)
-    time.sleep(0.5)
+    assert _holds_soon(lambda: not list(loop.state.glob("*.pending.*")))
     assert device.read_queue("wbt_lat_usec") == "8"  # written anew meanwhile: left as it is
-    assert list(loop.state.glob("*.pending.*")) == []
     instruction = loop.instruction("nr_requests", "48", id="0123-dddd")
     armed = replace(loop.writer, token=8, dead_man_s=2.0)
     (result, confirmed) = armed.act(HERE, [instruction, {"do": "confirm", "id": "0123-dddd"}])

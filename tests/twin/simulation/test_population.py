@@ -28,6 +28,7 @@ STEP = st.one_of(
 
 @given(st.lists(STEP, max_size=25))
 @example([("write", [0.0] * 6), ("delete", 5e-324)])
+@example([*[("write", [0.0] * 6)] * 7, ("write", [0.0] * 5 + [2.2e-313]), ("purge", (1.0, 0))])
 def test_it_keeps_what_a_dictionary_of_single_bins_keeps_and_loses_no_byte(steps):
     fast, slow = Population(WEIGHT, LIVES), SlowPopulation(WEIGHT, LIVES)
     for kind, value in steps:

@@ -192,7 +192,8 @@ class Population:
                 break
             if ages[age] <= 0.0:
                 continue
-            part = min(1.0, goal / ages[age])
+            # A quotient of two tiny amounts may be too large for a number.
+            part = 1.0 if goal >= ages[age] else goal / ages[age]
             slot = (self.today - age) % COHORTS
             purged = self._cohorts[:, slot] * part
             self._cohorts[:, slot] -= purged
