@@ -74,7 +74,7 @@ class SlowPopulation:
                 continue
             keys = [key for key in self.bytes if key[1] == day]
             there = sum(self.bytes[key] for key in keys)
-            part = min(1.0, goal / there) if there > 0 else 0.0
+            part = 0.0 if there <= 0 else 1.0 if goal >= there else goal / there
             for key in keys:
                 self.bytes[key] *= 1 - part
             goal -= part * there
