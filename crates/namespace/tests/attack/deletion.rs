@@ -1,6 +1,7 @@
 //! The deletion that is attacked: by one process from the first row to the last, or by processes that
 //! are killed at random moments, with a journal.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -116,17 +117,26 @@ pub fn killed(scene: &Scene, seed: u64, most: usize) -> (Vec<Ended>, Kills) {
     }
     assert!(scene.process("remover", &variables).wait().unwrap().success());
     let mut ended: Vec<Ended> = Vec::new();
-    let mut began = Vec::new();
+    let (mut began, mut deleted_before) = (Vec::new(), HashSet::new());
     for words in whole_lines(&path(scene.directory())) {
         let number = |at: usize| words[at].parse::<u64>().unwrap();
         match words[0].as_str() {
             "begin" => began.push(number(3)),
+            "recovered" => deleted_before.extend(
+                (number(1)..)
+                    .zip(words[2].split(','))
+                    .filter(|(_, code)| name_of(code.parse().unwrap()) == "deleted")
+                    .map(|(row, _)| row),
+            ),
             _ => {
                 assert_eq!(number(1), ended.len() as u64, "a row twice or never");
                 let began_ns = began[0];
                 kills.batches_cut += usize::from(began.len() > 1);
                 for code in words[2].split(',') {
-                    let (id, outcome) = (scene.ids[ended.len()], name_of(code.parse().unwrap()));
+                    let (id, said) = (scene.ids[ended.len()], name_of(code.parse().unwrap()));
+                    let is_before = deleted_before.contains(&(ended.len() as u64));
+                    assert!(!(is_before && said == "deleted"), "row {} twice", ended.len());
+                    let outcome = if is_before { "deleted" } else { said };
                     ended.push(Ended { id, outcome, began_ns });
                 }
                 began.clear();
@@ -159,7 +169,10 @@ pub fn remove_if_asked() {
     // Half of them as on a kernel without `openat2`.
     let by_component = random.below(2) == 0;
     if let Some(count) = open_batch {
-        open(&world, &plan, BEFORE_ALL_TIMES_S, by_component).recover(first, count).unwrap();
+        let mut restorer = open(&world, &plan, BEFORE_ALL_TIMES_S, by_component);
+        let batch = restorer.recover(first, count).unwrap();
+        // Before what the one that was killed noted goes with its cells.
+        note(&mut journal, &format!("recovered {first} {}", codes(&batch.outcomes)));
     }
     let mut removal = open(&world, &plan, settings().before_s, by_component);
     let mut again = open_batch;
@@ -169,10 +182,14 @@ pub fn remove_if_asked() {
         tell(&position, first as usize, count as usize);
         note(&mut journal, &format!("begin {first} {count} {}", now_ns()));
         let batch = removal.delete(first, count).unwrap();
-        let codes: Vec<String> = batch.outcomes.iter().map(u8::to_string).collect();
-        note(&mut journal, &format!("end {first} {}", codes.join(",")));
+        note(&mut journal, &format!("end {first} {}", codes(&batch.outcomes)));
         first += count;
     }
+}
+
+/// Outcomes as they are written down.
+pub fn codes(outcomes: &[u8]) -> String {
+    outcomes.iter().map(u8::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn path(world: &Path) -> PathBuf {
@@ -184,8 +201,10 @@ fn next(world: &Path) -> (u64, Option<u64>) {
     let lines = whole_lines(&path(world));
     let Some(words) = lines.last() else { return (0, None) };
     let first: u64 = words[1].parse().unwrap();
+    let rows = || words[2].split(',').count() as u64;
     match words[0].as_str() {
         "begin" => (first, Some(words[2].parse().unwrap())),
-        _ => (first + words[2].split(',').count() as u64, None),
+        "recovered" => (first, Some(rows())),
+        _ => (first + rows(), None),
     }
 }

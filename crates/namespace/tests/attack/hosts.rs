@@ -14,7 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Random;
-use super::deletion::{BEFORE_ALL_TIMES_S, Kills, length, name_of, open_in, position_of, tell};
+use super::deletion::{
+    BEFORE_ALL_TIMES_S, Kills, codes, length, name_of, open_in, position_of, tell,
+};
 use super::ledger::Ended;
 use super::log::now_ns;
 use super::world::Scene;
@@ -73,10 +75,6 @@ pub fn host_if_asked() {
 fn up() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
-fn codes(outcomes: &[u8]) -> String {
-    outcomes.iter().map(u8::to_string).collect::<Vec<_>>().join(",")
 }
 
 struct Host {
