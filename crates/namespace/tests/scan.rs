@@ -108,6 +108,26 @@ fn check(tree: &Path, index: &Path, summary: &Summary) {
     assert!(summary.started_ns < summary.ended_ns);
 }
 
+/// Scans, stopped after so many milliseconds and each time a little later, until it is done.
+fn stopped_again_and_again(options: &Options, first_ms: u64) -> Summary {
+    let mut stops = 0;
+    let summary = loop {
+        let control = Control::default();
+        let summary = std::thread::scope(|scope| {
+            let running = scope.spawn(|| scan(options, &control).unwrap());
+            std::thread::sleep(Duration::from_millis(first_ms + stops));
+            control.stop();
+            running.join().unwrap()
+        });
+        if !summary.stopped {
+            break summary;
+        }
+        stops += 1;
+    };
+    assert!(stops > 0);
+    summary
+}
+
 #[test]
 fn the_index_of_a_tree_is_the_tree() {
     let (tree, index) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -142,21 +162,7 @@ fn a_scan_from_an_earlier_index_is_stopped_and_goes_on() {
     let mut options = options(tree.path(), &second);
     options.base = Some(base_of(&first, &base));
     options.settings.delay = Some(Duration::from_micros(50));
-    let mut stops = 0;
-    let summary = loop {
-        let control = Control::default();
-        let summary = std::thread::scope(|scope| {
-            let running = scope.spawn(|| scan(&options, &control).unwrap());
-            std::thread::sleep(Duration::from_millis(5 + stops));
-            control.stop();
-            running.join().unwrap()
-        });
-        if !summary.stopped {
-            break summary;
-        }
-        stops += 1;
-    };
-    assert!(stops > 0);
+    let summary = stopped_again_and_again(&options, 5);
     let mut truth = slow_walk(tree.path());
     truth.retain(|path, known| known.letter == b'd' || !path.contains(&b'/'));
     assert_eq!(read(&second, &summary), truth);
@@ -193,21 +199,7 @@ fn a_scan_that_is_stopped_goes_on() {
     make_tree(tree.path(), 900, &mut Chance::new(4));
     let mut options = options(tree.path(), index.path());
     options.settings.delay = Some(Duration::from_micros(20));
-    let mut stops = 0;
-    let summary = loop {
-        let control = Control::default();
-        let summary = std::thread::scope(|scope| {
-            let running = scope.spawn(|| scan(&options, &control).unwrap());
-            std::thread::sleep(Duration::from_millis(10 + stops));
-            control.stop();
-            running.join().unwrap()
-        });
-        if !summary.stopped {
-            break summary;
-        }
-        stops += 1;
-    };
-    assert!(stops > 0);
+    let summary = stopped_again_and_again(&options, 10);
     check(tree.path(), index.path(), &summary);
 }
 

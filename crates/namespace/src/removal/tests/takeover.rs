@@ -99,16 +99,20 @@ fn whoever_is_taken_over_removes_nothing_from_then_on() {
     assert_eq!(found(4), (Outcome::Gone, false, 0));
 }
 
-#[test]
-fn what_it_had_noted_as_taken_counts_as_deleted_by_it() {
-    let world = World::new();
-    let mut other = world.other();
+/// Deletes the file; the cell is there as a kill leaves it, since nobody ended its use.
+fn deleted_by_one_that_is_lost(world: &World) {
     world.with_worker(&[world.row()], |mut worker, parent, _| {
         worker.round(parent, &[0]);
         worker.finish();
         assert_eq!(worker.verdicts[0].outcome, Outcome::Deleted);
     });
-    // The cell is there as a kill leaves it: nobody ended its use.
+}
+
+#[test]
+fn what_it_had_noted_as_taken_counts_as_deleted_by_it() {
+    let world = World::new();
+    let mut other = world.other();
+    deleted_by_one_that_is_lost(&world);
     assert_eq!(taken_over(&mut other), Outcome::Deleted);
     assert_eq!(world.content("run/file"), None);
 }
@@ -126,11 +130,7 @@ fn what_it_deleted_counts_whatever_has_the_path_by_now() {
     for (number, afterwards) in afterwards.iter().enumerate() {
         let world = World::new();
         let mut other = world.other();
-        world.with_worker(&[world.row()], |mut worker, parent, _| {
-            worker.round(parent, &[0]);
-            worker.finish();
-            assert_eq!(worker.verdicts[0].outcome, Outcome::Deleted);
-        });
+        deleted_by_one_that_is_lost(&world);
         afterwards(&world);
         assert_eq!(taken_over(&mut other), Outcome::Deleted, "{number}");
     }
