@@ -172,3 +172,12 @@ class Follower:
 
 def in_order(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(*columns()).sort("parent", "name", "id")
+
+
+def caught_up(lustre: FakeNamespace, directory: Path) -> Follower:
+    """Return somebody who follows an index of it, scanned just now, and is up to date."""
+    scan(lustre, directory)
+    follower = Follower(lustre, directory)
+    follower.begin()
+    follower.catch_up()
+    return follower

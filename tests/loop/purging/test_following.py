@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from tests.fake_lustre.followed import Follower, Users, in_order, scan
+from tests.fake_lustre.followed import Follower, Users, caught_up, in_order, scan
 from tests.fake_lustre.namespace import ROOT, FakeNamespace
 from tests.support.codes import raises
 from tests.support.each import for_each
@@ -50,11 +50,7 @@ def lustre() -> FakeNamespace:
 @pytest.fixture
 def follower(lustre: FakeNamespace, tmp_path: Path) -> Follower:
     """Somebody who follows it, and is up to date."""
-    scan(lustre, tmp_path)
-    follower = Follower(lustre, tmp_path)
-    follower.begin()
-    follower.catch_up()
-    return follower
+    return caught_up(lustre, tmp_path)
 
 
 def directory_of(lustre: FakeNamespace) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from tests.fake_lustre.followed import Follower, Users, in_order, scan
+from tests.fake_lustre.followed import Follower, Users, caught_up, in_order, scan
 from tests.fake_lustre.namespace import ROOT, FakeNamespace
 from tests.loop.purging.test_following import SITE
 from tests.loop.purging.test_following_histories import KilledError, Killer, differences
@@ -97,11 +97,7 @@ def lustre() -> FakeNamespace:
 
 @pytest.fixture
 def follower(lustre: FakeNamespace, tmp_path: Path) -> Follower:
-    scan(lustre, tmp_path)
-    follower = Follower(lustre, tmp_path)
-    follower.begin()
-    follower.catch_up()
-    return follower
+    return caught_up(lustre, tmp_path)
 
 
 def directory_of(lustre: FakeNamespace, number: int) -> bytes:
