@@ -36,6 +36,7 @@ from tests.support import waiting_fuse  # noqa: E402
 from tests.support.dask_cluster import local_cluster  # noqa: E402
 from tests.support.silent_fuse import why_not  # noqa: E402
 
+from trimtab.loop.purging.limits import Limits  # noqa: E402
 from trimtab.loop.purging.scanning import ScanOptions, scan_index  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "scan_scaling.json"
@@ -121,7 +122,8 @@ def ceiling(asked: argparse.Namespace) -> dict[str, Any]:
         ["cargo", "build", "--release", "--package", "namespace", "--example", "bare_walk",
          "--locked", "--quiet"], cwd=ROOT, check=True,
     )  # fmt: skip
-    program = waiting_fuse.build().with_name("bare_walk")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    program = target / "release" / "examples" / "bare_walk"
     with mounted(asked, 0.0, 1000) as mount:
         began_s = time.monotonic()
         argv = [str(program), str(mount.point), "32"]
@@ -149,8 +151,8 @@ def waiting(asked: argparse.Namespace) -> dict[str, Any]:
 def limited(asked: argparse.Namespace) -> dict[str, Any]:
     """Return the same with a limit of calls a second, which the mount counts."""
     wait_s, threads, directories, calls_per_s = LIMIT
+    measured = with_workers(asked, wait_s, directories, threads=threads, limits=Limits(calls_per_s))
     terms = {"threads": threads, "calls_per_s": calls_per_s}
-    measured = with_workers(asked, wait_s, directories, **terms)
     return {"wait_ms": wait_s * 1000, **terms, "workers": measured}
 
 

@@ -559,7 +559,11 @@ class NamespaceScan:
     delay_s
         Seconds by which each call is held up: ``threads / delay_s`` calls a second at most.
     latency_s_max
-        A call that takes longer is late: while more than one in a hundred is, fewer are made.
+        A call that takes longer is late: while more than one in a hundred is, fewer are made, on
+        Lustre to the same MDT.
+    each_mdt
+        On Lustre: seconds that names of one MDT are apart at least, and threads that ask it at
+        most. Which MDT a name lies on is known from its inode number before it is asked for.
     device
         Device number that rows get, where several hosts scan one file system; ``None``: that of
         the root on this host.
@@ -590,6 +594,7 @@ class NamespaceScan:
         descriptors: int = 1024,
         delay_s: float = 0.0,
         latency_s_max: float | None = None,
+        each_mdt: tuple[float, int] | None = None,
         device: int | None = None,
         base: tuple[str, Sequence[str | tuple[str, str]], int, bool] | None = None,
     ) -> None: ...

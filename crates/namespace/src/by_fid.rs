@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::index::ShardWriter;
 use crate::lustre::{Links, links};
 use crate::patience::Patience;
-use crate::walk::{Inspector, Wanted};
+use crate::walk::{Inspector, Wanted, attribute_of};
 use crate::work::on_threads;
 
 /// What is not written as rows.
@@ -126,7 +126,7 @@ fn answers(
 
 impl Place {
     fn open(root: &Root, wanted: Wanted, device: Option<u64>) -> Result<Self> {
-        let inspector = Inspector::new(root.descriptor(), wanted, None)?.listing_device(device);
+        let inspector = Inspector::new(root.descriptor(), wanted)?.listing_device(device);
         let fids =
             openat(root.descriptor(), c".lustre/fid", DIRECTORY | OFlags::PATH, Mode::empty())
                 .map_err(|errno| Error::system("open .lustre/fid of", root.path(), errno))?;
@@ -157,7 +157,7 @@ impl Place {
         if entry.id != id {
             return Err(Errno::STALE);
         }
-        let read = self.inspector.attribute(self.fids.as_fd(), &name, c"trusted.link")?;
+        let read = attribute_of(self.fids.as_fd(), &name, c"trusted.link")?;
         // Without the attribute it has no name: it was unlinked, and is open.
         let links = match read {
             Some(bytes) => links(&bytes).ok_or(Errno::BADMSG)?,

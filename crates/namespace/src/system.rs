@@ -1,6 +1,6 @@
 //! System calls that rustix lacks, each wrapped once.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, Setter, ioctl, opcode};
@@ -40,6 +40,19 @@ impl Attributes {
 pub(crate) fn fid_of(file: impl AsFd) -> Result<[u8; 16], Errno> {
     // SAFETY: the call writes one `struct lu_fid`, 16 bytes without padding.
     unsafe { ioctl(file, Getter::<PATH2FID, [u8; 16]>::new()) }
+}
+
+/// `LL_IOC_FID2MDTIDX`, which reads a `struct lu_fid` and returns a number.
+const FID2MDTIDX: libc::c_ulong = 0xC010_66F8;
+
+/// The index of the MDT of a FID, as the client of the Lustre that a directory lies in knows it.
+pub(crate) fn mdt_of(directory: BorrowedFd<'_>, sequence: u64, object: u32) -> Result<u32, Errno> {
+    let mut fid = [0; 16];
+    fid[..8].copy_from_slice(&sequence.to_ne_bytes());
+    fid[8..12].copy_from_slice(&object.to_ne_bytes());
+    // SAFETY: the call reads and writes at most the 16 bytes that its number names.
+    let index = unsafe { libc::ioctl(directory.as_raw_fd(), FID2MDTIDX, fid.as_mut_ptr()) };
+    u32::try_from(index).map_err(|_| last_errno())
 }
 
 /// The error of the call of libc that failed last in this thread.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use namespace::Error;
 use namespace::index::{COLUMNS, Kind};
 use namespace::scan::{Control, Options, Progress, Summary, scan};
-use namespace::walk::{BaseIndex, Counts, Settings, THREADS_MAX, Wanted};
+use namespace::walk::{BaseIndex, Counts, EachMdt, Settings, THREADS_MAX, Wanted};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -114,6 +114,7 @@ impl NamespaceScan {
         descriptors = 1024,
         delay_s = 0.0,
         latency_s_max = None,
+        each_mdt = None,
         device = None,
         base = None,
     ))]
@@ -131,6 +132,7 @@ impl NamespaceScan {
         descriptors: usize,
         delay_s: f64,
         latency_s_max: Option<f64>,
+        each_mdt: Option<(f64, usize)>,
         device: Option<u64>,
         base: Option<(String, Vec<Source>, i64, bool)>,
     ) -> PyResult<Self> {
@@ -143,6 +145,12 @@ impl NamespaceScan {
             latest: latency_s_max
                 .map(|latest_s| duration("latency_s_max", latest_s))
                 .transpose()?,
+            each_mdt: each_mdt
+                .map(|(apart_s, threads)| {
+                    Ok::<_, PyErr>(EachMdt { apart: duration("each_mdt", apart_s)?, threads })
+                })
+                .transpose()?
+                .unwrap_or_default(),
             device,
             ..Settings::default()
         };

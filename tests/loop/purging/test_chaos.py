@@ -26,6 +26,7 @@ from trimtab.errors import TrimtabError
 from trimtab.loop import dask_workers
 from trimtab.loop.purging import scanning, spreading
 from trimtab.loop.purging.by_shards import holdings_by
+from trimtab.loop.purging.limits import Limits
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import load_manifest
@@ -58,7 +59,7 @@ def scan_and_ask(tree: str, index: str, address: str, out: str) -> None:
     scanning._LOOK_S = 0.01  # type: ignore[misc]
     spreading._FEW_S = 0.05  # type: ignore[misc]
     spreading._PART_S = 0.1  # type: ignore[misc]
-    options = ScanOptions(calls_per_s=CALLS_PER_S, dask=address, checkpoint_s=0.001)
+    options = ScanOptions(limits=Limits(CALLS_PER_S), dask=address, checkpoint_s=0.001)
     try:
         if not (Path(index) / "manifest.json").exists():
             scan_index(tree, Path(index), options, version="0")

@@ -26,6 +26,7 @@ from tests.support.tree_history import History
 
 from trimtab.errors import DataError, Interrupted, UnreadableError, UsageError
 from trimtab.loop.purging import planning, scanning
+from trimtab.loop.purging.limits import Limits
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.purge.index import carrying, views
 from trimtab.purge.index.manifest import (
@@ -355,7 +356,7 @@ def test_a_scan_that_was_stopped_goes_on_from_the_same_base(
     full(tree, tmp_path / "base")
     settle()
     (tree / "d1/s1/new").write_text("x")
-    slow: Any = {"threads": 2, "calls_per_s": 300.0, "checkpoint_s": 0.01}
+    slow: Any = {"threads": 2, "limits": Limits(300.0), "checkpoint_s": 0.01}
     for _ in range(stops):
         seen = iter(range(2))
 

@@ -24,11 +24,13 @@ from tests.support.dask_cluster import local_cluster
 from trimtab.errors import Interrupted, ToolError, UsageError
 from trimtab.loop import dask_workers
 from trimtab.loop.purging import scanning, spreading
+from trimtab.loop.purging.limits import Limits
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
-from trimtab.loop.purging.spreading import Frontier, Left, PartTerms, Way, left_of, listed
+from trimtab.loop.purging.spreading import Frontier, Left, PartTerms, Way, counted, left_of, listed
 from trimtab.purge.index.manifest import Manifest
 
 READ = ("atime_ns", "last_use_s")
+NO_LIMITS = Limits()
 CALLS_PER_S = 3000.0
 """Slow enough that a scan is never over before workers begin."""
 
@@ -37,50 +39,88 @@ def path_of(way: Way) -> str:
     return "" if way is None else f"{path_of(way[0])}/{way[1]}"
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 2**63)), max_size=40))
-def test_what_is_left_survives_being_listed(places: list[tuple[int, int]]) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 2**63), st.integers(0, 2)), max_size=40)
+)
+def test_what_is_left_survives_being_listed(places: list[tuple[int, int, int]]) -> None:
     ways: list[Way] = [None]
     left: list[Left] = []
-    for number, (under, cookie) in enumerate(places):
+    for number, (under, cookie, mdt) in enumerate(places):
         ways.append((ways[under % len(ways)], str(number)))
-        left.append((random.Random(number).choice(ways), cookie))
+        left.append(Left(random.Random(number).choice(ways), cookie, mdt))
     again = left_of(listed(left))
-    assert [(path_of(way), cookie) for way, cookie in again] == [
-        (path_of(way), cookie) for way, cookie in left
+    assert [(path_of(way), *rest) for way, *rest in again] == [
+        (path_of(way), *rest) for way, *rest in left
     ]
 
 
-def frontier(directories: int, threads: list[int], **terms: Any) -> Frontier:
-    left: list[Left] = [((None, str(number)), 0) for number in range(directories)]
-    return Frontier(PartTerms("/r", 4), "/parts", {}, lambda: threads[-1], left, **terms)
+def frontier(
+    directories: int, threads: list[int], limits: Limits = NO_LIMITS, mdts: int = 1
+) -> Frontier:
+    """Return one with directories that lie on MDTs in turns."""
+    ahead = Frontier(PartTerms("/r", 4, limits=limits), "/parts", {}, lambda: threads[-1])
+    ahead.wait_for([Left((None, str(n)), 0, n % mdts) for n in range(directories)])
+    return ahead
 
 
 def test_the_newest_directories_go_first_and_stay_known_until_they_are_done() -> None:
     ahead = frontier(20, [2])
     first, second = next(ahead), next(ahead)
-    assert [path_of(way) for way, _ in left_of(first.checkpoint)] == [
+    assert [path_of(way) for way, *_ in left_of(first.checkpoint)] == [
         f"/{n}" for n in range(15, 20)
     ]
     assert len(left_of(second.checkpoint)) == 3
-    assert len(ahead.waiting) == 12
+    assert counted(ahead.waiting) == 12
     assert len(ahead.unread()) == 20
-    ahead.done(first.number, [((None, "new"), 7)])
+    ahead.done(first.number, [Left((None, "new"), 7)])
     assert len(ahead.unread()) == 16
-    assert ("/new", 7) in [(path_of(way), cookie) for way, cookie in ahead.unread()]
+    assert ("/new", 7) in [(path_of(way), cookie) for way, cookie, _ in ahead.unread()]
 
 
-def test_calls_are_shared_by_those_who_have_parts() -> None:
+def test_a_part_has_directories_of_all_mdts() -> None:
+    """The newest of each, as many of each; what only one MDT has left is its own."""
+    ahead = frontier(120, [2], mdts=3)
+    for _ in range(3):
+        mdts = [left.mdt for left in left_of(next(ahead).checkpoint)]
+        each = [mdts.count(mdt) for mdt in range(3)]
+        assert max(each) - min(each) <= 1
+    handed_out = {int(path_of(left.way)[1:]) for part in ahead.handed_out.values() for left in part}
+    assert handed_out == set(range(120 - len(handed_out), 120))
+    alone = frontier(10, [1], mdts=1)
+    alone.wait_for([Left((None, "other"), 0, 5)])
+    first = left_of(next(alone).checkpoint)
+    assert [left.mdt for left in first].count(5) == 1
+    assert [path_of(left.way) for left in first if not left.mdt] == ["/6", "/7", "/8", "/9"]
+
+
+@pytest.mark.parametrize("limits", [Limits(100.0), Limits(calls_per_mdt_s=100.0)])
+def test_calls_are_shared_by_those_who_have_parts(limits: Limits) -> None:
     """Workers that join get a share once those who had more are done."""
     threads = [2]
-    ahead = frontier(1000, threads, calls_per_s=100.0)
+    ahead = frontier(1000, threads, limits)
     parts = [next(ahead), next(ahead)]
-    assert [part.calls_per_s for part in parts] == [50.0, 50.0]
+    assert [part.share for part in parts] == [0.5, 0.5]
     assert list(ahead) == []
     threads.append(10)
     assert list(ahead) == []
     ahead.done(parts[0].number, [])
-    assert [part.calls_per_s for part in ahead] == [10.0] * 5
-    assert sum(ahead.shares.values()) <= 100.0 + 1e-6
+    assert [part.share for part in ahead] == [0.1] * 5
+    assert sum(ahead.shares.values()) <= 1 + 1e-9
+
+
+def test_without_a_limit_parts_are_handed_out_ahead() -> None:
+    ahead = frontier(1000, [2])
+    assert [next(ahead).number for _ in range(9)] == [*range(1, 10)]
+
+
+def test_a_share_of_the_calls_is_what_a_process_makes() -> None:
+    """Threads that each wait ``delay_s`` a name make the calls of the share, and no more."""
+    limits = Limits(calls_per_s=1000.0, calls_per_mdt_s=300.0)
+    core = limits.for_core(threads=4, calls_a_name=2, share=0.25)
+    assert 4 * 2 / core["delay_s"] == pytest.approx(250.0)
+    assert core["each_mdt"] is not None
+    assert 2 / core["each_mdt"][0] == pytest.approx(75.0)
+    assert Limits().for_core(4, 2) == {"delay_s": 0.0, "latency_s_max": None, "each_mdt": None}
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +180,7 @@ def alone(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
 
 
 def slowly(scheduler: str) -> ScanOptions:
-    return ScanOptions(calls_per_s=CALLS_PER_S, dask=scheduler, checkpoint_s=0.001)
+    return ScanOptions(limits=Limits(CALLS_PER_S), dask=scheduler, checkpoint_s=0.001)
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +268,7 @@ def test_workers_are_killed_and_nothing_is_missing_or_twice(
                 moments.pop(0)
                 os.kill(draw.choice(pids), signal.SIGKILL)
 
-        options = replace(slowly(cluster.scheduler_address), calls_per_s=1000.0)
+        options = replace(slowly(cluster.scheduler_address), limits=Limits(1000.0))
         manifest = scan_index(str(tree), tmp_path / "i", options, version="0", progress=kill)
         assert not moments
     check(tree, tmp_path / "i", manifest, alone)

@@ -61,6 +61,9 @@ pub struct Checkpoint {
     directories: Vec<(usize, String)>,
     /// What is left to read: a place in that list, and a cookie.
     left: Vec<(usize, u64)>,
+    /// The MDT of each of these; none of them where there is but one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    mdts: Vec<u16>,
     /// What holds the names that an earlier index lists: a place in that list, and one in its listing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     known: Vec<(usize, u64)>,
@@ -85,6 +88,7 @@ impl Checkpoint {
             unread: Vec::new(),
             directories: vec![(0, String::new())],
             left: vec![(0, 0)],
+            mdts: Vec::new(),
             known: Vec::new(),
             base,
         }
@@ -107,6 +111,10 @@ impl Checkpoint {
         self.directories = vec![(0, String::new())];
         let mut places = HashMap::new();
         self.left = self.noted(&left.read, &mut places);
+        self.mdts = left.read.iter().map(|(directory, _)| directory.mdt()).collect();
+        if self.mdts.iter().all(|mdt| *mdt == 0) {
+            self.mdts.clear();
+        }
         self.known = self.noted(&left.known, &mut places);
     }
 
@@ -140,11 +148,19 @@ impl Checkpoint {
 
     /// What is left; `None` if the lists make no sense.
     pub fn left(&self) -> Option<Left> {
+        if !self.mdts.is_empty() && self.mdts.len() != self.left.len() {
+            return None;
+        }
+        let mdts: HashMap<usize, u16> =
+            self.left.iter().zip(&self.mdts).map(|((place, _), mdt)| (*place, *mdt)).collect();
         let mut made: Vec<Arc<Directory>> = Vec::with_capacity(self.directories.len());
         for (index, (parent, name)) in self.directories.iter().enumerate() {
             made.push(match index {
                 0 => Directory::root(),
-                _ => made.get(*parent)?.child(&component(name)?),
+                _ => {
+                    let mdt = mdts.get(&index).copied().unwrap_or_default();
+                    made.get(*parent)?.child(&component(name)?, mdt)
+                }
             });
         }
         let of = |(place, at): &(usize, u64)| Some((made.get(*place)?.clone(), *at));
@@ -297,21 +313,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_left_survives(names in prop::collection::vec((0usize..30, name(), any::<u64>()), 1..30)) {
+        fn what_is_left_survives(names in prop::collection::vec((0usize..30, name(), any::<u64>(), 0u16..3), 1..30)) {
             let mut all = vec![Directory::root()];
             let mut left = Left::default();
-            for (under, name, cookie) in &names {
-                let made = all[under % all.len()].child(name);
+            for (under, name, cookie, mdt) in &names {
+                let made = all[under % all.len()].child(name, *mdt);
                 all.push(Arc::clone(&made));
                 let list = if cookie % 2 == 0 { &mut left.read } else { &mut left.known };
                 list.push((made, *cookie));
             }
             let mut checkpoint = begun();
             checkpoint.set_left(&left);
+            let known = |(directory, at): (Arc<Directory>, u64)| (directory.path(), at, 0);
+            let read = |(directory, at): (Arc<Directory>, u64)| (directory.path(), at, directory.mdt());
             let paths = |left: Left| {
-                [left.read, left.known].map(|list| {
-                    list.into_iter().map(|(directory, at)| (directory.path(), at)).collect::<Vec<_>>()
-                })
+                let read = left.read.into_iter().map(read).collect::<Vec<_>>();
+                (read, left.known.into_iter().map(known).collect::<Vec<_>>())
             };
             prop_assert_eq!(checkpoint.directories.len(), names.len() + 1);
             prop_assert_eq!(paths(checkpoint.left().unwrap()), paths(left));

@@ -180,7 +180,7 @@ impl<S: Sink> Running<'_, S> {
     fn run(&mut self, root: &Root) -> Result<bool> {
         let settings = &self.options.settings;
         let left = self.checkpoint.left().unwrap_or_default();
-        let scheduler = Scheduler::new(settings.threads, left.into_tasks());
+        let scheduler = Scheduler::new(settings.threads, settings.order(), left.into_tasks());
         let base = self.base.take();
         let walk = Walk::new(root, settings, &scheduler, &self.control.record, self.sinks)?
             .starting_from(base.as_ref());

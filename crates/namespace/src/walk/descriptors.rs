@@ -88,7 +88,7 @@ mod tests {
         descriptors.keep(&root, &open());
         let chain: Vec<_> = (0..BUDGET_MIN)
             .scan(Arc::clone(&root), |above, _| {
-                *above = above.child(b"dir");
+                *above = above.child(b"dir", 0);
                 Some(Arc::clone(above))
             })
             .collect();

@@ -22,6 +22,8 @@ pub struct Directory {
     parent: Option<Arc<Directory>>,
     name: Box<[u8]>,
     path_length: usize,
+    /// The MDT that answers for it; 0 where there are none.
+    mdt: u16,
     kept: Mutex<Option<Arc<Open>>>,
 }
 
@@ -66,16 +68,18 @@ impl Directory {
             parent: None,
             name: Box::default(),
             path_length: 0,
+            mdt: 0,
             kept: Mutex::default(),
         })
     }
 
-    pub fn child(self: &Arc<Self>, name: &[u8]) -> Arc<Self> {
+    pub fn child(self: &Arc<Self>, name: &[u8], mdt: u16) -> Arc<Self> {
         let separator = usize::from(self.parent.is_some());
         Arc::new(Self {
             parent: Some(Arc::clone(self)),
             name: name.into(),
             path_length: self.path_length + separator + name.len(),
+            mdt,
             kept: Mutex::default(),
         })
     }
@@ -92,6 +96,10 @@ impl Directory {
 
     pub fn path_length(&self) -> usize {
         self.path_length
+    }
+
+    pub fn mdt(&self) -> u16 {
+        self.mdt
     }
 
     pub fn path(&self) -> Vec<u8> {
@@ -193,16 +201,16 @@ mod tests {
     fn a_path_is_the_names_on_the_way() {
         let root = Directory::root();
         assert_eq!(root.path(), b"");
-        let a = root.child(b"a");
+        let a = root.child(b"a", 0);
         assert_eq!(a.path(), b"a");
-        assert_eq!(a.child(b"bc").child(b"\xff\n").path(), b"a/bc/\xff\n");
+        assert_eq!(a.child(b"bc", 0).child(b"\xff\n", 0).path(), b"a/bc/\xff\n");
     }
 
     #[test]
     fn a_chain_of_any_length_is_dropped() {
         let mut last = Directory::root();
         for _ in 0..1_000_000 {
-            last = last.child(b"d");
+            last = last.child(b"d", 0);
         }
         assert_eq!(last.path().len(), 1_999_999);
         drop(last);
@@ -211,8 +219,8 @@ mod tests {
     #[test]
     fn a_chain_is_dropped_up_to_what_others_hold() {
         let root = Directory::root();
-        let a = root.child(b"a");
-        drop(a.child(b"b").child(b"c"));
+        let a = root.child(b"a", 0);
+        drop(a.child(b"b", 0).child(b"c", 0));
         assert_eq!(Arc::strong_count(&a), 1);
         assert_eq!(a.path(), b"a");
     }
@@ -223,7 +231,7 @@ mod tests {
             let mut all = vec![Directory::root()];
             let mut current = CurrentPath::default();
             for (under, then) in moves {
-                let made = all[under % all.len()].child(format!("n{}", all.len()).as_bytes());
+                let made = all[under % all.len()].child(format!("n{}", all.len()).as_bytes(), 0);
                 all.push(made);
                 let next = &all[then % all.len()];
                 current.go_to(next);

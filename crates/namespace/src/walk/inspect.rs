@@ -4,7 +4,6 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, openat, statx};
 use rustix::io::Errno;
@@ -15,7 +14,7 @@ use crate::lustre;
 use crate::patience::Patience;
 use crate::system::{Attributes, fid_of, last_errno};
 
-use super::pace::Pace;
+use super::gate::Gate;
 
 /// What a walk asks for besides `statx`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -37,10 +36,6 @@ pub struct Inspector {
     home: (u64, u64),
     /// The device number that entries of the root's device get.
     listed_device: u64,
-    /// How long every call is held up, so that this file system answers as a distant one would.
-    delay: Option<Duration>,
-    /// How many calls there are while they are answered late.
-    pace: Option<Pace>,
     /// For a question to every server of a file, one of which may be lost.
     patience: Option<Patience>,
     no_file_getattr: AtomicBool,
@@ -49,7 +44,7 @@ pub struct Inspector {
 
 impl Inspector {
     /// For a root: what lies on another device or mount than it is elsewhere.
-    pub fn new(root: BorrowedFd<'_>, wanted: Wanted, delay: Option<Duration>) -> CrateResult<Self> {
+    pub fn new(root: BorrowedFd<'_>, wanted: Wanted) -> CrateResult<Self> {
         let sync = match (wanted.lustre, wanted.exact_sizes) {
             (true, false) => AtFlags::STATX_DONT_SYNC,
             (_, true) => AtFlags::STATX_FORCE_SYNC,
@@ -60,8 +55,6 @@ impl Inspector {
             flags: AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | sync,
             home: (0, 0),
             listed_device: 0,
-            delay,
-            pace: None,
             patience: (wanted.lustre && wanted.exact_sizes).then(Patience::default),
             no_file_getattr: AtomicBool::new(false),
             trusted_lov: AtomicBool::new(false),
@@ -90,33 +83,35 @@ impl Inspector {
         self
     }
 
-    /// The same, with fewer calls while more than one in a hundred takes longer than `latest`.
-    pub fn pacing(mut self, latest: Option<Duration>, threads: usize) -> Self {
-        self.pace = latest.map(|latest| Pace::new(latest, threads));
-        self
-    }
-
-    /// Waits as long as a distant file system would take to answer, where that was asked for, and
-    /// as long as this one needs.
-    pub fn hold_up(&self) {
-        let needed = self.pace.as_ref().map_or(Duration::ZERO, Pace::hold);
-        let wait = self.delay.unwrap_or_default().max(needed);
-        if wait > Duration::ZERO {
-            std::thread::sleep(wait);
-        }
-    }
-
     /// What there is under a name of a directory; a link itself, never what it leads to. `None`
     /// where another file system, or this one once more, is mounted there.
     ///
     /// `EXDEV` where nothing is mounted and the device is another all the same: a subvolume of
     /// Btrfs is part of the file system and numbers its inodes by itself. An overlay gives files
     /// the device of their layer; those are listed with it.
-    #[inline]
     pub fn look(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Entry>, Errno> {
-        self.hold_up();
-        let stat = self.timed(|| self.stat(directory, name))?;
-        let (device, mount) = whereabouts(&stat);
+        self.entry(directory, name, &self.stat(directory, name)?)
+    }
+
+    /// The same, by a gate that takes note of how long it took.
+    #[inline]
+    pub fn look_by(
+        &self,
+        gate: &Gate,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+    ) -> Result<Option<Entry>, Errno> {
+        self.entry(directory, name, &gate.timed(|| self.stat(directory, name))?)
+    }
+
+    #[inline]
+    fn entry(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        stat: &Statx,
+    ) -> Result<Option<Entry>, Errno> {
+        let (device, mount) = whereabouts(stat);
         if (device, mount) != self.home {
             let directory = FileType::of_mode(stat.stx_mode.into()) == FileType::Directory;
             match (mount == 0, mount == self.home.1, directory) {
@@ -125,7 +120,7 @@ impl Inspector {
                 _ => return Ok(None),
             }
         }
-        let mut entry = Entry::of_statx(&stat);
+        let mut entry = Entry::of_statx(stat);
         if entry.device == self.home.0 {
             entry.device = self.listed_device;
         }
@@ -133,14 +128,6 @@ impl Inspector {
             self.ask_more(directory, name, &mut entry)?;
         }
         Ok(Some(entry))
-    }
-
-    fn timed<T>(&self, call: impl FnOnce() -> T) -> T {
-        let Some(pace) = &self.pace else { return call() };
-        let began = Instant::now();
-        let answer = call();
-        pace.took(began.elapsed());
-        answer
     }
 
     fn stat(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
@@ -200,17 +187,13 @@ impl Inspector {
     }
 }
 
-impl Inspector {
-    /// An extended attribute of a name of a directory; `None` where there is none.
-    pub(crate) fn attribute(
-        &self,
-        directory: BorrowedFd<'_>,
-        name: &CStr,
-        which: &CStr,
-    ) -> Result<Option<Vec<u8>>, Errno> {
-        self.hold_up();
-        attribute(&path_of(directory, name), which)
-    }
+/// An extended attribute of a name of a directory; `None` where there is none.
+pub(crate) fn attribute_of(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    which: &CStr,
+) -> Result<Option<Vec<u8>>, Errno> {
+    attribute(&path_of(directory, name), which)
 }
 
 /// The device and mount of a name; the mount is 0 where the kernel does not say (before 5.8).
@@ -303,7 +286,7 @@ mod tests {
 
     fn look(root: &std::path::Path, wanted: Wanted, name: &CStr) -> Result<Entry, Errno> {
         let root = fs::File::open(root).unwrap();
-        let inspector = Inspector::new(root.as_fd(), wanted, None).unwrap();
+        let inspector = Inspector::new(root.as_fd(), wanted).unwrap();
         Ok(inspector.look(root.as_fd(), name)?.expect("it is on the same file system"))
     }
 
@@ -319,7 +302,7 @@ mod tests {
     #[test]
     fn a_mount_is_elsewhere() {
         let root = fs::File::open("/").unwrap();
-        let inspector = Inspector::new(root.as_fd(), Wanted::default(), None).unwrap();
+        let inspector = Inspector::new(root.as_fd(), Wanted::default()).unwrap();
         assert_eq!(inspector.look(root.as_fd(), c"proc"), Ok(None));
     }
 
@@ -330,7 +313,7 @@ mod tests {
         std::os::unix::fs::symlink("file", tree.path().join("link")).unwrap();
         let root = fs::File::open(tree.path()).unwrap();
         let wanted = Wanted { project: true, ..Wanted::default() };
-        let Ok(inspector) = Inspector::new(root.as_fd(), wanted, None) else {
+        let Ok(inspector) = Inspector::new(root.as_fd(), wanted) else {
             return; // a file system without projects
         };
         let project = |name| inspector.look(root.as_fd(), name).unwrap().unwrap().project;

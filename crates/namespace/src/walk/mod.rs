@@ -23,9 +23,10 @@
 mod base;
 mod descriptors;
 pub(crate) mod directory;
+mod gate;
 mod inspect;
+mod mdt;
 mod names;
-mod pace;
 mod record;
 pub(crate) mod scheduler;
 mod sink;
@@ -41,14 +42,16 @@ use crate::work::on_threads;
 
 pub(crate) use base::Base;
 pub use base::{BaseIndex, whole};
-pub(crate) use inspect::Inspector;
 pub use inspect::Wanted;
+pub(crate) use inspect::{Inspector, attribute_of};
 pub(crate) use record::Record;
 pub use record::{Counts, Unread};
-pub(crate) use scheduler::{Left, Quiet, Scheduler};
+pub(crate) use scheduler::{Left, Order, Quiet, Scheduler};
 pub use sink::{Rows, Shard, Sink};
 
 use descriptors::Descriptors;
+use gate::Gates;
+use mdt::{MDTS, Mdts};
 
 /// How a walk goes about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,14 +64,32 @@ pub struct Settings {
     pub descriptors: usize,
     /// By how much every call is held up: to limit calls, and to try here what happens far away.
     pub delay: Option<Duration>,
-    /// A call that takes longer is late; fewer are made while more than one in a hundred is.
+    /// A call that takes longer is late; fewer are made while more than one in a hundred is, on a
+    /// Lustre of the same MDT.
     pub latest: Option<Duration>,
+    /// What each MDT of a Lustre is spared.
+    pub each_mdt: EachMdt,
     /// The device number of rows; `None`: that of the root on this host.
     pub device: Option<u64>,
     /// What one read of a directory may fill.
     pub buffer_bytes: usize,
     /// From how many waiting directories on a worker puts back the one that it reads.
     pub queue_limit: usize,
+}
+
+/// What each MDT of a Lustre is spared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EachMdt {
+    /// How far apart the names are that it is asked for.
+    pub apart: Duration,
+    /// How many threads ask it.
+    pub threads: usize,
+}
+
+impl Default for EachMdt {
+    fn default() -> Self {
+        Self { apart: Duration::ZERO, threads: THREADS_MAX }
+    }
 }
 
 impl Default for Settings {
@@ -79,6 +100,7 @@ impl Default for Settings {
             descriptors: 1024,
             delay: None,
             latest: None,
+            each_mdt: EachMdt::default(),
             device: None,
             buffer_bytes: 32 << 10,
             queue_limit: 16 << 10,
@@ -98,6 +120,9 @@ impl Settings {
             let threads = self.threads;
             return Err(Error::Usage(format!("threads: {threads} is not 1 to {THREADS_MAX}")));
         }
+        if self.each_mdt.threads == 0 {
+            return Err(Error::Usage("threads of an MDT: 0 is not 1 or more".into()));
+        }
         if self.buffer_bytes < BUFFER_BYTES_MIN {
             return Err(Error::Usage(format!("buffers: {} bytes is too small", self.buffer_bytes)));
         }
@@ -107,7 +132,21 @@ impl Settings {
     /// The same, and what a file system cannot tell of what is wanted.
     pub fn check_on(&self, root: &Root) -> Result<()> {
         self.check()?;
-        Inspector::new(root.descriptor(), self.wanted, None).map(drop)
+        Inspector::new(root.descriptor(), self.wanted).map(drop)
+    }
+
+    /// Whose work comes first.
+    pub(crate) fn order(&self) -> Order {
+        let EachMdt { threads: workers_each, .. } = self.each_mdt;
+        match self.wanted.lustre {
+            true => Order::Mdts { workers_each, queue_limit: self.queue_limit },
+            false => Order::Own,
+        }
+    }
+
+    fn gates(&self) -> Gates {
+        let count = if self.wanted.lustre { MDTS } else { 1 };
+        Gates::new(count, self.delay.unwrap_or_default(), self.each_mdt.apart, self.latest)
     }
 }
 
@@ -119,6 +158,9 @@ pub(crate) struct Walk<'a, S> {
     record: &'a Record,
     sinks: &'a [Mutex<S>],
     inspector: Inspector,
+    gates: Gates,
+    /// Which MDT answers for a name, where there are any.
+    mdts: Option<Mdts>,
     base: Option<&'a Base>,
     descriptors: Descriptors,
     /// Whether it was not allowed to read directories without a trace in their access times.
@@ -136,9 +178,10 @@ impl<'a, S: Sink> Walk<'a, S> {
         sinks: &'a [Mutex<S>],
     ) -> Result<Self> {
         settings.check()?;
-        let inspector = Inspector::new(root.descriptor(), settings.wanted, settings.delay)?
-            .listing_device(settings.device)
-            .pacing(settings.latest, settings.threads);
+        let inspector =
+            Inspector::new(root.descriptor(), settings.wanted)?.listing_device(settings.device);
+        let mdts = settings.wanted.lustre.then(|| Mdts::new(root.descriptor())).transpose();
+        let mdts = mdts.map_err(|error| Error::system("dup", root.path(), error))?;
         let descriptors = Descriptors::new(settings.descriptors, settings.threads);
         let leaves_access_times = AtomicBool::new(false);
         let failure = Mutex::new(None);
@@ -149,6 +192,8 @@ impl<'a, S: Sink> Walk<'a, S> {
             record,
             sinks,
             inspector,
+            gates: settings.gates(),
+            mdts,
             base: None,
             descriptors,
             leaves_access_times,
@@ -165,10 +210,16 @@ impl<'a, S: Sink> Walk<'a, S> {
     /// Works until the scheduler ends; one call a thread.
     pub fn work(&self, worker: usize) {
         let _end = self.scheduler.end_at_last();
-        if self.settings.delay.is_some() || self.settings.latest.is_some() {
+        let Settings { delay, latest, each_mdt, .. } = self.settings;
+        if delay.is_some() || latest.is_some() || !each_mdt.apart.is_zero() {
             be_punctual();
         }
         worker::Worker::new(self, worker).run();
+    }
+
+    /// The MDT that answers for an inode number; 0 where there are none.
+    fn mdt_of(&self, inode: u64) -> u16 {
+        self.mdts.as_ref().map_or(0, |mdts| mdts.of_inode(inode))
     }
 
     /// What ended the walk before its time.
@@ -205,7 +256,7 @@ pub fn walk_into<S: Sink>(
 ) -> Result<(Counts, Vec<Unread>)> {
     settings.check()?;
     let first = vec![scheduler::Task::Read(directory::Directory::root(), 0)];
-    let scheduler = Scheduler::new(settings.threads, first);
+    let scheduler = Scheduler::new(settings.threads, settings.order(), first);
     let record = Record::default();
     let walk = Walk::new(root, settings, &scheduler, &record, sinks)?;
     on_threads(0..settings.threads, |worker| walk.work(worker));

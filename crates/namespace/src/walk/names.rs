@@ -89,6 +89,11 @@ impl Names {
         unsafe { CStr::from_bytes_with_nul_unchecked(bytes) }
     }
 
+    /// The inode number that the directory gives a name; 0 where it is not known.
+    pub fn inode(&self, index: usize) -> u64 {
+        self.places[index].inode
+    }
+
     /// Takes them apart, so many at a time.
     pub fn split(&self, at_a_time: usize) -> Vec<Names> {
         let part = |places: &[Place]| {

@@ -1,24 +1,34 @@
-//! Who does what next: a deque for each worker, work stealing, an end, and pauses.
+//! Who does what next: deques of work, an end, and pauses.
 //!
 //! ```text
-//!   own end (newest: deep, near)             far end (oldest: shallow, large)
+//!   newest: deep, near                       oldest: shallow, large
 //!   push, pop ─▶ [ ... | ... | ... | ... ] ─▶ others steal
 //! ```
+//!
+//! **Whose deques.** Where there are no MDTs each worker has one: its own newest work is near, and
+//! one with none steals the oldest of another. On a Lustre each MDT has one, and a worker takes of
+//! the MDT at which fewest are at work, so that all are loaded alike while there is work for them;
+//! a worker that reads a large directory lets the others come first when it is one of too many.
+//!
+//! **Memory.** With more tasks than a limit the newest of all is next, whatever deque it lies in: the
+//! tree is walked by depth until they are fewer.
 //!
 //! **When it ends.** `unfinished` counts what lies in a deque or is being worked on. Work is
 //! counted before it can be seen, and what comes of a piece of work is pushed before the piece
 //! itself is finished; so the count is 0 only once there is nothing and nothing can come.
 //!
 //! **Why nobody sleeps through work.** A worker first says that it is waiting and then looks
-//! whether anything is queued; a pusher first queues and then looks whether anybody is waiting.
-//! All four are sequentially consistent, so at least one of the two sees the other.
+//! whether anything is there for it; a pusher first queues, and one that has done its task first
+//! leaves its MDT, and then looks whether anybody is waiting. All are sequentially consistent, so
+//! at least one of the two sees the other.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::directory::Directory;
+use super::mdt::MDTS;
 use super::names::Names;
 
 pub enum Task {
@@ -29,6 +39,16 @@ pub enum Task {
     /// Look at the directories in one that holds the names that it did, from a place in its listing
     /// on.
     Known(Arc<Directory>, u64),
+}
+
+impl Task {
+    fn directory(&self) -> &Arc<Directory> {
+        match self {
+            Self::Read(directory, _) | Self::Stat(directory, _) | Self::Known(directory, _) => {
+                directory
+            }
+        }
+    }
 }
 
 /// Directories that are left, and where each goes on.
@@ -57,8 +77,37 @@ pub enum Quiet {
     Working,
 }
 
+/// Whose work comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// One's own, then that of the other workers.
+    Own,
+    /// That of the MDT at which fewest are at work.
+    Mdts {
+        /// So many workers at most work at one.
+        workers_each: usize,
+        /// From so many tasks on the newest is next.
+        queue_limit: usize,
+    },
+}
+
+#[derive(Default)]
+struct Deque {
+    /// Each with a number: what was pushed later has a higher one.
+    tasks: Mutex<VecDeque<(u64, Task)>>,
+    queued: AtomicUsize,
+    /// How many workers are at a task of it.
+    at_work: AtomicUsize,
+}
+
 pub struct Scheduler {
-    deques: Vec<Mutex<VecDeque<Task>>>,
+    order: Order,
+    deques: Vec<Deque>,
+    /// Deques from this one on never had a task.
+    used: AtomicUsize,
+    /// The deque that each worker has its task from.
+    places: Vec<AtomicUsize>,
+    numbers: AtomicU64,
     queued: AtomicUsize,
     unfinished: AtomicUsize,
     waiting: AtomicUsize,
@@ -71,40 +120,54 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// A scheduler for so many workers, who all find the first tasks.
-    pub fn new(workers: usize, first: Vec<Task>) -> Self {
-        let mut deques: Vec<VecDeque<Task>> = (0..workers).map(|_| VecDeque::new()).collect();
-        let count = first.len();
-        for (index, task) in first.into_iter().enumerate() {
-            deques[index % workers].push_back(task);
-        }
-        Self {
-            deques: deques.into_iter().map(Mutex::new).collect(),
-            queued: AtomicUsize::new(count),
-            unfinished: AtomicUsize::new(count),
+    pub fn new(workers: usize, order: Order, first: Vec<Task>) -> Self {
+        let count = if order == Order::Own { workers } else { MDTS };
+        let scheduler = Self {
+            order,
+            deques: (0..count).map(|_| Deque::default()).collect(),
+            used: AtomicUsize::new(0),
+            places: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            numbers: AtomicU64::new(0),
+            queued: AtomicUsize::new(0),
+            unfinished: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             pausing: AtomicBool::new(false),
-            ended: AtomicBool::new(count == 0),
+            ended: AtomicBool::new(first.is_empty()),
             sleepers: Mutex::new(()),
             wake: Condvar::new(),
             quiet: Condvar::new(),
+        };
+        for (index, task) in first.into_iter().enumerate() {
+            scheduler.put(index % workers, task);
         }
+        scheduler
     }
 
     /// Adds work; the last of it is done first.
     pub fn push(&self, worker: usize, tasks: impl IntoIterator<Item = Task>) {
-        let mut deque = lock(&self.deques[worker]);
-        let before = deque.len();
+        let mut added = 0;
         for task in tasks {
-            self.unfinished.fetch_add(1, SeqCst);
-            deque.push_back(task);
+            self.put(worker, task);
+            added += 1;
         }
-        let added = deque.len() - before;
-        self.queued.fetch_add(added, SeqCst);
-        drop(deque);
         if added > 0 && self.waiting.load(SeqCst) > 0 {
             let _asleep = lock(&self.sleepers);
             if added == 1 { self.wake.notify_one() } else { self.wake.notify_all() }
         }
+    }
+
+    fn put(&self, worker: usize, task: Task) {
+        let place = match self.order {
+            Order::Own => worker,
+            Order::Mdts { .. } => usize::from(task.directory().mdt()),
+        };
+        let deque = &self.deques[place];
+        self.unfinished.fetch_add(1, SeqCst);
+        self.used.fetch_max(place + 1, SeqCst);
+        let mut tasks = lock(&deque.tasks);
+        tasks.push_back((self.numbers.fetch_add(1, SeqCst), task));
+        deque.queued.fetch_add(1, SeqCst);
+        self.queued.fetch_add(1, SeqCst);
     }
 
     /// The next task of a worker, waited for; `None` at the end.
@@ -114,7 +177,7 @@ impl Scheduler {
                 return None;
             }
             let pausing = self.pausing.load(SeqCst);
-            let task = if pausing { self.own_stat(worker) } else { self.take(worker) };
+            let task = if pausing { self.take_stat(worker) } else { self.take(worker) };
             if task.is_some() {
                 return task;
             }
@@ -122,10 +185,16 @@ impl Scheduler {
         }
     }
 
-    /// Says that a task is done, and what came of it pushed.
-    pub fn finished(&self) {
+    /// Says that the task of a worker is done, and what came of it pushed.
+    pub fn finished(&self, worker: usize) {
+        let place = self.places[worker].load(SeqCst);
+        self.deques[place].at_work.fetch_sub(1, SeqCst);
         if self.unfinished.fetch_sub(1, SeqCst) == 1 {
             self.end();
+        } else if self.order != Order::Own && self.waiting() > 0 {
+            // There is room for another one at its MDT.
+            let _asleep = lock(&self.sleepers);
+            self.wake.notify_one();
         }
     }
 
@@ -152,8 +221,27 @@ impl Scheduler {
         self.pausing.load(SeqCst) || self.has_ended()
     }
 
-    /// How many workers have nothing to do.
-    pub fn waiting(&self) -> usize {
+    /// How many workers have nothing to do and could help with a directory.
+    pub fn could_help(&self, directory: &Directory) -> usize {
+        match self.order {
+            Order::Own => self.waiting(),
+            Order::Mdts { workers_each, .. } => {
+                let at_work = self.deques[usize::from(directory.mdt())].at_work.load(SeqCst);
+                self.waiting().min(workers_each.saturating_sub(at_work))
+            }
+        }
+    }
+
+    /// Whether a worker is one of too many at its MDT while there is work at another.
+    pub fn is_wanted_elsewhere(&self, worker: usize) -> bool {
+        let Order::Mdts { .. } = self.order else { return false };
+        let here = self.deques[self.places[worker].load(SeqCst)].at_work.load(SeqCst);
+        let wants =
+            |other: &Deque| other.queued.load(SeqCst) > 0 && other.at_work.load(SeqCst) + 1 < here;
+        self.deques[..self.used.load(SeqCst)].iter().any(wants)
+    }
+
+    fn waiting(&self) -> usize {
         self.waiting.load(SeqCst)
     }
 
@@ -182,7 +270,7 @@ impl Scheduler {
     pub fn left(&self) -> Left {
         let mut left = Left::default();
         for deque in &self.deques {
-            for task in lock(deque).iter() {
+            for (_, task) in lock(&deque.tasks).iter() {
                 match task {
                     Task::Read(directory, at) => left.read.push((Arc::clone(directory), *at)),
                     Task::Known(directory, at) => left.known.push((Arc::clone(directory), *at)),
@@ -196,7 +284,7 @@ impl Scheduler {
     fn state(&self) -> Quiet {
         if self.has_ended() {
             Quiet::Ended
-        } else if self.pausing.load(SeqCst) && self.waiting() == self.deques.len() {
+        } else if self.pausing.load(SeqCst) && self.waiting() == self.places.len() {
             Quiet::Paused
         } else {
             Quiet::Working
@@ -207,29 +295,81 @@ impl Scheduler {
         let mut asleep = lock(&self.sleepers);
         self.waiting.fetch_add(1, SeqCst);
         self.quiet.notify_all();
-        while !self.has_ended() && (self.pausing.load(SeqCst) || self.queued() == 0) {
+        while !self.has_ended() && (self.pausing.load(SeqCst) || !self.has_work()) {
             asleep = self.wake.wait(asleep).unwrap_or_else(PoisonError::into_inner);
         }
         self.waiting.fetch_sub(1, SeqCst);
     }
 
+    fn has_work(&self) -> bool {
+        match self.order {
+            Order::Own => self.queued() > 0,
+            Order::Mdts { workers_each, queue_limit } => {
+                self.next_mdt(0, workers_each, queue_limit).is_some()
+            }
+        }
+    }
+
     fn take(&self, worker: usize) -> Option<Task> {
-        let newest = lock(&self.deques[worker]).pop_back();
-        let count = self.deques.len();
-        let task = newest.or_else(|| {
-            (1..count).find_map(|step| lock(&self.deques[(worker + step) % count]).pop_front())
-        })?;
-        self.queued.fetch_sub(1, SeqCst);
+        let Order::Mdts { workers_each, queue_limit } = self.order else {
+            let count = self.deques.len();
+            return self.take_from(worker, worker, VecDeque::pop_back).or_else(|| {
+                let others = (1..count).map(|step| (worker + step) % count);
+                others.into_iter().find_map(|at| self.take_from(worker, at, VecDeque::pop_front))
+            });
+        };
+        // Another worker may be first at what is found.
+        while let Some(mdt) = self.next_mdt(worker, workers_each, queue_limit) {
+            if let Some(task) = self.take_from(worker, mdt, VecDeque::pop_back) {
+                return Some(task);
+            }
+        }
+        None
+    }
+
+    /// The MDT whose task is next; of several alike another one for each worker.
+    fn next_mdt(&self, worker: usize, workers_each: usize, queue_limit: usize) -> Option<usize> {
+        let used = self.used.load(SeqCst);
+        let turned = (0..used).map(|step| (worker + step) % used);
+        let queued = turned.filter(|mdt| self.deques[*mdt].queued.load(SeqCst) > 0);
+        if self.queued() >= queue_limit {
+            let newest = |mdt: &usize| lock(&self.deques[*mdt].tasks).back().map(|task| task.0);
+            return queued.max_by_key(newest);
+        }
+        let at_work = |mdt: &usize| self.deques[*mdt].at_work.load(SeqCst);
+        queued.min_by_key(at_work).filter(|mdt| at_work(mdt) < workers_each)
+    }
+
+    fn take_from(
+        &self,
+        worker: usize,
+        place: usize,
+        end: impl FnOnce(&mut VecDeque<(u64, Task)>) -> Option<(u64, Task)>,
+    ) -> Option<Task> {
+        let (_, task) = end(&mut lock(&self.deques[place].tasks))?;
+        self.taken(worker, place);
         Some(task)
     }
 
-    /// Names that this worker put on its deque: a pause begins when none are left.
-    fn own_stat(&self, worker: usize) -> Option<Task> {
-        let mut deque = lock(&self.deques[worker]);
-        let place = deque.iter().rposition(|task| matches!(task, Task::Stat(..)))?;
-        let task = deque.remove(place)?;
+    /// Names that were handed over: a pause begins when none are left.
+    fn take_stat(&self, worker: usize) -> Option<Task> {
+        let own = if self.order == Order::Own { worker..worker + 1 } else { 0..self.deques.len() };
+        own.into_iter().find_map(|place| {
+            let mut tasks = lock(&self.deques[place].tasks);
+            let at = tasks.iter().rposition(|(_, task)| matches!(task, Task::Stat(..)))?;
+            let (_, task) = tasks.remove(at)?;
+            drop(tasks);
+            self.taken(worker, place);
+            Some(task)
+        })
+    }
+
+    fn taken(&self, worker: usize, place: usize) {
+        let deque = &self.deques[place];
+        self.places[worker].store(place, SeqCst);
+        deque.at_work.fetch_add(1, SeqCst);
+        deque.queued.fetch_sub(1, SeqCst);
         self.queued.fetch_sub(1, SeqCst);
-        Some(task)
     }
 }
 
@@ -251,12 +391,14 @@ mod tests {
 
     fn directories(count: usize) -> Vec<Task> {
         let root = Directory::root();
-        (0..count).map(|number| Task::Read(root.child(number.to_string().as_bytes()), 0)).collect()
+        (0..count)
+            .map(|number| Task::Read(root.child(number.to_string().as_bytes(), 0), 0))
+            .collect()
     }
 
     #[test]
     fn a_worker_takes_its_newest_and_steals_the_oldest() {
-        let scheduler = Scheduler::new(2, Vec::new());
+        let scheduler = Scheduler::new(2, Order::Own, Vec::new());
         scheduler.ended.store(false, SeqCst);
         scheduler.push(0, directories(3));
         let name = |task: Option<Task>| match task {
@@ -269,9 +411,8 @@ mod tests {
     }
 
     /// Each task makes two smaller ones: all of them are done once, whatever the pauses.
-    #[test]
-    fn everything_is_done_once_through_pauses() {
-        let scheduler = Scheduler::new(4, directories(1));
+    fn all_is_done_once(order: Order) {
+        let scheduler = Scheduler::new(4, order, directories(1));
         let done = AtomicUsize::new(0);
         let mut pauses = 0;
         // All of it may be done before this thread runs again: the first pause is there before.
@@ -285,14 +426,14 @@ mod tests {
                             let level =
                                 directory.path().iter().filter(|&&byte| byte == b'/').count();
                             if level < 12 {
-                                let child = directory.child(b"x");
+                                let child = directory.child(b"x", (level % 3) as u16);
                                 let names = Task::Stat(Arc::clone(&child), Names::default());
                                 let again = Task::Read(Arc::clone(&child), left);
                                 scheduler.push(worker, [Task::Read(child, left), names, again]);
                             }
                             done.fetch_add(1, SeqCst);
                         }
-                        scheduler.finished();
+                        scheduler.finished(worker);
                     }
                 });
             }
@@ -315,8 +456,90 @@ mod tests {
     }
 
     #[test]
+    fn everything_is_done_once_through_pauses() {
+        all_is_done_once(Order::Own);
+        for (workers_each, queue_limit) in [(1, 1000), (2, 50), (100, 0)] {
+            all_is_done_once(Order::Mdts { workers_each, queue_limit });
+        }
+    }
+
+    fn of_mdts(mdts: &[u16]) -> Vec<Task> {
+        let root = Directory::root();
+        let child = |(number, mdt): (usize, &u16)| root.child(number.to_string().as_bytes(), *mdt);
+        mdts.iter().enumerate().map(child).map(|directory| Task::Read(directory, 0)).collect()
+    }
+
+    fn mdt(task: Option<Task>) -> Option<u16> {
+        task.map(|task| task.directory().mdt())
+    }
+
+    #[test]
+    fn workers_are_spread_over_mdts() {
+        let order = Order::Mdts { workers_each: 100, queue_limit: 100 };
+        let scheduler = Scheduler::new(6, order, of_mdts(&[0, 0, 0, 0, 0, 0, 1, 1, 7]));
+        let mut taken: Vec<_> = (0..6).filter_map(|worker| mdt(scheduler.next(worker))).collect();
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 0, 0, 1, 1, 7]);
+        // One of three goes where there is work again and nobody at it.
+        let at_first = (0..6).find(|worker| scheduler.places[*worker].load(SeqCst) == 0).unwrap();
+        assert!(!scheduler.is_wanted_elsewhere(at_first));
+        let at_last = (0..6).find(|worker| scheduler.places[*worker].load(SeqCst) == 7).unwrap();
+        scheduler.push(at_last, of_mdts(&[7, 7]));
+        assert!(scheduler.is_wanted_elsewhere(at_first));
+        assert!(!scheduler.is_wanted_elsewhere(at_last));
+        scheduler.finished(at_last);
+        assert_eq!(mdt(scheduler.next(at_last)), Some(7));
+    }
+
+    #[test]
+    fn no_more_workers_than_are_allowed_are_at_an_mdt() {
+        let order = Order::Mdts { workers_each: 2, queue_limit: 100 };
+        let scheduler = &Scheduler::new(3, order, of_mdts(&[5, 5, 5, 5]));
+        let Some(held) = scheduler.next(0) else { panic!("one was queued") };
+        assert_eq!(scheduler.could_help(held.directory()), 0);
+        assert!(scheduler.next(1).is_some());
+        std::thread::scope(|scope| {
+            let third = scope.spawn(move || mdt(scheduler.next(2)));
+            while scheduler.waiting() < 1 {
+                std::thread::yield_now();
+            }
+            assert!(!third.is_finished());
+            scheduler.finished(0);
+            assert_eq!(third.join().unwrap(), Some(5));
+        });
+    }
+
+    /// Each directory holds a thousand of the other MDT: by the MDT alone they would be listed
+    /// level by level, all of them at a time.
+    #[test]
+    fn more_than_the_limit_are_walked_by_depth() {
+        let queue_limit = 500;
+        let order = Order::Mdts { workers_each: 1, queue_limit };
+        let scheduler = Scheduler::new(1, order, of_mdts(&[0]));
+        let (mut done, mut most) = (0, 0);
+        while let Some(task) = scheduler.next(0) {
+            let Task::Read(directory, from) = task else { panic!("names were not handed over") };
+            let level = directory.path().iter().filter(|byte| **byte == b'/').count();
+            if level < 3 && from < 1000 && done < 20_000 {
+                let rest = Task::Read(Arc::clone(&directory), from + 100);
+                let child = |number: u64| {
+                    let name = (from + number).to_string();
+                    Task::Read(directory.child(name.as_bytes(), 1 - directory.mdt()), 0)
+                };
+                scheduler.push(0, std::iter::once(rest).chain((0..100).map(child)));
+            }
+            most = most.max(scheduler.queued());
+            scheduler.finished(0);
+            done += 1;
+        }
+        assert!(done > 20_000);
+        // A buffer of each level beyond the limit.
+        assert!(most <= queue_limit + 4 * 101, "{most}");
+    }
+
+    #[test]
     fn the_end_wakes_everybody() {
-        let scheduler = &Scheduler::new(3, directories(1));
+        let scheduler = &Scheduler::new(3, Order::Own, directories(1));
         let Some(_held) = scheduler.next(0) else { panic!("one was queued") };
         std::thread::scope(|scope| {
             let waiters: Vec<_> = (1..3)

@@ -60,7 +60,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                 Task::Stat(directory, names) => self.look_again(&directory, &names),
                 Task::Known(directory, place) => self.pass_over(&directory, place, &mut names),
             }
-            self.walk.scheduler.finished();
+            self.walk.scheduler.finished(self.index);
         }
     }
 
@@ -73,7 +73,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             // A server forgot the handle: the path may still lead to the directory.
             directory.set_kept(None);
             answer = self
-                .open_beneath(self.walk.root.descriptor(), self.path.bytes())
+                .open_beneath(self.walk.root.descriptor(), self.path.bytes(), directory.mdt())
                 .and_then(|open| self.read_on(directory, &open, &mut cookie, names));
         }
         if let Err(errno) = answer {
@@ -91,7 +91,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     ) -> Result<(), Errno> {
         open.seek(*cookie)?;
         loop {
-            self.walk.inspector.hold_up();
+            self.walk.gates.pass(directory.mdt());
             let Some(next) = names.read(open, &mut self.buffer)? else {
                 self.walk.record.add(&Counts { directories: 1, ..Counts::default() });
                 return Ok(());
@@ -164,12 +164,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         rest: impl FnOnce() -> Task,
     ) -> bool {
         let scheduler = self.walk.scheduler;
-        let waiting = scheduler.waiting();
-        if waiting == 0 || names.len() < 2 * SHARE_MIN || scheduler.wants_quiet() {
+        let helpers = scheduler.could_help(directory);
+        if helpers == 0 || names.len() < 2 * SHARE_MIN || scheduler.wants_quiet() {
             return false;
         }
         self.walk.descriptors.keep(directory, open);
-        let at_a_time = names.len().div_ceil(waiting + 1).max(SHARE_MIN);
+        let at_a_time = names.len().div_ceil(helpers + 1).max(SHARE_MIN);
         let parts = names.split(at_a_time).into_iter();
         let parts = parts.map(|part| Task::Stat(Arc::clone(directory), part));
         scheduler.push(self.index, std::iter::once(rest()).chain(parts));
@@ -194,7 +194,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         let base = self.walk.base.map(|base| (base, base.listing(self.path.bytes())));
         for index in 0..names.len() {
             let name = names.get(index);
-            match self.walk.inspector.look(open, name) {
+            let mdt = self.walk.mdt_of(names.inode(index));
+            let gate = self.walk.gates.pass(mdt);
+            match self.walk.inspector.look_by(gate, open, name) {
                 Ok(Some(entry)) => {
                     counts.entries += 1;
                     counts.allocated_bytes += entry.allocated_bytes;
@@ -203,7 +205,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                         let same = base.is_some_and(|(base, above)| {
                             base.holds_the_same(above, self.path.bytes(), name, &entry)
                         });
-                        let child = directory.child(name);
+                        let child = directory.child(name, mdt);
                         self.found.push(match same {
                             true => Task::Known(child, 0),
                             false => Task::Read(child, 0),
@@ -230,7 +232,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         let scheduler = self.walk.scheduler;
         let crowded =
             scheduler.queued() >= self.walk.settings.queue_limit && !self.found.is_empty();
-        let later = crowded || scheduler.wants_quiet();
+        let later = crowded || scheduler.wants_quiet() || scheduler.is_wanted_elsewhere(self.index);
         self.push_found(directory, open, later.then(rest));
         later
     }
@@ -280,15 +282,20 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
         let path = self.path.bytes();
         match Descriptors::nearest(directory) {
-            Some((above, from)) => self.open_beneath(above.as_fd(), &path[from..]),
-            None => self.open_beneath(self.walk.root.descriptor(), path),
+            Some((above, from)) => self.open_beneath(above.as_fd(), &path[from..], directory.mdt()),
+            None => self.open_beneath(self.walk.root.descriptor(), path, directory.mdt()),
         }
     }
 
-    fn open_beneath(&self, start: BorrowedFd<'_>, path: &[u8]) -> Result<Arc<Open>, Errno> {
+    fn open_beneath(
+        &self,
+        start: BorrowedFd<'_>,
+        path: &[u8],
+        mdt: u16,
+    ) -> Result<Arc<Open>, Errno> {
         let mut retries = 0;
         loop {
-            self.walk.inspector.hold_up();
+            self.walk.gates.pass(mdt);
             let quietly = !self.walk.leaves_access_times.load(Relaxed);
             let flags = OFlags::RDONLY | if quietly { OFlags::NOATIME } else { OFlags::empty() };
             match self.walk.root.directory_from(start, path, flags) {

@@ -49,11 +49,18 @@ _EXTRAS = ("project", "layout")
     help="Most calls per second to the file system, of all threads and workers together.",
 )
 @click.option(
+    "--calls-per-mdt",
+    "calls_per_mdt_s",
+    type=click.FloatRange(1),
+    metavar="N",
+    help="Most calls per second to each MDT of a Lustre, of all threads and workers together.",
+)
+@click.option(
     "--latency-max",
     "latency_s_max",
     type=options.POSITIVE_DURATION,
     metavar="DURATION",
-    help="Halve the calls whenever more than 1 % of them take longer, as a busy MDS makes them.",
+    help="Halve the calls (on Lustre: to an MDT) while more than 1 % of them take longer.",
 )
 @click.option(
     "--incremental",
@@ -73,6 +80,7 @@ def command(
     checkpoint_s: float,
     sizes: str,
     calls_per_s: float | None,
+    calls_per_mdt_s: float | None,
     latency_s_max: float | None,
     base: Path | None,
     dask: str | None,
@@ -88,6 +96,7 @@ def command(
     from trimtab.cli.render.purge_index import print_index
     from trimtab.cli.render.purge_progress import meter, scan_progress
     from trimtab.loop.purging.answering import require_answer
+    from trimtab.loop.purging.limits import Limits
     from trimtab.loop.purging.measuring import inodes_in_use
     from trimtab.loop.purging.scanning import ScanOptions, scan_index
     from trimtab.purge.index.manifest import SizesMode
@@ -102,8 +111,7 @@ def command(
         project="project" in columns,
         layout="layout" in columns,
         sizes=SizesMode(sizes),
-        calls_per_s=calls_per_s,
-        latency_s_max=latency_s_max,
+        limits=Limits(calls_per_s, calls_per_mdt_s, latency_s_max),
         base=base,
         dask=dask,
     )

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +18,9 @@ from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
+from trimtab.loop.purging.limits import Limits
 from trimtab.loop.purging.looking import look_on
-from trimtab.loop.purging.spreading import PARTS, PartTerms, SpreadProgress, delay_s, spread
+from trimtab.loop.purging.spreading import PARTS, PartTerms, SpreadProgress, spread
 from trimtab.model.identifier import new_identifier
 from trimtab.model.mounts import parse_mountinfo
 from trimtab.purge.index.carrying import ELSEWHERE, Base, carried_over, starting_point, words
@@ -53,9 +54,6 @@ _FIRST_S: Final = 1.0
 """So long one host scans before workers do: they find directories to begin with."""
 _THREADS_OF_PART: Final = 4
 """Of a worker by default: there are many of them."""
-_CALL_S: Final = 0.01
-"""Ten times what a busy metadata server takes: threads then mostly wait for their turn."""
-_THREADS_OF_LIMIT: Final = 64
 _LOOK_S: Final = 0.2
 _STOP_S: Final = 60.0
 _HANGS: Final = (
@@ -78,11 +76,8 @@ class ScanOptions:
         What is asked besides: it costs a call or two for each file.
     sizes
         How sizes are learned on Lustre; elsewhere they are exact whatever is asked for.
-    calls_per_s
-        The most that the whole scan asks of the file system; ``None``: as many as it can.
-    latency_s_max
-        Of a call: fewer are made while more than 1 % of them take longer; each process judges its
-        own. ``None``: however long they take.
+    limits
+        How much is asked of the file system at most.
     base
         Directory of an earlier index of the same root: only directories that changed since are
         read. ``None``: all are.
@@ -96,8 +91,7 @@ class ScanOptions:
     project: bool = False
     layout: bool = False
     sizes: SizesMode = SizesMode.SAMPLED
-    calls_per_s: float | None = None
-    latency_s_max: float | None = None
+    limits: Limits = field(default_factory=Limits)
     base: Path | None = None
     dask: str | None = None
 
@@ -142,9 +136,15 @@ def scan_index(
             code="root-unscannable",
             hint="give the absolute path of a mounted file system, links resolved",
         )
+    lustre = top.file_system.kind == "lustre"
+    if options.limits.calls_per_mdt_s is not None and not lustre:
+        raise UsageError(
+            f"{visible(root)} is no Lustre: it has no MDTs",
+            code="mdts-none",
+            hint="limit the whole scan, with --calls-per-second",
+        )
     base = _base(root, top.file_system, options)
     _prepare(directory)
-    lustre = top.file_system.kind == "lustre"
     with (
         core_errors("the scan", hint="the same command goes on; or remove what it left"),
         _errors_of(base),
@@ -175,7 +175,7 @@ def _scanned(
 
     exact = lustre and options.sizes is SizesMode.EXACT
     calls = 1 + sum((options.project, options.layout, lustre))
-    threads = options.threads or _threads(options.calls_per_s)
+    threads = options.threads or options.limits.threads()
 
     def scan() -> NamespaceScan:
         return NamespaceScan(
@@ -187,8 +187,7 @@ def _scanned(
             layout=options.layout,
             lustre=lustre,
             exact_sizes=exact,
-            delay_s=delay_s(options.calls_per_s, threads, calls),
-            latency_s_max=options.latency_s_max,
+            **options.limits.for_core(threads, calls),
             base=None if base is None else base.for_the_core(),
         )
 
@@ -196,8 +195,7 @@ def _scanned(
     if options.dask and _carried_out(scan(), progress, for_s=_FIRST_S).stopped:
         terms = PartTerms(
             root, options.threads or _THREADS_OF_PART, options.project, options.layout,
-            lustre=lustre, exact_sizes=exact, calls_a_name=calls,
-            latency_s_max=options.latency_s_max,
+            lustre=lustre, exact_sizes=exact, calls_a_name=calls, limits=options.limits,
         )  # fmt: skip
         _spread(directory, terms, options, progress)
     # After workers have scanned: what the checkpoint says.
@@ -315,13 +313,6 @@ def _prepare(directory: Path) -> None:
         )
 
 
-def _threads(calls_per_s: float | None) -> int:
-    """Return the threads that come close to a limit; 0 without one: as suits the machine."""
-    if calls_per_s is None:
-        return 0
-    return round(min(max(calls_per_s * _CALL_S, 2), _THREADS_OF_LIMIT))
-
-
 def _spread(
     directory: Path,
     terms: PartTerms,
@@ -331,10 +322,7 @@ def _spread(
     assert options.dask is not None
     with interruptible():
         try:
-            spread(
-                directory, terms, options.dask,
-                calls_per_s=options.calls_per_s, save_s=options.checkpoint_s, progress=progress,
-            )  # fmt: skip
+            spread(directory, terms, options.dask, save_s=options.checkpoint_s, progress=progress)
         except Interrupted as error:
             raise Interrupted(f"{error.message}; the same command goes on with the scan") from error
 

@@ -20,17 +20,18 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from trimtab.errors import DataError, NoAnswer, ToolError, UsageError
 from trimtab.launch.interruption import shielded
 from trimtab.loop.dask_workers import Workers, workers_of
 from trimtab.loop.purging.core_errors import core_errors
+from trimtab.loop.purging.limits import Limits
 from trimtab.loop.workers import processors
 from trimtab.model.dask import local_workers
 from trimtab.record.system_errors import system_errors
@@ -53,8 +54,14 @@ _HINT: Final = "the same command goes on with the scan"
 
 Way = tuple[Any, str] | None
 """A directory: the one that it lies in, and its escaped name; ``None``: the root."""
-Left = tuple[Way, int]
-"""A directory, and the cookie from which it is left to read."""
+
+
+class Left(NamedTuple):
+    """A directory, the cookie from which it is left to read, and its MDT, where there are any."""
+
+    way: Way
+    cookie: int
+    mdt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +72,8 @@ class PartTerms:
     ----------
     calls_a_name
         System calls that a name takes, about.
-    latency_s_max
-        As `trimtab.loop.purging.scanning.ScanOptions` has it.
+    limits
+        Of all parts together.
     """
 
     root: str
@@ -76,7 +83,7 @@ class PartTerms:
     lustre: bool = False
     exact_sizes: bool = False
     calls_a_name: int = 1
-    latency_s_max: float | None = None
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +119,8 @@ class Part:
         each host may have its own.
     budget_s
         After which it is stopped.
-    calls_per_s
-        The most that it may take of the file system; ``None``: as many as it can.
+    share
+        The part of the calls that it may make, where they are limited.
     """
 
     number: int
@@ -121,7 +128,7 @@ class Part:
     parts: str
     checkpoint: dict[str, Any]
     budget_s: float
-    calls_per_s: float | None = None
+    share: float
 
     def answer(self) -> PartDone:
         """Return what is there after the time that it has.
@@ -152,8 +159,7 @@ class Part:
                 layout=terms.layout,
                 lustre=terms.lustre,
                 exact_sizes=terms.exact_sizes,
-                delay_s=delay_s(self.calls_per_s, terms.threads, terms.calls_a_name),
-                latency_s_max=terms.latency_s_max,
+                **terms.limits.for_core(terms.threads, terms.calls_a_name, self.share),
                 device=self.checkpoint["home"]["device"],
             )
             scan.start()
@@ -191,21 +197,20 @@ class Frontier:
     ----------
     threads
         Returns how many threads all workers have now.
-    calls_per_s
-        For all parts together: each has its share as long as it is handed out.
     waiting
-        Directories that nobody has; the newest, deepest, are handed out first, so that they stay
-        few whatever the tree.
+        Directories of each MDT that nobody has; the newest, deepest, are handed out first, so that
+        they stay few whatever the tree, and of each MDT as many, so that all are loaded alike.
     handed_out
         Those of each part that is not done.
+    shares
+        The part of the calls that each of these may make, where they are limited.
     """
 
     terms: PartTerms
     parts: str
     blank: dict[str, Any]
     threads: Callable[[], int]
-    waiting: list[Left]
-    calls_per_s: float | None = None
+    waiting: dict[int, list[Left]] = field(default_factory=dict)
     elapsed_s: float = 0.0
     handed_out: dict[int, list[Left]] = field(default_factory=dict)
     shares: dict[int, float] = field(default_factory=dict)
@@ -217,40 +222,53 @@ class Frontier:
 
     def __next__(self) -> Part:
         """Return the next part, if there is one now."""
-        threads = self.threads()
-        share = None if self.calls_per_s is None else self.calls_per_s / threads
-        if not self.waiting or (share is not None and share > self._calls_left()):
+        threads, count = self.threads(), counted(self.waiting)
+        share = 1 / threads
+        # With room for the error of a sum.
+        taken = self.terms.limits.are_shared and share > 1 + 1e-9 - sum(self.shares.values())
+        if not count or taken:
             raise StopIteration
-        each = len(self.waiting) // (2 * threads)
-        count = max(1, min(_DIRECTORIES, each))
+        each = count // (2 * threads)
+        newest = self._newest(max(1, min(_DIRECTORIES, each)))
         budget_s = max(_PART_S, _PART_OF_SCAN * self.elapsed_s) if each else _FEW_S
-        newest = self.waiting[-count:]
-        del self.waiting[-count:]
         self.number += 1
         self.handed_out[self.number] = newest
-        if share is not None:
-            self.shares[self.number] = share
+        self.shares[self.number] = share
         checkpoint = {**self.blank, **listed(newest)}
         return Part(self.number, self.terms, self.parts, checkpoint, budget_s, share)
 
-    def _calls_left(self) -> float:
-        """Return the calls a second that no part has, with room for the error of a sum."""
-        return (self.calls_per_s or 0.0) * (1 + 1e-9) - sum(self.shares.values())
+    def _newest(self, count: int) -> list[Left]:
+        """Return the newest directories, in turns of each MDT, and forget them."""
+        newest: list[Left] = []
+        while len(newest) < count:
+            for mdt in list(self.waiting)[: count - len(newest)]:
+                # The MDT goes to the end: the next part begins with another.
+                left = self.waiting.pop(mdt)
+                newest.append(left.pop())
+                if left:
+                    self.waiting[mdt] = left
+        return newest[::-1]
+
+    def wait_for(self, left: list[Left]) -> None:
+        """Keep directories until they are handed out."""
+        for directory in left:
+            self.waiting.setdefault(directory.mdt, []).append(directory)
 
     def done(self, number: int, left: list[Left]) -> None:
         """Put what a part left in place of what it was given."""
         del self.handed_out[number]
-        self.shares.pop(number, None)
-        self.waiting.extend(left)
+        del self.shares[number]
+        self.wait_for(left)
 
     def unread(self) -> list[Left]:
         """Return what is left, handed out or not."""
-        return [*self.waiting, *(left for part in self.handed_out.values() for left in part)]
+        lists = (*self.waiting.values(), *self.handed_out.values())
+        return [directory for left in lists for directory in left]
 
 
-def delay_s(calls_per_s: float | None, threads: int, calls_a_name: int) -> float:
-    """Return by how much each thread holds up each name, for so many calls a second at most."""
-    return 0.0 if calls_per_s is None else threads * calls_a_name / calls_per_s
+def counted(lists: Mapping[int, Sequence[Left]]) -> int:
+    """Return how many directories there are in all lists."""
+    return sum(map(len, lists.values()))
 
 
 def left_of(checkpoint: dict[str, Any]) -> list[Left]:
@@ -258,7 +276,9 @@ def left_of(checkpoint: dict[str, Any]) -> list[Left]:
     ways: list[Way] = []
     for place, (parent, name) in enumerate(checkpoint["directories"]):
         ways.append((ways[parent], name) if place else None)
-    return [(ways[place], cookie) for place, cookie in checkpoint["left"]]
+    left = checkpoint["left"]
+    mdts = checkpoint.get("mdts") or [0] * len(left)
+    return [Left(ways[place], cookie, mdt) for (place, cookie), mdt in zip(left, mdts, strict=True)]
 
 
 def listed(left: list[Left]) -> dict[str, Any]:
@@ -277,7 +297,11 @@ def listed(left: list[Left]) -> dict[str, Any]:
             place = places[id(each)] = len(directories) - 1
         return place
 
-    return {"left": [(place_of(way), cookie) for way, cookie in left], "directories": directories}
+    return {
+        "left": [(place_of(way), cookie) for way, cookie, _ in left],
+        "mdts": [mdt for _, _, mdt in left],
+        "directories": directories,
+    }
 
 
 def read_checkpoint(directory: Path) -> dict[str, Any]:
@@ -309,7 +333,6 @@ def spread(
     terms: PartTerms,
     dask: str,
     *,
-    calls_per_s: float | None = None,
     save_s: float = 30.0,
     progress: Callable[[SpreadProgress], None] | None = None,
 ) -> None:
@@ -319,8 +342,6 @@ def spread(
 
     Parameters
     ----------
-    calls_per_s
-        The most of all workers together, whether they come or go.
     save_s
         Between two checkpoints.
 
@@ -333,7 +354,7 @@ def spread(
     """
     count = local_workers(dask) or processors()
     with _alone(directory), workers_of(dask, count=count, hint=_HINT) as workers:
-        _Spread(directory, terms, workers, calls_per_s, save_s).run(progress)
+        _Spread(directory, terms, workers, save_s).run(progress)
 
 
 class _Spread:
@@ -344,7 +365,6 @@ class _Spread:
         directory: Path,
         terms: PartTerms,
         workers: Workers,
-        calls_per_s: float | None,
         save_s: float,
     ) -> None:
         self._directory = directory
@@ -357,9 +377,8 @@ class _Spread:
         }
         parts = str(directory.absolute() / PARTS)
         self._workers = workers
-        self._frontier = Frontier(
-            terms, parts, blank, lambda: workers.threads, left_of(self._checkpoint), calls_per_s
-        )
+        self._frontier = Frontier(terms, parts, blank, lambda: workers.threads)
+        self._frontier.wait_for(left_of(self._checkpoint))
         self._latest_ns = 0
         self._save_s = save_s
         self._next_save_s = time.monotonic() + save_s
@@ -437,7 +456,7 @@ class _Spread:
             if name not in {"unchanged", "carried"}
         }
         frontier = self._frontier
-        pending = len(frontier.waiting) + sum(map(len, frontier.handed_out.values()))
+        pending = counted(frontier.waiting) + counted(frontier.handed_out)
         return SpreadProgress(**counts, pending=pending, elapsed_s=frontier.elapsed_s)
 
 
