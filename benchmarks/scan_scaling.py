@@ -5,7 +5,7 @@ this host with one thread each for tasks; how many calls a worker has under way 
 cores are enough for eight of them, for they wait; the mount's own ceiling, without waiting, is
 measured first, and how many calls it counted is in the result. Trees are as large as there are
 workers, so that every scan takes about as long, and what each of them begins with weighs alike.
-Again with `--calls-per-second`.
+Again with `--calls-per-second`, and as a Lustre of three MDTs with `--calls-per-mdt` and without.
 
 Local: a tree on the local disk, names in the cache, scanned by one process with two threads and by
 two workers, in turns. Times are those of `scan_index` with everything that it does, manifest and
@@ -15,6 +15,7 @@ hashes too; workers have imported Trimtab before. `make bench-scale`.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -23,9 +24,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -36,8 +38,10 @@ from tests.support import waiting_fuse  # noqa: E402
 from tests.support.dask_cluster import local_cluster  # noqa: E402
 from tests.support.silent_fuse import why_not  # noqa: E402
 
+from trimtab.loop.purging import scanning  # noqa: E402
 from trimtab.loop.purging.limits import Limits  # noqa: E402
 from trimtab.loop.purging.scanning import ScanOptions, scan_index  # noqa: E402
+from trimtab.purge.index.manifest import SizesMode  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "scan_scaling.json"
 LEAST_OF_LINEAR: Final = 0.85
@@ -48,6 +52,8 @@ WAITS: Final = ((0.0005, 1, 250), (0.002, 4, 250))
 each worker."""
 LIMIT: Final = (0.002, 4, 100, 3000.0)
 """The same, and the calls a second of the whole scan: about what two workers take without it."""
+MDTS: Final = (0.001, 100, 3, 2000.0)
+"""The same for a Lustre: seconds a call, directories of each MDT, MDTs, calls a second to each."""
 FILES: Final = 100
 
 
@@ -96,10 +102,12 @@ def _imported() -> None:
 
 
 @contextmanager
-def mounted(asked: argparse.Namespace, wait_s: float, directories: int) -> Iterator[Any]:
+def mounted(
+    asked: argparse.Namespace, wait_s: float, directories: int, *, mdts: int = 0
+) -> Iterator[Any]:
     """Yield a mount that waits, new, so that the kernel knows no name of it."""
     with tempfile.TemporaryDirectory(dir=asked.directory) as point:
-        terms = {"wait_s": wait_s, "directories": directories, "files": FILES}
+        terms = {"wait_s": wait_s, "directories": directories, "files": FILES, "mdts": mdts}
         with waiting_fuse.waiting_mount(waiting_fuse.build(), Path(point), **terms) as mount:
             yield mount
 
@@ -183,6 +191,32 @@ def with_workers(
     return rows
 
 
+def by_mdt(asked: argparse.Namespace) -> dict[str, Any]:
+    """Return how alike the MDTs of a Lustre are asked, which the mount counts."""
+    wait_s, directories, mdts, calls_per_mdt_s = MDTS
+    rows = []
+    for count, limit in itertools.product(WORKERS[:3], (None, calls_per_mdt_s)):
+        terms = {"sizes": SizesMode.LAZY, "limits": Limits(calls_per_mdt_s=limit)}
+        with (
+            workers_with_trimtab(count) if count > 1 else nullcontext() as dask,
+            mounted(asked, wait_s, directories * mdts, mdts=mdts) as mount,
+            patch.object(scanning, "root_facts", waiting_fuse.facts_as_of_lustre),
+        ):
+            threads = 4 if dask else 6 * mdts
+            scanned(mount.point, asked, mount.entries, dask=dask, threads=threads, **terms)
+        rows.append(
+            {
+                "workers": count,
+                "calls_per_mdt_s": limit,
+                "calls": mount.calls,
+                "most_in_a_second": mount.most_of_mdts,
+                "longest_lead_of_calls": round(mount.longest_lead / mount.calls, 4),
+            }
+        )
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return {"wait_ms": wait_s * 1000, "mdts": mdts, "scans": rows}
+
+
 def local(asked: argparse.Namespace) -> dict[str, Any]:
     """Return what two workers take of the time of one process with two threads."""
     tree = a_tree(asked.directory / f"tree-{asked.files}", asked.files)
@@ -205,7 +239,9 @@ def local(asked: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-PARTS: Final = {"ceiling": ceiling, "waiting": waiting, "limited": limited, "local": local}
+PARTS: Final = {
+    "ceiling": ceiling, "waiting": waiting, "limited": limited, "by_mdt": by_mdt, "local": local
+}  # fmt: skip
 
 if __name__ == "__main__":
     main()

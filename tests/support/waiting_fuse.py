@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.support.silent_fuse import fuse_mount
+
+from trimtab.purge.run.collect import root_facts
+from trimtab.purge.run.situation import RootFacts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,6 +39,24 @@ class Waiting:
     most_calls_in_a_second: int = 0
     most_of_mdts: Sequence[int] = ()
     hundreds: Sequence[Sequence[int]] = ()
+
+    @property
+    def longest_lead(self) -> int:
+        """By how many calls one MDT was ahead of another at most, after each hundred of all."""
+        sums = itertools.accumulate(
+            self.hundreds, lambda had, now: [sum(pair) for pair in zip(had, now, strict=True)]
+        )
+        return max(max(had) - min(had) for had in sums)
+
+
+def facts_as_of_lustre(root: str) -> RootFacts:
+    """Return what is told of a root, which passes for a Lustre: only its name says that it is none.
+
+    In place of `trimtab.loop.purging.scanning.root_facts`.
+    """
+    facts = root_facts(root)
+    assert facts.file_system is not None
+    return replace(facts, file_system=replace(facts.file_system, kind="lustre"))
 
 
 def build() -> Path:

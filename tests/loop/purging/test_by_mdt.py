@@ -5,7 +5,6 @@ The file system is `waiting_mount.rs`: it tells FIDs and MDTs as a Lustre does, 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from trimtab.loop.purging.limits import Limits
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.purge.index.manifest import Manifest, SizesMode
 from trimtab.purge.run.collect import root_facts
-from trimtab.purge.run.situation import RootFacts
 
 pytestmark = pytest.mark.system
 
@@ -38,14 +36,7 @@ def program() -> Path:
 
 @pytest.fixture(autouse=True)
 def as_lustre(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a FUSE mount pass for a Lustre: only its name says that it is none."""
-
-    def facts(root: str) -> RootFacts:
-        found = root_facts(root)
-        assert found.file_system is not None
-        return replace(found, file_system=replace(found.file_system, kind="lustre"))
-
-    monkeypatch.setattr(scanning, "root_facts", facts)
+    monkeypatch.setattr(scanning, "root_facts", waiting_fuse.facts_as_of_lustre)
 
 
 def scanned(program: Path, tmp_path: Path, **terms: Any) -> tuple[waiting_fuse.Waiting, Manifest]:
@@ -59,19 +50,10 @@ def scanned(program: Path, tmp_path: Path, **terms: Any) -> tuple[waiting_fuse.W
     return mount, manifest
 
 
-def leads(mount: waiting_fuse.Waiting) -> list[int]:
-    """Return, after each hundred calls, by how many one MDT was ahead of another."""
-    had, ahead = [0] * MDTS, []
-    for hundred in mount.hundreds:
-        had = [before + now for before, now in zip(had, hundred, strict=True)]
-        ahead.append(max(had) - min(had))
-    return ahead
-
-
 def test_mdts_are_loaded_alike(program: Path, tmp_path: Path) -> None:
     """Without regard to MDTs one is ahead of another by a quarter of all calls."""
     mount, _ = scanned(program, tmp_path, threads=6)
-    assert max(leads(mount)) < mount.calls / MDTS / 4
+    assert mount.longest_lead < mount.calls / MDTS / 4
 
 
 def test_no_mdt_is_asked_more_often_than_was_said(program: Path, tmp_path: Path) -> None:
@@ -79,7 +61,7 @@ def test_no_mdt_is_asked_more_often_than_was_said(program: Path, tmp_path: Path)
     mount, _ = scanned(program, tmp_path, threads=24, limits=Limits(calls_per_mdt_s=limit))
     assert max(mount.most_of_mdts) <= limit * 1.1
     # Each has a limit of its own: none waits for another's.
-    assert max(leads(mount)) < mount.calls / MDTS / 4
+    assert mount.longest_lead < mount.calls / MDTS / 4
 
 
 def test_workers_keep_the_limit_of_each_mdt_together(
@@ -98,7 +80,7 @@ def test_workers_keep_the_limit_of_each_mdt_together(
             dask=cluster.scheduler_address,
         )
     assert max(mount.most_of_mdts) <= limit * 1.1
-    assert max(leads(mount)) < mount.calls / MDTS / 2
+    assert mount.longest_lead < mount.calls / MDTS / 2
 
 
 def test_what_is_no_lustre_has_no_mdts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
