@@ -806,6 +806,19 @@ def children(
     A directory that is gone holds nothing.
     """
 
+def split_paths(
+    paths: Sequence[bytes], top: bytes
+) -> tuple[list[bytes], bytes, list[bytes], list[int]]:
+    """Return paths taken apart that begin with ``top``, the root with a slash behind it.
+
+    Returns
+    -------
+    tuple
+        Directories relative to the root; of each path the place of its directory among them, as
+        packed UInt32; of each its name; the indices of paths that are not beneath the root or
+        could be written in another way, whose directory and name mean nothing.
+    """
+
 def gufi_rows(databases: Sequence[tuple[bytes, bytes]]) -> dict[str, Any]:
     """Return the rows of directories of a GUFI index.
 

@@ -24,6 +24,7 @@ pub mod rmfid;
 pub mod rules;
 pub mod scan;
 pub mod selection;
+pub mod split;
 pub mod synthetic;
 mod system;
 pub mod tally;

@@ -4,7 +4,8 @@ use namespace::gufi::Rows;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-fn packed<'py, T: Copy, const N: usize>(
+/// Numbers as bytes that Python takes for an array.
+pub(crate) fn packed<'py, T: Copy, const N: usize>(
     py: Python<'py>,
     values: &[T],
     bytes: impl Fn(T) -> [u8; N],

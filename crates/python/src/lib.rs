@@ -19,6 +19,7 @@ mod ost;
 mod removal;
 mod rules;
 mod scan;
+mod split;
 mod tally;
 mod window;
 
@@ -55,6 +56,8 @@ mod _core {
     use crate::rules::Rules;
     #[pymodule_export]
     use crate::scan::{NamespaceScan, ScanProgress, ScanResult};
+    #[pymodule_export]
+    use crate::split::split_paths;
     #[pymodule_export]
     use crate::tally::{Tally, merge_parts, select, select_part, tally};
     #[pymodule_export]
