@@ -1,6 +1,6 @@
 //! Paths of a list as directory and name beneath the root.
 
-use crate::index::path_problem;
+use crate::index::{name_problem, path_problem};
 
 /// Paths taken apart, in the order of the list.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,25 +23,38 @@ pub fn split<'a>(paths: impl ExactSizeIterator<Item = &'a [u8]>, top: &[u8]) -> 
         names: Vec::with_capacity(paths.len()),
         ..Split::default()
     };
+    let mut plain: Option<&[u8]> = None;
     for (at, path) in paths.enumerate() {
-        let plain = path
-            .strip_prefix(top)
-            .filter(|below| !below.is_empty() && path_problem(below).is_none());
-        if plain.is_none() {
-            split.odd.push(at);
-        }
-        let below = plain.unwrap_or_default();
-        let (parent, name) = match below.iter().rposition(|&byte| byte == b'/') {
-            Some(slash) => (&below[..slash], &below[slash + 1..]),
-            None => (&below[..0], below),
+        let (above, name) = match path.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => (&path[..=slash], &path[slash + 1..]),
+            None => (&path[..0], path),
         };
-        if split.parents.last() != Some(&parent) {
-            split.parents.push(parent);
+        // Mostly a directory is that of the path before, which was looked at.
+        let known = plain == Some(above) || is_plain(above, top);
+        if !known || name_problem(name).is_some() {
+            split.odd.push(at);
+            split.parent.push(0);
+            split.names.push(&[]);
+            continue;
+        }
+        if plain != Some(above) {
+            plain = Some(above);
+            split.parents.push(above[top.len()..].strip_suffix(b"/").unwrap_or_default());
         }
         split.parent.push((split.parents.len() - 1) as u32);
         split.names.push(name);
     }
     split
+}
+
+/// Whether a directory, with a slash behind it, is beneath the root and written in the one way it can be.
+fn is_plain(above: &[u8], top: &[u8]) -> bool {
+    above.strip_prefix(top).is_some_and(|below| {
+        below.is_empty()
+            || below
+                .strip_suffix(b"/")
+                .is_some_and(|path| !path.is_empty() && path_problem(path).is_none())
+    })
 }
 
 #[cfg(test)]

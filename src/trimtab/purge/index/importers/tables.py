@@ -2,8 +2,8 @@
 
 CSV is read byte for byte: names may be any bytes, quoted with ``"`` where they hold the delimiter,
 a quote or a line feed. Parquet is read a slice at a time; of each column its values are taken as
-text, which is exact for numbers, times with a zone and bytes, and refuses what is not (a fraction
-of a ``double`` is no nanosecond).
+whole numbers or as text, which is exact for times with a zone and bytes too, and what is not exact
+is refused (a fraction of a ``double`` is no nanosecond).
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from trimtab.errors import DataError, UsageError
-from trimtab.purge.index.importers.column_map import NO_NAMES, Mapped, Names, frame_of, learn
+from trimtab.purge.index.importers.column_map import (
+    NO_NAMES,
+    NUMBER_UNITS,
+    Mapped,
+    Names,
+    frame_of,
+    learn,
+)
 from trimtab.purge.index.manifest import TimeTrust
 from trimtab.purge.index.reading import Reading, Records, one_after_another
 from trimtab.visible import visible
@@ -139,7 +146,7 @@ def read_parquet(
         table = pl.scan_parquet(file, glob=False)
         schema = table.collect_schema()
         at = _places(mapping, schema.names())
-        columns = {mapped.column: _as_text(schema, mapped) for mapped in mapping}
+        columns = {mapped.column: _exactly(schema, mapped) for mapped in mapping}
         table = table.select(text.alias(column) for column, text in columns.items())
         first = 0
         while True:
@@ -184,21 +191,21 @@ def _places(mapping: Sequence[Mapped], head: Sequence[str]) -> dict[str, int]:
     return places
 
 
-def _as_text(schema: pl.Schema, mapped: Mapped) -> pl.Expr:
-    """Return a column as exact text, in bytes; null where a value cannot be said exactly."""
+def _exactly(schema: pl.Schema, mapped: Mapped) -> pl.Expr:
+    """Return a column as `frame_of` takes it; null where a value cannot be said exactly."""
     import polars as pl
 
     column, kind = pl.col(mapped.column), schema[mapped.column]
     if kind == pl.Binary:
         return column
-    if kind.is_integer() or kind in (pl.String, pl.Categorical):
-        return column.cast(pl.String).cast(pl.Binary)
     if kind.is_float():
         # What is whole and below 2^53 is exact; a fraction of a second in a double is not.
         whole = (column == column.floor()) & (column.abs() < 2**53)
-        return (
-            pl.when(whole).then(column.cast(pl.Int64, strict=False)).cast(pl.String).cast(pl.Binary)
-        )
+        column, kind = pl.when(whole).then(column.cast(pl.Int64, strict=False)), pl.Int64()
+    if kind.is_integer() and mapped.unit in NUMBER_UNITS:
+        return column
+    if kind.is_integer() or kind in (pl.String, pl.Categorical):
+        return column.cast(pl.String).cast(pl.Binary)
     if isinstance(kind, pl.Datetime):
         return _datetime(column, kind, mapped)
     if isinstance(kind, pl.List) and mapped.target == "osts":
