@@ -88,7 +88,9 @@ class ShardWriter:
         from trimtab.purge.index.schema import columns
 
         schema = pl.Schema(columns())
-        whole = pl.concat(self._frames) if self._frames else pl.DataFrame(schema=schema)
+        whole = (
+            pl.concat(self._frames, rechunk=True) if self._frames else pl.DataFrame(schema=schema)
+        )
         self._frames, self._rows, self._bytes = [], 0, 0
         whole = whole.select(pl.col(name).cast(kind) for name, kind in schema.items())
         ordered = whole.sort(_rank(whole["parent"]), "name", maintain_order=True)
