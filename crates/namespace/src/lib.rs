@@ -27,6 +27,7 @@ pub mod selection;
 pub mod split;
 pub mod synthetic;
 mod system;
+pub mod table;
 pub mod tally;
 pub mod walk;
 mod work;

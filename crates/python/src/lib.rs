@@ -20,6 +20,7 @@ mod removal;
 mod rules;
 mod scan;
 mod split;
+mod table;
 mod tally;
 mod window;
 
@@ -58,6 +59,8 @@ mod _core {
     use crate::scan::{NamespaceScan, ScanProgress, ScanResult};
     #[pymodule_export]
     use crate::split::split_paths;
+    #[pymodule_export]
+    use crate::table::{csv_head, csv_rows};
     #[pymodule_export]
     use crate::tally::{Tally, merge_parts, select, select_part, tally};
     #[pymodule_export]
