@@ -14,10 +14,10 @@ pub fn split_paths<'py>(
     py: Python<'py>,
     paths: Vec<Bytes<'py>>,
     top: &[u8],
-) -> (Vec<Bytes<'py>>, Bytes<'py>, Vec<Bytes<'py>>, Vec<usize>) {
+) -> PyResult<(Vec<Bytes<'py>>, Bytes<'py>, Vec<Bytes<'py>>, Vec<usize>)> {
     let held: Vec<&[u8]> = paths.iter().map(|path| path.as_bytes()).collect();
     let split = py.detach(|| split(held.into_iter(), top));
     let objects = |values: Vec<&[u8]>| values.into_iter().map(|at| PyBytes::new(py, at)).collect();
-    let places = packed(py, &split.parent, u32::to_le_bytes);
-    (objects(split.parents), places, objects(split.names), split.odd)
+    let places = packed(py, &split.parent, u32::to_le_bytes)?;
+    Ok((objects(split.parents), places, objects(split.names), split.odd))
 }

@@ -48,7 +48,7 @@ pub fn csv_rows<'py>(
         .iter()
         .zip(&numbers)
         .map(|(column, numbers)| match numbers {
-            Some(numbers) => Ok(packed(py, numbers, u64::to_le_bytes).into_any()),
+            Some(numbers) => packed(py, numbers, u64::to_le_bytes).map(Bound::into_any),
             None => list(column).map(Bound::into_any),
         })
         .collect::<PyResult<_>>()?;
@@ -56,9 +56,9 @@ pub fn csv_rows<'py>(
         rows.place.iter().map(|[begin, end]| (*begin, *end)).unzip();
     let dict = PyDict::new(py);
     dict.set_item("columns", columns)?;
-    dict.set_item("number", packed(py, &rows.number, u64::to_le_bytes))?;
-    dict.set_item("begin", packed(py, &begins, u64::to_le_bytes))?;
-    dict.set_item("end", packed(py, &ends, u64::to_le_bytes))?;
+    dict.set_item("number", packed(py, &rows.number, u64::to_le_bytes)?)?;
+    dict.set_item("begin", packed(py, &begins, u64::to_le_bytes)?)?;
+    dict.set_item("end", packed(py, &ends, u64::to_le_bytes)?)?;
     dict.set_item("refused", rows.refused)?;
     dict.set_item("records", rows.many)?;
     dict.set_item("length", rows.end)?;
