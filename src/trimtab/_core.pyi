@@ -811,6 +811,51 @@ def children(
     A directory that is gone holds nothing.
     """
 
+def split_paths(
+    paths: Sequence[bytes], top: bytes
+) -> tuple[list[bytes], bytes, list[bytes], list[int]]:
+    """Return paths taken apart that begin with ``top``, the root with a slash behind it.
+
+    Returns
+    -------
+    tuple
+        Directories relative to the root; of each path the place of its directory among them, as
+        packed UInt32; of each its name; the indices of paths that are not beneath the root or
+        could be written in another way, whose directory and name mean nothing.
+    """
+
+def csv_head(data: bytes, delimiter: bytes, ended: bool) -> tuple[list[bytes], int] | None:
+    """Return the fields of the first record of a table and its length; ``None``: it goes on.
+
+    Raises
+    ------
+    ValueError
+        It is no CSV.
+    """
+
+def csv_rows(
+    data: bytes, delimiter: bytes, wanted: Sequence[tuple[int, bool]], fields: int, ended: bool
+) -> dict[str, Any]:
+    """Return the rows of a part of a table, from the beginning of a record.
+
+    Parameters
+    ----------
+    wanted
+        Of each column its place in a record, and whether it may hold numbers.
+    fields
+        So many has each record.
+    ended
+        Whether nothing follows the data; otherwise the last record may go on.
+
+    Returns
+    -------
+    dict
+        ``columns``: packed UInt64 where all is digits that fit, otherwise a list of bytes, ``None``
+        for an empty field. Of each row ``number`` among the records, ``begin`` and ``end``, packed
+        UInt64. ``refused``: number, place and reason of records that are no CSV or have other
+        fields. ``records``: how many there are, empty lines among them; ``length``: what they take.
+    """
+
 def gufi_rows(databases: Sequence[tuple[bytes, bytes]]) -> dict[str, Any]:
     """Return the rows of directories of a GUFI index.
 

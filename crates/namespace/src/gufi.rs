@@ -15,6 +15,8 @@
 //! Sources: "Database File Format" of `SQLite` 3; `include/dbutils.h`, `src/dbutils.c` and `src/descend.c`
 //! of GUFI at 09109d1b (2026-08) and its tags since 0.4.0.
 
+use std::sync::Arc;
+
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER: usize = 100;
 const LEAF: u8 = 0x0d;
@@ -55,6 +57,16 @@ pub struct Rows {
     pub kind: Vec<u8>,
     /// What was refused: the directory's path, the name where it is of one row, why.
     pub refused: Vec<(Vec<u8>, Vec<u8>, Damage)>,
+    /// How the tables `summary` and `entries` of the last database were created.
+    known: [Known; 2],
+}
+
+/// A statement that creates a table, and the columns in it: a tree has few, and parsing one of seventy
+/// columns takes as long as reading thirty rows.
+#[derive(Debug, Default)]
+struct Known {
+    sql: Vec<u8>,
+    columns: Arc<[String]>,
 }
 
 impl Rows {
@@ -69,7 +81,7 @@ impl Rows {
 
     fn directory(&mut self, path: &[u8], data: &[u8]) -> Read<()> {
         let pages = Pages::new(data)?;
-        let [summary, entries] = pages.tables()?;
+        let [summary, entries] = pages.tables(&mut self.known)?;
         let (itself, counted) = itself(&pages, &summary)?;
         // Of both tables all is read before a row is taken: a damage leaves no part of a directory.
         let places = Places::of(&entries)?;
@@ -247,7 +259,7 @@ fn kind_of(mode: u32, letter: Option<u8>) -> u8 {
 /// A table: where its b-tree begins, and its columns.
 struct Table {
     root: u32,
-    columns: Vec<String>,
+    columns: Arc<[String]>,
 }
 
 impl Table {
@@ -318,20 +330,24 @@ impl<'a> Pages<'a> {
     }
 
     /// Returns the tables `summary` and `entries`.
-    fn tables(&self) -> Read<[Table; 2]> {
-        let mut summary = None;
-        let mut entries = None;
+    fn tables(&self, known: &mut [Known; 2]) -> Read<[Table; 2]> {
+        let mut tables = [None, None];
         self.each_row(1, |record| {
-            let table = match (record.bytes(0), record.bytes(1)) {
-                (Some(b"table"), Some(b"summary")) => &mut summary,
-                (Some(b"table"), Some(b"entries")) => &mut entries,
+            let at = match (record.bytes(0), record.bytes(1)) {
+                (Some(b"table"), Some(b"summary")) => 0,
+                (Some(b"table"), Some(b"entries")) => 1,
                 _ => return Ok(()),
             };
             let root = u32::try_from(record.number(3)?).map_err(|_| DAMAGED)?;
-            let columns = record.bytes(4).and_then(columns_of).ok_or(DAMAGED)?;
-            *table = Some(Table { root, columns });
+            let sql = record.bytes(4).ok_or(DAMAGED)?;
+            if known[at].sql != sql {
+                let columns = columns_of(sql).ok_or(DAMAGED)?.into();
+                known[at] = Known { sql: sql.to_vec(), columns };
+            }
+            tables[at] = Some(Table { root, columns: Arc::clone(&known[at].columns) });
             Ok(())
         })?;
+        let [summary, entries] = tables;
         summary.zip(entries).map(Into::into).ok_or("it is no database of GUFI")
     }
 
@@ -339,7 +355,7 @@ impl<'a> Pages<'a> {
     fn each_row(&self, root: u32, mut row: impl FnMut(&Record<'_>) -> Read<()>) -> Read<()> {
         let mut left = self.many; // a page is in one b-tree, and there once
         let mut stack = vec![(root, 0_usize)];
-        let mut long = Vec::new();
+        let (mut long, mut cells_of_row) = (Vec::new(), Vec::new());
         while let Some((number, depth)) = stack.pop() {
             left = left.checked_sub(1).ok_or(DAMAGED)?;
             let page = self.page(number)?;
@@ -350,7 +366,7 @@ impl<'a> Pages<'a> {
                     for cell in 0..cells {
                         let at = usize::from(two(page, begin + 8 + 2 * cell)?);
                         let payload = self.payload(page, at, &mut long)?;
-                        row(&Record::parse(payload)?)?;
+                        row(&Record::parse(payload, &mut cells_of_row)?)?;
                     }
                 }
                 INTERIOR if depth < DEPTH_MOST => {
@@ -428,18 +444,19 @@ const COLUMNS_MOST: usize = 100;
 /// A row: of each column its serial type and where its value is.
 struct Record<'a> {
     data: &'a [u8],
-    cells: [(u64, u32, u32); COLUMNS_MOST],
-    many: usize,
+    cells: &'a [Cell],
 }
 
+type Cell = (u64, u32, u32);
+
 impl<'a> Record<'a> {
-    fn parse(data: &'a [u8]) -> Read<Self> {
+    fn parse(data: &'a [u8], cells: &'a mut Vec<Cell>) -> Read<Self> {
         let (head, mut at) = varint(data, 0)?;
         let head = usize::try_from(head).map_err(|_| DAMAGED)?;
         if head > data.len() || u32::try_from(data.len()).is_err() {
             return Err(DAMAGED);
         }
-        let mut record = Self { data, cells: [(0, 0, 0); COLUMNS_MOST], many: 0 };
+        cells.clear();
         let mut place = head;
         while at < head {
             let (serial, next) = varint(data, at)?;
@@ -454,16 +471,17 @@ impl<'a> Record<'a> {
             };
             let end = usize::try_from(size).ok().and_then(|size| place.checked_add(size));
             let end = end.filter(|&end| end <= data.len()).ok_or(DAMAGED)?;
-            let cell = record.cells.get_mut(record.many).ok_or(DAMAGED)?;
-            *cell = (serial, place as u32, end as u32);
-            record.many += 1;
+            if cells.len() == COLUMNS_MOST {
+                return Err(DAMAGED);
+            }
+            cells.push((serial, place as u32, end as u32));
             place = end;
         }
-        Ok(record)
+        Ok(Self { data, cells })
     }
 
     fn cell(&self, column: usize) -> Option<(u64, &'a [u8])> {
-        let (serial, begin, end) = *self.cells[..self.many].get(column)?;
+        let (serial, begin, end) = *self.cells.get(column)?;
         Some((serial, &self.data[begin as usize..end as usize]))
     }
 

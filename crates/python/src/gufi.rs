@@ -4,13 +4,17 @@ use namespace::gufi::Rows;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-fn packed<'py, T: Copy, const N: usize>(
+/// Numbers as bytes that Python takes for an array.
+pub(crate) fn packed<'py, T: Copy, const N: usize>(
     py: Python<'py>,
     values: &[T],
     bytes: impl Fn(T) -> [u8; N],
-) -> Bound<'py, PyBytes> {
-    let all: Vec<u8> = values.iter().flat_map(|&value| bytes(value)).collect();
-    PyBytes::new(py, &all)
+) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, N * values.len(), |out| {
+        let places = out.chunks_exact_mut(N).zip(values);
+        places.for_each(|(place, &value)| place.copy_from_slice(&bytes(value)));
+        Ok(())
+    })
 }
 
 /// Rows of directories from their databases, numbers as packed columns.
@@ -33,16 +37,16 @@ pub fn gufi_rows<'py>(
         values.iter().map(|value| PyBytes::new(py, value)).collect()
     };
     dict.set_item("parents", lists(&rows.parents))?;
-    dict.set_item("parent", packed(py, &rows.parent, u32::to_le_bytes))?;
+    dict.set_item("parent", packed(py, &rows.parent, u32::to_le_bytes)?)?;
     dict.set_item("name", lists(&rows.name))?;
-    dict.set_item("inode", packed(py, &rows.inode, u64::to_le_bytes))?;
-    dict.set_item("nlink", packed(py, &rows.nlink, u32::to_le_bytes))?;
-    dict.set_item("uid", packed(py, &rows.uid, u32::to_le_bytes))?;
-    dict.set_item("gid", packed(py, &rows.gid, u32::to_le_bytes))?;
-    dict.set_item("size_bytes", packed(py, &rows.size, u64::to_le_bytes))?;
-    dict.set_item("allocated_bytes", packed(py, &rows.allocated, u64::to_le_bytes))?;
+    dict.set_item("inode", packed(py, &rows.inode, u64::to_le_bytes)?)?;
+    dict.set_item("nlink", packed(py, &rows.nlink, u32::to_le_bytes)?)?;
+    dict.set_item("uid", packed(py, &rows.uid, u32::to_le_bytes)?)?;
+    dict.set_item("gid", packed(py, &rows.gid, u32::to_le_bytes)?)?;
+    dict.set_item("size_bytes", packed(py, &rows.size, u64::to_le_bytes)?)?;
+    dict.set_item("allocated_bytes", packed(py, &rows.allocated, u64::to_le_bytes)?)?;
     for (name, times) in ["atime_ns", "mtime_ns", "ctime_ns", "btime_ns"].iter().zip(&rows.times) {
-        dict.set_item(name, packed(py, times, i64::to_le_bytes))?;
+        dict.set_item(name, packed(py, times, i64::to_le_bytes)?)?;
     }
     dict.set_item("type", PyBytes::new(py, &rows.kind))?;
     let refused: Vec<_> = rows

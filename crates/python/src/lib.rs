@@ -19,6 +19,8 @@ mod ost;
 mod removal;
 mod rules;
 mod scan;
+mod split;
+mod table;
 mod tally;
 mod window;
 
@@ -55,6 +57,10 @@ mod _core {
     use crate::rules::Rules;
     #[pymodule_export]
     use crate::scan::{NamespaceScan, ScanProgress, ScanResult};
+    #[pymodule_export]
+    use crate::split::split_paths;
+    #[pymodule_export]
+    use crate::table::{csv_head, csv_rows};
     #[pymodule_export]
     use crate::tally::{Tally, merge_parts, select, select_part, tally};
     #[pymodule_export]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 
 import polars as pl
@@ -41,6 +42,28 @@ def test_a_whole_number_is_digits_that_fit(texts: list[str]) -> None:
     assert read == [slow(text, 2**64 - 1) for text in texts]
     read = _read(lambda text: fields.whole(text, pl.UInt32), list(texts))
     assert read == [slow(text, 2**32 - 1) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        lambda text: fields.whole(text, pl.UInt64),
+        lambda text: fields.whole(text, pl.UInt32),
+        lambda text: fields.multiples(text, 512),
+        fields.signed,
+        fields.seconds,
+    ],
+)
+@given(
+    st.sampled_from([(-(2**63), 2**63 - 1, pl.Int64), (0, 2**64 - 1, pl.UInt64)]).flatmap(
+        lambda kind: st.tuples(st.lists(st.none() | st.integers(*kind[:2])), st.just(kind[2]))
+    )
+)
+def test_a_number_is_read_as_its_text(
+    reader: Callable[[pl.Series], pl.Series], column: tuple[list[int | None], type[pl.DataType]]
+) -> None:
+    whole = pl.Series("text", column[0], dtype=column[1])
+    assert reader(whole).equals(reader(whole.cast(pl.String)), check_dtypes=True)
 
 
 def test_blocks_that_do_not_fit_are_no_number() -> None:

@@ -62,6 +62,15 @@ def test_what_relative_paths_begin_with_is_taken_off() -> None:
     assert _one(b"project/a", beneath=b"proj") == "it is not beneath the root"
 
 
+@given(st.lists(st.lists(st.sampled_from([b"", b".", b"..", b"a", b"b\xff", b"\0"]), max_size=4)))
+def test_many_paths_are_parted_as_each_of_them(parted: list[list[bytes]]) -> None:
+    paths = [before + b"/".join(parts) for parts in parted for before in (b"/scratch/", b"")]
+    parents, names, reasons = split_paths(paths, ROOT)
+    assert len(parents) == len(names) == len(paths)
+    for at, path in enumerate(paths):
+        assert reasons.get(at, (parents[at], names[at])) == _one(path)
+
+
 component = st.binary(min_size=1, max_size=4).filter(
     lambda name: b"/" not in name and b"\0" not in name and name not in (b".", b"..")
 )

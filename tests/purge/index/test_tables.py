@@ -7,6 +7,7 @@ import io
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import polars as pl
 import pytest
@@ -17,8 +18,10 @@ from tests.purge.index.trees import NS
 from tests.support.codes import raises
 
 from trimtab.errors import DataError, UsageError
+from trimtab.purge.index.importers import tables
 from trimtab.purge.index.importers.column_map import Names, parse_map
 from trimtab.purge.index.manifest import Lack, Source, TimeTrust
+from trimtab.purge.index.reading import Reading
 
 MAP = (
     "path=name,uid=owner,gid=group,size_bytes=size,allocated_bytes=blocks:blocks,nlink=links",
@@ -193,6 +196,71 @@ def test_what_the_csv_writer_writes_comes_back(
     plain = [entry for entry in plain if entry[0] not in (b".", b"..")]
     if all(b"/" not in entry[0] for entry in entries):
         assert sorted(only(rows, "name", "uid", "size_bytes")) == sorted(plain)
+
+
+def _by_the_standard_library(content: bytes, fields: int) -> tuple[list[list[str]], int]:
+    """Return the rows of a table, and how many records are refused."""
+    text = io.TextIOWrapper(io.BytesIO(content), "utf-8", "surrogateescape", newline="")
+    reader, rows, refused = csv.reader(text, strict=True), [], 0
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return rows[1:], refused
+        except csv.Error:
+            refused += 1
+            continue
+        if len(row) == fields:
+            rows.append(row)
+        elif row:
+            refused += 1
+
+
+pieces = st.sampled_from([b"1", b"22", b"a", b"\xff", b'"', b'"', b",", b",", b"\n", b"\r", b"\0"])
+
+
+@settings(max_examples=300)
+@given(st.lists(pieces, max_size=30).map(b"".join), st.integers(8, 40))
+@example(b'a,1\n"b"x,"2\n"c""\n",3\n\r\nd,4,5\ne,\n"f', 9)
+def test_a_table_is_parted_as_the_standard_library_does(content: bytes, chunk_bytes: int) -> None:
+    content = b"p,q\n1" + content
+    texts: list[dict[str, pl.Series]] = []
+    reading = Reading(root=b"/scratch")
+    mapping = parse_map(["path=p,uid=q,size_bytes=q"])
+    with (
+        mock.patch.object(tables, "CHUNK_BYTES", chunk_bytes),
+        mock.patch.object(tables, "frame_of", side_effect=lambda part, *_: texts.append(part)),
+    ):
+        list(tables.read_csv(io.BytesIO(content), reading, mapping=mapping))
+    rows, refused = _by_the_standard_library(content, 2)
+    assert reading.refused == refused
+    for place, name in enumerate("pq"):
+        read = [value for part in texts for value in part[name].to_list()]
+        expected = [row[place].encode("utf-8", "surrogateescape") or None for row in rows]
+        same = [
+            int(text or b"-1") == value if isinstance(value, int) else text == value
+            for text, value in zip(expected, read, strict=True)
+        ]
+        assert all(same)
+
+
+def test_a_row_that_is_refused_is_shown_where_it_stands(tmp_path: Path) -> None:
+    content = 'path,uid,size\n\ngood,1,2\n"bad\n",x,2\nworse,1\nbest,1,2\n'
+    manifest, _ = _csv(tmp_path, content, ["path=path,uid=uid,size_bytes=size"])
+    worse, bad = sorted(manifest.refused_examples, key=lambda refused: refused.reason)
+    assert (bad.record, bad.offset_bytes) == (3, 24)
+    assert bad.text.startswith('"bad')
+    assert (worse.record, worse.offset_bytes, worse.text[:7]) == (4, 35, "worse,1")
+    assert worse.reason == "it has 2 fields instead of 3"
+
+
+def test_a_delimiter_is_one_character(tmp_path: Path) -> None:
+    mapping = ["path=path,uid=uid,size_bytes=size"]
+    for delimiter in ("", "::", '"', "\n"):
+        with raises(UsageError, "option-unfitting"):
+            _csv(tmp_path, "path,uid,size\n", mapping, delimiter=delimiter)
+    _, rows = _csv(tmp_path, "path§uid§size\na§1§2\n", mapping, delimiter="§")
+    assert only(rows, "name", "uid") == [(b"a", 1)]
 
 
 MOMENT = datetime(2026, 11, 20, 1, 2, 3, 456789, tzinfo=UTC)

@@ -57,6 +57,43 @@ def test_every_row_is_in_one_shard(
         assert names == sorted(names)
 
 
+@given(st.lists(st.lists(st.tuples(st.binary(max_size=2), st.binary(max_size=2)), max_size=8)))
+def test_a_shard_is_in_the_order_of_bytes_wherever_a_directory_stands(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[list[tuple[bytes, bytes]]]
+) -> None:
+    directory = tmp_path_factory.mktemp("index")
+    writer = ShardWriter(directory)
+    numbers = iter(range(1000))
+    first: dict[tuple[bytes, bytes], int] = {}
+    for part in parts:
+        uids = [next(numbers) for _ in part]
+        for path, uid in zip(part, uids, strict=True):
+            first.setdefault(path, uid)
+        frame = _frame([name for _, name in part], parent=[parent for parent, _ in part], uid=uids)
+        writer.add(schema.completed(frame))
+    writer.finish()
+    written = _read(directory).select("parent", "name", "uid").rows()
+    assert written == [(*path, first[path]) for path in sorted(first)]
+    assert writer.repeated == sum(map(len, parts)) - len(first)
+
+
+def test_the_first_of_repeated_rows_is_taken(tmp_path: Path) -> None:
+    writer = ShardWriter(tmp_path)
+    for uid in (3, 1, 2):
+        writer.add(schema.completed(_frame([b"b", b"a"], uid=[uid, uid])))
+    writer.finish()
+    assert (_read(tmp_path)["uid"].to_list(), writer.repeated) == ([3, 3], 4)
+
+
+def test_a_directory_that_many_files_share_counts_for_each(tmp_path: Path) -> None:
+    parent = pl.Series("parent", [b"x" * 60_000]).gather([0] * 10)
+    names = _frame([b"%d" % number for number in range(10)]).with_columns(parent)
+    writer = ShardWriter(tmp_path, bytes_maximum=100_000)
+    for number in range(10):
+        writer.add(schema.completed(names[number]))
+    assert len(writer.finish()) == 5
+
+
 def test_long_paths_make_small_shards(tmp_path: Path) -> None:
     writer = ShardWriter(tmp_path, bytes_maximum=100_000)
     for number in range(10):
@@ -67,7 +104,7 @@ def test_long_paths_make_small_shards(tmp_path: Path) -> None:
 
 def test_what_is_lacking_has_its_stand_in() -> None:
     row, other = schema.completed(_frame([b"a", b"b"]), first=5).to_dicts()
-    assert (row["id"][0], row["id"][-1], other["id"][-1]) == (0x80, 5, 6)
+    assert (row["id"], other["id"]) == tuple((2**127 + at).to_bytes(16, "big") for at in (5, 6))
     assert (row["device"], row["nlink"], row["gid"]) == (0, 1, 2**32 - 1)
     assert row["allocated_bytes"] == row["size_bytes"]
     assert row["type"] == "f"

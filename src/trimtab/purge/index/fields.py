@@ -24,7 +24,7 @@ Fraction = Literal["decimal", "timespec"]
 prints ``tv_sec`` and ``tv_nsec`` of a negative time side by side)."""
 
 
-def text_of(name: str, values: Sequence[bytes | None]) -> pl.Series:
+def text_of(name: str, values: pl.Series | Sequence[bytes | None]) -> pl.Series:
     """Return bytes as text; null for what is no UTF-8."""
     import polars as pl
 
@@ -50,15 +50,40 @@ def _decoded(value: bytes | None) -> str | None:
 
 
 def whole(text: pl.Series, kind: type[pl.DataType]) -> pl.Series:
-    """Return decimal digits as an unsigned number; null for anything else and what does not fit."""
+    """Return decimal digits as an unsigned number; null for anything else and what does not fit.
+
+    Parameters
+    ----------
+    text
+        Or whole numbers.
+    """
     import polars as pl
 
+    if text.dtype.is_integer():
+        return text.cast(kind, strict=False)
     column = pl.col(text.name)
     # What Polars takes beside digits is a sign: checked against digit by digit in the tests.
     signed = column.str.starts_with("+") | column.str.starts_with("-")
     return (
         text.to_frame().select(pl.when(~signed).then(column).cast(kind, strict=False)).to_series()
     )
+
+
+def signed(text: pl.Series) -> pl.Series:
+    """Return decimal digits, with ``-`` before them or not, as Int64; null for anything else.
+
+    Parameters
+    ----------
+    text
+        Or whole numbers.
+    """
+    import polars as pl
+
+    if text.dtype.is_integer():
+        return text.cast(pl.Int64, strict=False)
+    column = pl.col(text.name)
+    plain = pl.when(~column.str.starts_with("+")).then(column).cast(pl.Int64, strict=False)
+    return text.to_frame().select(plain).to_series()
 
 
 def multiples(text: pl.Series, unit_bytes: int) -> pl.Series:
@@ -81,13 +106,17 @@ def seconds(text: pl.Series, fraction: Fraction = "decimal") -> pl.Series:
 
     Further places have to be zeros (GNU find prints ten). A time that does not fit is the last that
     does.
+
+    Parameters
+    ----------
+    text
+        Or whole numbers.
     """
     import polars as pl
 
     col = pl.col
-    if not text.str.contains(".", literal=True).any():  # faster by a half
-        signed = pl.when(~col(text.name).str.starts_with("+")).then(col(text.name))
-        whole_s = text.to_frame().select(signed.cast(pl.Int64, strict=False)).to_series()
+    if text.dtype.is_integer() or not text.str.contains(".", literal=True).any():
+        whole_s = signed(text)  # faster by a half
         return nanoseconds(whole_s, pl.zeros(len(whole_s), dtype=pl.Int64, eager=True))
     parts = text.alias("text").to_frame().select(
         col("text").str.starts_with("-").alias("negative"),

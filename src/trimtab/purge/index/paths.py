@@ -7,7 +7,10 @@ A path is taken as it stands, never normalised by meaning: ``a/../b`` may be som
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import polars as pl
 
 ROOT_ITSELF: Final = ""
 """Stands instead of a reason where a path is the root, which has no name in an index."""
@@ -15,7 +18,7 @@ ROOT_ITSELF: Final = ""
 
 def split_paths(
     paths: Sequence[bytes], root: bytes, *, beneath: bytes = b""
-) -> tuple[list[bytes], list[bytes], dict[int, str]]:
+) -> tuple[pl.Series, Sequence[bytes], dict[int, str]]:
     """Return directory and name of each path, and by its index why one is not to be had.
 
     Parameters
@@ -29,42 +32,30 @@ def split_paths(
 
     Examples
     --------
-    >>> split_paths([b"/scratch/a/b", b"./c", b"/etc/passwd"], b"/scratch")
+    >>> parents, names, reasons = split_paths([b"/scratch/a/b", b"./c", b"/etc"], b"/scratch")
+    >>> parents.to_list(), names, reasons
     ([b'a', b'', b''], [b'b', b'c', b''], {2: 'it is not beneath the root'})
     """
-    parents: list[bytes] = []
-    names: list[bytes] = []
+    import numpy as np
+    import polars as pl
+
+    from trimtab._core import split_paths as split_plain
+
     reasons: dict[int, str] = {}
     top = root.rstrip(b"/") + b"/"
-    length = len(top)
-    if _all_plain(paths, top):
-        parted = [path.rpartition(b"/") for path in paths]
-        return [part[0][length:] for part in parted], [part[2] for part in parted], reasons
-    for path in paths:
-        # Nearly all paths are absolute and plain; whatever is odd is looked at with more care.
-        if path.startswith(top) and not (
-            b"/." in path or b"//" in path or b"\0" in path or path.endswith(b"/")
-        ):
-            parent, _, name = path[length:].rpartition(b"/")
-        else:
-            try:
-                parent, name = _with_care(path, top, beneath)
-            except _Unplaced as error:
-                reasons[len(parents)] = error.reason
-                parent = name = b""
+    # Nearly all paths are absolute and plain; whatever is odd is looked at with more care.
+    parents, packed, names, odd = split_plain(paths, top)
+    places = np.array(np.frombuffer(packed, dtype=np.uint32))
+    for at in odd:
+        try:
+            parent, names[at] = _with_care(paths[at], top, beneath)
+        except _Unplaced as error:
+            reasons[at] = error.reason
+            parent = b""
+        places[at] = len(parents)
         parents.append(parent)
-        names.append(name)
-    return parents, names, reasons
-
-
-def _all_plain(paths: Sequence[bytes], top: bytes) -> bool:
-    """Return whether all paths are beneath the root and without anything that needs care."""
-    joined = b"\0" + b"\0".join(paths) + b"\0"
-    return (
-        joined.count(b"\0") == len(paths) + 1
-        and joined.count(b"\0" + top) == len(paths)
-        and not any(odd in joined for odd in (b"//", b"/./", b"/../", b"/\0", b"/.\0", b"/..\0"))
-    )
+    directories = pl.Series("parent", parents, dtype=pl.Binary)
+    return directories.gather(pl.Series(places)), names, reasons
 
 
 class _Unplaced(Exception):

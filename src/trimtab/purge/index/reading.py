@@ -183,9 +183,7 @@ def placed(
     from trimtab.purge.index.schema import TIMES, required
 
     parents, names, reasons = split_paths(paths, reading.root, beneath=reading.beneath)
-    frame = frame.with_columns(
-        pl.Series("parent", parents, dtype=pl.Binary), pl.Series("name", names, dtype=pl.Binary)
-    )
+    frame = frame.with_columns(parents, pl.Series("name", names, dtype=pl.Binary))
     # A project that cannot be read could be an exempt one; a layout or a birth is no such matter.
     needed = [name for name in frame.columns if name in (*required(), *TIMES, "project")]
     good = frame.select(pl.all_horizontal(pl.col(needed).is_not_null())).to_series()

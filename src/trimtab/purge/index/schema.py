@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from trimtab.purge.index.identity import of_halves
 from trimtab.purge.index.manifest import Lack
 
 if TYPE_CHECKING:
@@ -45,10 +46,8 @@ TIMES: Final = ("atime_ns", "mtime_ns", "ctime_ns")
 NO_GROUP: Final = 2**32 - 1
 """``(gid_t)-1``, which no file can have: stands where a source does not tell the group."""
 
-ID_BYTES: Final = 16
-
-_NO_IDENTITY: Final = 2**127
-"""And above: no inode number has an upper half, and no FID such a sequence."""
+_NO_IDENTITY_UPPER: Final = 2**63
+"""Of an unknown identity: no inode number has an upper half, and no FID such a sequence."""
 
 
 def columns() -> Mapping[str, pl.DataType | type[pl.DataType]]:
@@ -139,12 +138,9 @@ def _no_identities(first: int, many: int) -> pl.Series:
 
     With one for all of them, all files with several names would pass for one file.
     """
-    import polars as pl
+    import numpy as np
 
-    ids = [
-        (_NO_IDENTITY + number).to_bytes(ID_BYTES, "big") for number in range(first, first + many)
-    ]
-    return pl.Series("id", ids, dtype=pl.Binary)
+    return of_halves(_NO_IDENTITY_UPPER, np.arange(first, first + many, dtype=np.uint64))
 
 
 def last_use_s() -> pl.Expr:

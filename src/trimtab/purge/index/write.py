@@ -88,15 +88,27 @@ class ShardWriter:
         from trimtab.purge.index.schema import columns
 
         schema = pl.Schema(columns())
-        whole = pl.concat(self._frames) if self._frames else pl.DataFrame(schema=schema)
+        whole = (
+            pl.concat(self._frames, rechunk=True) if self._frames else pl.DataFrame(schema=schema)
+        )
         self._frames, self._rows, self._bytes = [], 0, 0
         whole = whole.select(pl.col(name).cast(kind) for name, kind in schema.items())
-        ordered = whole.sort("parent", "name", maintain_order=True)
+        ordered = whole.sort(_rank(whole["parent"]), "name", maintain_order=True)
         again = pl.all_horizontal(pl.col(key) == pl.col(key).shift() for key in ("parent", "name"))
         written = ordered.filter(~again.fill_null(value=False)) if self.once else ordered
         self.repeated += ordered.height - written.height
         name = f"{self.prefix}-{len(self.shards):06}.parquet"
         self.shards.append(write_shard(written, self.directory / name))
+
+
+def _rank(parents: pl.Series) -> pl.Series:
+    """Return the place of each directory among all in the order of their bytes.
+
+    The rows of a directory mostly follow one another: only the first of them is compared.
+    """
+    run = parents.rle_id()
+    first = (run != run.shift()).fill_null(value=True)
+    return parents.filter(first).rank("dense").gather(run).alias("rank")
 
 
 def write_shard(frame: pl.DataFrame, file: Path) -> Shard:

@@ -5,7 +5,7 @@ A map is text, ``TARGET=COLUMN`` or ``TARGET=COLUMN:UNIT``, parted by commas::
     path=file_name,uid=owner_id,size_bytes=size,allocated_bytes=blocks:blocks,atime_ns=atime:s
 
 Targets are the columns of the index (`trimtab.purge.index.schema`) and ``path``. Whatever kind of
-column a table has, it goes through text, so that a number is read in one way only.
+column a table has, it goes through text or whole numbers, never through a fraction.
 """
 
 from __future__ import annotations
@@ -64,6 +64,9 @@ _WORDS: Final = {
     "c": ("c", "char", "character device", "chr"),
 }
 _BYTES: Final = {"B": 1, "blocks": 512, "KiB": 1024, "MiB": 1024**2}
+NUMBER_UNITS: Final = frozenset({"inode", "number", *_BYTES, "s", "ms", "us", "ns", "mode"})
+"""Units of whole numbers: their text and the numbers themselves mean the same."""
+
 _RESOLUTION_NS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "iso": 1}
 _ISO: Final = (
     r"\A([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-5][0-9])(?:\.([0-9]{1,9}))?"
@@ -181,7 +184,8 @@ def frame_of(
     Parameters
     ----------
     texts
-        The columns of the table by name, as Binary; null where there is no value.
+        The columns of the table by name, null where there is no value: as Binary, those in one of
+        `NUMBER_UNITS` also as whole numbers.
     found
         The record of each row, to name what is refused.
     """
@@ -190,14 +194,15 @@ def frame_of(
     columns: list[pl.Series] = []
     paths: dict[str, list[bytes | None]] = {}
     for mapped in mapping:
-        values = texts[mapped.column].to_list()
+        values = texts[mapped.column]
         if mapped.target in ("path", "parent", "name"):
-            paths[mapped.target] = _decoded(values, mapped.unit)
+            paths[mapped.target] = _decoded(values.to_list(), mapped.unit)
         elif UNITS[mapped.target] == ("raw",):
-            columns.append(fields.names_of(mapped.target, values))
+            columns.append(fields.names_of(mapped.target, values.to_list()))
         else:
-            text = fields.text_of(mapped.target, values)
-            columns.append(_reader(mapped, names)(text).alias(mapped.target))
+            numbers = values.dtype.is_integer()
+            text = values if numbers else fields.text_of(mapped.target, values)
+            columns.append(_reader(mapped, names)(text.alias(mapped.target)).alias(mapped.target))
     frame = pl.DataFrame(columns)
     for mapped in mapping:
         if mapped.target == "id":
@@ -276,16 +281,13 @@ def _inodes(text: pl.Series) -> pl.Series:
 
 
 def _time(text: pl.Series, unit: str) -> pl.Series:
-    import polars as pl
 
     if unit == "s":
         return fields.seconds(text)
     if unit == "iso":
         return _iso(text)
     parts = 10**9 // _RESOLUTION_NS[unit]
-    column = pl.col(text.name)
-    plain = pl.when(~column.str.starts_with("+")).then(column).cast(pl.Int64, strict=False)
-    number = text.to_frame().select(plain).to_series()
+    number = fields.signed(text)
     # Floor division: what is left is never negative.
     return fields.nanoseconds(number // parts, number % parts * _RESOLUTION_NS[unit])
 

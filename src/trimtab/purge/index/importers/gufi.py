@@ -138,14 +138,18 @@ def _reason(error: OSError | _Unusable) -> str:
 def _database(directory: int, reading: Reading) -> bytes:
     """Return the bytes of the database of a directory, which nobody wrote in the meantime."""
     descriptor = os.open(DATABASE, _FILE, dir_fd=directory)
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
+    try:
         before = os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode):
             raise _Unusable(f"its {DATABASE} is no regular file")
         if before.st_size > _DATABASE_MAX_BYTES:
             raise _Unusable(f"its {DATABASE} is larger than 4 GiB")
-        data = file.readall()
+        data = os.read(descriptor, before.st_size + 1)
+        while len(data) < before.st_size and (more := os.read(descriptor, before.st_size)):
+            data += more  # one call reads 2 GiB at most
         after = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
     if len(data) != before.st_size or after.st_mtime_ns != before.st_mtime_ns:
         raise _Unusable(f"its {DATABASE} was written while it was read")
     reading.written_ns = max(reading.written_ns or 0, before.st_mtime_ns)
@@ -157,12 +161,13 @@ def _directories(directory: int, path: bytes, reading: Reading) -> list[bytes]:
     names = []
     with os.scandir(directory) as entries:
         for entry in entries:
-            below = (path + b"/" if path else b"") + os.fsencode(entry.name)
             if entry.is_dir(follow_symlinks=False):
                 names.append(os.fsencode(entry.name))
+            elif entry.name == DATABASE:  # refused when it was opened, unless it is regular
+                continue
             elif entry.is_symlink():
-                if entry.name != DATABASE:  # which was refused when it was opened
-                    reading.refuse("a symbolic link in the index is not followed", text=below)
+                below = (path + b"/" if path else b"") + os.fsencode(entry.name)
+                reading.refuse("a symbolic link in the index is not followed", text=below)
             elif entry.name in _WRITING and entry.stat(follow_symlinks=False).st_size:
                 reading.refuse("its database is being written", text=path)
     return sorted(names)

@@ -2,30 +2,44 @@
 
 CSV is read byte for byte: names may be any bytes, quoted with ``"`` where they hold the delimiter,
 a quote or a line feed. Parquet is read a slice at a time; of each column its values are taken as
-text, which is exact for numbers, times with a zone and bytes, and refuses what is not (a fraction
-of a ``double`` is no nanosecond).
+whole numbers or as text, which is exact for times with a zone and bytes too, and what is not exact
+is refused (a fraction of a ``double`` is no nanosecond).
 """
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final
+import codecs
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, overload
 
 from trimtab.errors import DataError, UsageError
-from trimtab.purge.index.importers.column_map import NO_NAMES, Mapped, Names, frame_of, learn
+from trimtab.purge.index.importers.column_map import (
+    NO_NAMES,
+    NUMBER_UNITS,
+    Mapped,
+    Names,
+    frame_of,
+    learn,
+)
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import Reading, Records, one_after_another
+from trimtab.purge.index.reading import (
+    CHUNK_BYTES,
+    RECORD_MAX_BYTES,
+    Reading,
+    Records,
+    one_after_another,
+)
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import polars as pl
 
 _ROWS: Final = 100_000
-_TEXT_BYTES: Final = 64 * 1024**2
 _SHOWN: Final = 200
-"""Characters of a row, to show where it is refused."""
+"""Bytes of a row, to show where it is refused."""
 
 
 def read_csv(
@@ -41,82 +55,114 @@ def read_csv(
     Raises
     ------
     UsageError
-        The map names a column that is not there.
+        The map names a column that is not there, or the delimiter is no character.
     DataError
         There is no first line.
     """
+    from trimtab._core import csv_rows
+
     _begin(mapping, reading)
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
-    rows = csv.reader(text, delimiter=delimiter, strict=True)
+    part = _delimiter(delimiter)
+    data, head, offset = _head(file, part)
+    at = _places(mapping, head)
+    wanted = [(i, _are_numbers(mapping, column)) for column, i in at.items()]
+    roots = {mapped.column for mapped in mapping if mapped.target == "parent"}
+    number, ended = 1, False
+    while not ended:
+        chunk = file.read(CHUNK_BYTES)
+        data, ended = data + chunk, not chunk
+        rows = csv_rows(data, part, wanted, len(head), ended)
+        for record, place, reason in rows["refused"]:
+            shown = data[place : place + _SHOWN]
+            reading.refuse(reason, record=number + record, offset=offset + place, text=shown)
+        if rows["number"]:
+            columns = zip(at, rows["columns"], strict=True)
+            texts = {column: _series(column, values, roots) for column, values in columns}
+            records = _records(data, rows, number, offset)
+            yield frame_of(texts, mapping, records, reading, names)
+        number, offset = number + rows["records"], offset + rows["length"]
+        data = data[rows["length"] :]
+        if len(data) > RECORD_MAX_BYTES:
+            reading.refuse("it has no end", record=number, offset=offset, text=data)
+            return
+
+
+def _delimiter(delimiter: str) -> bytes:
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise UsageError(
+            f"{visible(delimiter)!r} is no delimiter of a table", code="option-unfitting"
+        )
+    return delimiter.encode("utf-8", "surrogateescape")
+
+
+def _head(file: BinaryIO, delimiter: bytes) -> tuple[bytes, list[str], int]:
+    """Return what follows the first line, the names of the columns in it, and its length."""
+    from trimtab._core import csv_head
+
+    data = file.read(CHUNK_BYTES)
+    ended, marked = len(data) < CHUNK_BYTES, data.startswith(codecs.BOM_UTF8)
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if not data:
+        raise DataError("it is empty: the first line has to name the columns", code="table-empty")
     try:
-        head = next(rows)
-    except StopIteration:
-        raise DataError(
-            "it is empty: the first line has to name the columns", code="table-empty"
-        ) from None
-    except csv.Error as error:
+        head = csv_head(data, delimiter, ended)
+    except ValueError as error:
         raise DataError(
             f"its first line is no CSV: {error}", code="table-malformed", line=1
         ) from error
-    at = _places(mapping, head)
-    roots = {mapped.column for mapped in mapping if mapped.target == "parent"}
-    taken: list[list[str]] = []
-    numbers: list[int] = []
-    length = 0
-    for number, row in _rows(rows, reading):
-        if len(row) != len(head):
-            whole = delimiter.join(row).encode("utf-8", "surrogateescape")
-            reason = f"it has {len(row)} fields instead of {len(head)}"
-            reading.refuse(reason, record=number, text=whole)
-            continue
-        taken.append(row)
-        numbers.append(number)
-        length += sum(map(len, row))
-        if len(taken) >= _ROWS or length > _TEXT_BYTES:
-            texts, records = _texts(taken, at, roots), _records(taken, numbers)
-            yield frame_of(texts, mapping, records, reading, names)
-            taken, numbers, length = [], [], 0
-    if taken:
-        texts, records = _texts(taken, at, roots), _records(taken, numbers)
-        yield frame_of(texts, mapping, records, reading, names)
-    text.detach()
+    if head is None:
+        raise DataError("its first line has no end", code="table-malformed", line=1)
+    names, end = head
+    columns = [name.decode("utf-8", "surrogateescape") for name in names]
+    return data[end:], columns, end + len(codecs.BOM_UTF8) * marked
 
 
-def _rows(rows: Iterator[list[str]], reading: Reading) -> Iterator[tuple[int, list[str]]]:
-    number = 0
-    while True:
-        number += 1
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            reading.refuse(f"no CSV: {error}", record=number)
-            continue
-        if row:  # an empty line is no row
-            yield number, row
+def _are_numbers(mapping: Sequence[Mapped], column: str) -> bool:
+    return all(mapped.unit in NUMBER_UNITS for mapped in mapping if mapped.column == column)
 
 
-def _records(taken: list[list[str]], numbers: list[int]) -> Records:
-    shown = [",".join(row)[:_SHOWN].encode("utf-8", "surrogateescape") for row in taken]
-    return Records(shown, lambda at: (numbers[at], None))
-
-
-def _texts(taken: list[list[str]], at: dict[str, int], roots: set[str]) -> dict[str, pl.Series]:
-    """Return the columns of rows; an empty field is no value, but as a directory the root."""
+def _series(column: str, values: bytes | list[bytes | None], roots: set[str]) -> pl.Series:
+    """Return a column of rows; an empty field is no value, but as a directory the root."""
+    import numpy as np
     import polars as pl
 
-    return {
-        column: pl.Series(
-            column,
-            [
-                row[i].encode("utf-8", "surrogateescape") or (b"" if column in roots else None)
-                for row in taken
-            ],
-            dtype=pl.Binary,
-        )
-        for column, i in at.items()
-    }
+    if isinstance(values, bytes):
+        return pl.Series(column, np.frombuffer(values, dtype=np.uint64))
+    series = pl.Series(column, values, dtype=pl.Binary)
+    return series.fill_null(b"") if column in roots else series
+
+
+def _records(data: bytes, rows: Mapping[str, Any], number: int, offset: int) -> Records:
+    import numpy as np
+
+    numbers, begins, ends = (
+        np.frombuffer(rows[name], dtype=np.uint64) for name in ("number", "begin", "end")
+    )
+    return Records(
+        _Shown(data, begins, ends), lambda at: (number + int(numbers[at]), offset + int(begins[at]))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown(Sequence[bytes]):
+    """Records as they are shown, cut out only then: hardly one is refused."""
+
+    data: bytes
+    begins: npt.NDArray[np.uint64]
+    ends: npt.NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> _Shown: ...
+    def __getitem__(self, at: int | slice) -> bytes | _Shown:
+        if isinstance(at, slice):
+            return _Shown(self.data, self.begins[at], self.ends[at])
+        begin = int(self.begins[at])
+        return self.data[begin : min(int(self.ends[at]), begin + _SHOWN)]
 
 
 def read_parquet(
@@ -139,7 +185,7 @@ def read_parquet(
         table = pl.scan_parquet(file, glob=False)
         schema = table.collect_schema()
         at = _places(mapping, schema.names())
-        columns = {mapped.column: _as_text(schema, mapped) for mapped in mapping}
+        columns = {mapped.column: _exactly(schema, mapped) for mapped in mapping}
         table = table.select(text.alias(column) for column, text in columns.items())
         first = 0
         while True:
@@ -184,21 +230,21 @@ def _places(mapping: Sequence[Mapped], head: Sequence[str]) -> dict[str, int]:
     return places
 
 
-def _as_text(schema: pl.Schema, mapped: Mapped) -> pl.Expr:
-    """Return a column as exact text, in bytes; null where a value cannot be said exactly."""
+def _exactly(schema: pl.Schema, mapped: Mapped) -> pl.Expr:
+    """Return a column as `frame_of` takes it; null where a value cannot be said exactly."""
     import polars as pl
 
     column, kind = pl.col(mapped.column), schema[mapped.column]
     if kind == pl.Binary:
         return column
-    if kind.is_integer() or kind in (pl.String, pl.Categorical):
-        return column.cast(pl.String).cast(pl.Binary)
     if kind.is_float():
         # What is whole and below 2^53 is exact; a fraction of a second in a double is not.
         whole = (column == column.floor()) & (column.abs() < 2**53)
-        return (
-            pl.when(whole).then(column.cast(pl.Int64, strict=False)).cast(pl.String).cast(pl.Binary)
-        )
+        column, kind = pl.when(whole).then(column.cast(pl.Int64, strict=False)), pl.Int64()
+    if kind.is_integer() and mapped.unit in NUMBER_UNITS:
+        return column
+    if kind.is_integer() or kind in (pl.String, pl.Categorical):
+        return column.cast(pl.String).cast(pl.Binary)
     if isinstance(kind, pl.Datetime):
         return _datetime(column, kind, mapped)
     if isinstance(kind, pl.List) and mapped.target == "osts":
