@@ -860,6 +860,34 @@ class RecordReader:
         record_max_bytes: int,
         shown: int,
     ) -> None: ...
+    @staticmethod
+    def of_clause(
+        fields: Sequence[tuple[str, str, str]],
+        pieces: Sequence[tuple[str, bytes]],
+        *,
+        root: bytes,
+        beneath: bytes,
+        percent: bool,
+        escaped: bool,
+        zone: Sequence[tuple[int, int | None]] | None,
+        shown: int,
+    ) -> RecordReader:
+        """Return a reader of lines whose values stand between texts.
+
+        Parameters
+        ----------
+        pieces
+            Of a record but its path: names of ``crates/namespace/src/records/shown.rs``, and texts.
+        percent, escaped
+            Whether names have bytes as ``%XX``, and times too.
+        zone
+            From which local second on clocks are how far from UTC.
+        """
+
+    @property
+    def clock(self) -> tuple[bool, bool]:
+        """Whether local times had no zone; whether times had parts of seconds."""
+
     def add(self, block: bytes, begin: int, end: int, number: int, offset: int) -> None:
         """Take whole records, part of a block; number and offset are those of the first."""
 

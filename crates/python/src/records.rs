@@ -1,7 +1,8 @@
 //! Records of lists as columns for Python.
 
 use namespace::records::{
-    Batch, Field, Joining, Layout, Place, Placing, Reader, Records, Refusals, Shape,
+    Batch, Clock, Field, Joining, Layout, Parting, Piece, Place, Placing, Reader, Records,
+    Refusals, Shape, Zone,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -38,6 +39,7 @@ type Shown<'py> = (String, u64, u64, Bound<'py, PyBytes>);
 
 #[pymethods]
 impl RecordReader {
+    /// Of records with tabs between their fields.
     #[new]
     #[pyo3(signature = (fields, *, root, beneath, terminator, joined, token, vanishing, record_max_bytes, shown))]
     #[expect(clippy::too_many_arguments, reason = "one call, by name")]
@@ -52,19 +54,49 @@ impl RecordReader {
         record_max_bytes: usize,
         shown: usize,
     ) -> PyResult<Self> {
-        let field = |(column, shape, reader): (String, String, String)| {
-            Some(Field { column, shape: Shape::named(&shape)?, reader: Reader::named(&reader)? })
-        };
-        let fields: Option<Vec<Field>> = fields.into_iter().map(field).collect();
-        let fields = fields.ok_or_else(|| PyValueError::new_err("no such shape or reader"))?;
-        let layout = Layout { fields, terminator, vanishing, shown };
-        let records = Records::new(layout, Placing::new(root, beneath));
+        let fields = named(fields)?;
+        let layout = Layout { fields, terminator, vanishing, shown, parting: Parting::Tabs };
+        let records = Records::new(layout, Placing::new(root, beneath), Clock::default());
         let list = if joined {
             List::Joined(Joining::new(records, token, record_max_bytes))
         } else {
             List::Plain(records)
         };
         Ok(Self { list })
+    }
+
+    /// Of lines whose values stand between the texts of a clause.
+    #[staticmethod]
+    #[pyo3(signature = (fields, pieces, *, root, beneath, percent, escaped, zone, shown))]
+    #[expect(clippy::too_many_arguments, reason = "one call, by name")]
+    fn of_clause(
+        fields: Vec<(String, String, String)>,
+        pieces: Vec<(String, Vec<u8>)>,
+        root: &[u8],
+        beneath: &[u8],
+        percent: bool,
+        escaped: bool,
+        zone: Option<Vec<(i64, Option<i64>)>>,
+        shown: usize,
+    ) -> PyResult<Self> {
+        let pieces: Option<Vec<Piece>> =
+            pieces.iter().map(|(name, text)| Piece::named(name, text)).collect();
+        let pieces = pieces.ok_or_else(|| PyValueError::new_err("no such piece"))?;
+        let parting = Parting::Clause { pieces, percent };
+        let fields = named(fields)?;
+        let layout = Layout { fields, terminator: b'\n', vanishing: false, shown, parting };
+        let clock = Clock { zone: zone.and_then(Zone::new), escaped, ..Clock::default() };
+        let records = Records::new(layout, Placing::new(root, beneath), clock);
+        Ok(Self { list: List::Plain(records) })
+    }
+
+    /// Whether local times had no zone; whether times had parts of seconds.
+    #[getter]
+    fn clock(&self) -> (bool, bool) {
+        match &self.list {
+            List::Plain(records) => (records.clock.zone_missing, records.clock.finer),
+            List::Joined(_) => (false, false),
+        }
     }
 
     /// Takes whole records: part of a block, the first of them at a place.
@@ -112,6 +144,14 @@ impl RecordReader {
             List::Joined(joining) => (joining.ended_s, joining.ended_well),
         }
     }
+}
+
+fn named(fields: Vec<(String, String, String)>) -> PyResult<Vec<Field>> {
+    let field = |(column, shape, reader): (String, String, String)| {
+        Some(Field { column, shape: Shape::named(&shape)?, reader: Reader::named(&reader)? })
+    };
+    let fields: Option<Vec<Field>> = fields.into_iter().map(field).collect();
+    fields.ok_or_else(|| PyValueError::new_err("no such shape or reader"))
 }
 
 impl RecordBatch {

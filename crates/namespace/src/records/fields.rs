@@ -3,6 +3,7 @@
 //! No value is rounded, wrapped or guessed: `None` stands for what is none.
 
 use super::columns::{Column, Values, Views};
+use super::shown::Clock;
 
 const NS_PER_S: i64 = 1_000_000_000;
 
@@ -31,6 +32,8 @@ pub enum Shape {
     Words,
     /// `[^\t\n]*`
     Name,
+    /// Anything: where it was looked at before.
+    Any,
 }
 
 impl Shape {
@@ -49,6 +52,7 @@ impl Shape {
             "indices" => Self::Indices,
             "words" => Self::Words,
             "name" => Self::Name,
+            "any" => Self::Any,
             _ => return None,
         })
     }
@@ -73,6 +77,7 @@ impl Shape {
             }
             Self::Words => !text.is_empty() && text.iter().all(no_break),
             Self::Name => text.iter().all(no_break),
+            Self::Any => true,
         }
     }
 }
@@ -119,6 +124,13 @@ pub enum Reader {
     Seconds(Fraction),
     /// The same, of a birth: 0 where it is not known.
     Birth(Fraction),
+    /// A local time or seconds since 1970; of a birth, 0 where it is not known.
+    Moment {
+        /// Whether it is a birth.
+        birth: bool,
+    },
+    /// The letter that a mode begins with, `-` for a regular file.
+    Mode,
     /// The letter of a type; what is none that the index knows is `?`.
     Letter,
     /// A name of bytes, empty where there is none.
@@ -154,6 +166,9 @@ impl Reader {
             "timespec" => Self::Seconds(Fraction::Timespec),
             "birth-seconds" => Self::Birth(Fraction::Decimal),
             "birth-timespec" => Self::Birth(Fraction::Timespec),
+            "moment" => Self::Moment { birth: false },
+            "birth-moment" => Self::Moment { birth: true },
+            "mode" => Self::Mode,
             "letter" => Self::Letter,
             "name" => Self::Name,
             "stripes" => Self::Stripes,
@@ -164,7 +179,15 @@ impl Reader {
 
     /// Whether a value has to be there: else only the shape of the field is looked at.
     pub(super) fn is_needed(self) -> bool {
-        !matches!(self, Self::Passed | Self::Birth(_) | Self::Name | Self::Stripes | Self::Indices)
+        !matches!(
+            self,
+            Self::Passed
+                | Self::Birth(_)
+                | Self::Moment { birth: true }
+                | Self::Name
+                | Self::Stripes
+                | Self::Indices
+        )
     }
 
     /// Whether what has a value has the shape too.
@@ -178,8 +201,10 @@ impl Reader {
             match self {
                 Self::Small | Self::Stripes => Values::Small(Vec::new()),
                 Self::Unsigned(_) => Values::Unsigned(Vec::new()),
-                Self::Seconds(_) | Self::Birth(_) => Values::Signed(Vec::new()),
-                Self::Letter => Values::Text(Views::default()),
+                Self::Seconds(_) | Self::Birth(_) | Self::Moment { .. } => {
+                    Values::Signed(Vec::new())
+                }
+                Self::Letter | Self::Mode => Values::Text(Views::default()),
                 Self::Indices => Values::Lists(vec![0], Vec::new()),
                 Self::Passed | Self::Inode | Self::Fid | Self::Name => {
                     Values::Bytes(Views::default())
@@ -189,7 +214,7 @@ impl Reader {
     }
 
     /// Adds a row to a column; returns whether it has a value.
-    pub(super) fn push(self, text: &[u8], column: &mut Column) -> bool {
+    pub(super) fn push(self, text: &[u8], column: &mut Column, clock: &mut Clock) -> bool {
         let known = match (self, &mut column.values) {
             (Self::Small | Self::Stripes, Values::Small(values)) => {
                 add(values, whole(text).and_then(|number| u32::try_from(number).ok()))
@@ -207,6 +232,13 @@ impl Reader {
                 push(views, whole(text).map(|inode| u128::from(inode).to_be_bytes()).as_ref())
             }
             (Self::Fid, Values::Bytes(views)) => push(views, fid(text).as_ref()),
+            (Self::Moment { birth }, Values::Signed(values)) => {
+                add(values, clock.read(text).filter(|&time_ns| !birth || time_ns != 0))
+            }
+            (Self::Mode, Values::Text(views)) => {
+                let regular = text.first() == Some(&b'-');
+                push(views, if regular { Some(b"f".as_slice()) } else { letter(&text[..1]) })
+            }
             (Self::Letter, Values::Text(views)) => push(views, letter(text)),
             (Self::Name, Values::Bytes(views)) => {
                 push(views, Some(text).filter(|text| !text.is_empty()))
@@ -300,12 +332,16 @@ pub fn seconds(text: &[u8], fraction: Fraction) -> Option<i64> {
         if negative { 0_i64.checked_sub_unsigned(number)? } else { i64::try_from(number).ok()? };
     let rest_ns = places.map_or(Some(0), nanoseconds)?;
     let rest_ns = if negative && fraction == Fraction::Decimal { -rest_ns } else { rest_ns };
-    let whole_ns = match whole_s.checked_mul(NS_PER_S) {
-        Some(whole_ns) => whole_ns,
-        None if negative => return Some(i64::MIN),
-        None => return Some(i64::MAX),
-    };
-    Some(whole_ns.saturating_add(rest_ns))
+    Some(moment(whole_s, rest_ns))
+}
+
+/// Returns seconds and nanoseconds as nanoseconds; what does not fit is the last that does.
+pub(super) fn moment(whole_s: i64, rest_ns: i64) -> i64 {
+    match whole_s.checked_mul(NS_PER_S) {
+        Some(whole_ns) => whole_ns.saturating_add(rest_ns),
+        None if whole_s < 0 => i64::MIN,
+        None => i64::MAX,
+    }
 }
 
 /// Returns decimal places as nanoseconds.

@@ -1,7 +1,8 @@
-//! Records of lists that `find -printf` and `lfs find --printf` print, as columns.
+//! Records of lists that `find -printf`, `lfs find --printf` and policies of GPFS print, as columns.
 //!
 //! ```text
-//!   block ──▶ lines put together (joining) ──▶ fields by tabs, the path last ──▶ a row, or why not
+//!   block ──▶ lines put together (joining) ──▶ fields, the path last ──▶ a row, or why not
+//!                                              by tabs, or by texts (shown)
 //! ```
 //!
 //! A block holds whole records, each with its terminator. Where names may hold the terminator, a record
@@ -12,14 +13,21 @@ mod columns;
 mod fields;
 mod joining;
 mod paths;
+mod shown;
 
 pub use columns::{Column, Values, Views};
 pub use fields::{Fraction, Reader, Shape, nanoseconds, seconds, whole};
 pub use joining::Joining;
 pub use paths::Placing;
+pub use shown::{Clock, Piece, Value, Zone};
+
+use std::borrow::Cow;
 
 use memchr::memchr_iter;
+use shown::Shown;
 
+/// Which field of a clause's record is the snapshot.
+const SNAPSHOT: usize = 2;
 const TEXT_MOST: usize = 160;
 
 /// Where a record is in its list: its number, from 1, and the offset of its first byte.
@@ -91,6 +99,22 @@ pub struct Layout {
     pub vanishing: bool,
     /// How many refused records are kept to be shown.
     pub shown: usize,
+    /// How fields are parted.
+    pub parting: Parting,
+}
+
+/// How the fields of records are parted.
+#[derive(Clone, Debug)]
+pub enum Parting {
+    /// By a tab behind each.
+    Tabs,
+    /// By texts of a clause: the inode, its generation and its snapshot, then what the clause shows.
+    Clause {
+        /// Of a whole record but its path.
+        pieces: Vec<Piece>,
+        /// Whether bytes of names are written as `%XX`; else a name with a backslash cannot be told.
+        percent: bool,
+    },
 }
 
 /// What became of a block.
@@ -118,9 +142,13 @@ pub struct Records {
     many: u64,
     vanished: u64,
     refused: [Refusals; 4],
-    /// Where the fields of a record end.
     tabs: Vec<usize>,
+    /// Where the fields of a record begin and end, the path behind them.
+    cuts: Vec<(usize, usize)>,
     wrong: Vec<usize>,
+    clause: Option<(Shown, bool)>,
+    /// Of times as a clause shows them.
+    pub clock: Clock,
 }
 
 #[derive(Clone, Copy)]
@@ -134,12 +162,30 @@ enum Step {
 impl Records {
     /// Returns a reader of a list.
     #[must_use]
-    pub fn new(layout: Layout, placing: Placing) -> Self {
+    pub fn new(layout: Layout, placing: Placing, clock: Clock) -> Self {
         let columns = columns_of(&layout);
+        let clause = match &layout.parting {
+            Parting::Tabs => None,
+            Parting::Clause { pieces, percent } => {
+                Some((Shown { pieces: pieces.clone(), escaped: clock.escaped }, *percent))
+            }
+        };
         let kind = layout.fields.iter().position(|field| field.reader == Reader::Letter);
         let refused = std::array::from_fn(|_| Refusals::new(layout.shown));
-        let (tabs, wrong) = (Vec::new(), Vec::new());
-        Self { layout, placing, columns, kind, many: 0, vanished: 0, refused, tabs, wrong }
+        Self {
+            layout,
+            placing,
+            columns,
+            kind,
+            many: 0,
+            vanished: 0,
+            refused,
+            tabs: Vec::new(),
+            cuts: Vec::new(),
+            wrong: Vec::new(),
+            clause,
+            clock,
+        }
     }
 
     /// Takes the records of a block, the first of them at a place.
@@ -195,10 +241,7 @@ impl Records {
             self.vanished += 1;
             return;
         }
-        let count = self.layout.fields.len();
-        fields::places_of(b'\t', text, count, &mut self.tabs);
-        if self.tabs.len() < count {
-            let reason = format!("it has {} fields instead of {}", self.tabs.len() + 1, count + 1);
+        if let Err(reason) = self.part(text) {
             self.refuse(Step::Parted, &reason, place, text);
             return;
         }
@@ -208,8 +251,7 @@ impl Records {
             self.forget(rows);
             return;
         }
-        let path = text.get(self.tabs.last().map_or(0, |tab| tab + 1)..).unwrap_or_default();
-        match self.placing.push(path) {
+        match self.place(text) {
             Ok(()) if self.wrong.is_empty() => return,
             Ok(()) => {
                 let name = |&at: &usize| self.layout.fields[at].column.as_str();
@@ -225,15 +267,55 @@ impl Records {
         self.forget(rows);
     }
 
+    /// Finds the fields of a record.
+    fn part(&mut self, text: &[u8]) -> std::result::Result<(), Cow<'static, str>> {
+        if let Some((shown, _)) = &self.clause {
+            if !shown.part(text, &mut self.cuts) {
+                return Err("it is no record of this format".into());
+            }
+            let (begin, end) = self.cuts[SNAPSHOT];
+            return if &text[begin..end] == b"0" {
+                Ok(())
+            } else {
+                Err("it is in a snapshot".into())
+            };
+        }
+        let count = self.layout.fields.len();
+        fields::places_of(b'\t', text, count, &mut self.tabs);
+        if self.tabs.len() < count {
+            let found = self.tabs.len() + 1;
+            return Err(format!("it has {found} fields instead of {}", count + 1).into());
+        }
+        self.cuts.clear();
+        let mut begin = 0;
+        for &tab in &self.tabs {
+            self.cuts.push((begin, tab));
+            begin = tab + 1;
+        }
+        self.cuts.push((begin, text.len()));
+        Ok(())
+    }
+
+    /// Places the path of a record.
+    fn place(&mut self, text: &[u8]) -> std::result::Result<(), paths::Unplaced> {
+        let (begin, end) = self.cuts[self.layout.fields.len()];
+        let path = &text[begin..end];
+        match self.clause {
+            Some((_, false)) if path.contains(&b'\\') => self.placing.push(b""),
+            Some((_, true)) if path.contains(&b'%') => {
+                self.placing.push(&shown::unescaped(path).unwrap_or_default())
+            }
+            _ => self.placing.push(path),
+        }
+    }
+
     /// Adds the values of a row; returns whether each field is what its directive prints.
     fn fields(&mut self, text: &[u8]) -> bool {
-        let mut begin = 0;
         self.wrong.clear();
         let fields = self.layout.fields.iter().zip(&mut self.columns);
-        for (at, ((field, column), &end)) in fields.zip(&self.tabs).enumerate() {
+        for (at, ((field, column), &(begin, end))) in fields.zip(&self.cuts).enumerate() {
             let value = &text[begin..end];
-            begin = end + 1;
-            let known = field.reader.push(value, column);
+            let known = field.reader.push(value, column, &mut self.clock);
             if field.reader.is_needed() {
                 if !known {
                     self.wrong.push(at);
@@ -268,7 +350,9 @@ fn columns_of(layout: &Layout) -> Vec<Column> {
 fn fits(field: &Field, value: &[u8]) -> bool {
     match field.reader {
         Reader::Name => !value.contains(&b'/'),
-        Reader::Passed => field.shape.fits(value) && std::str::from_utf8(value).is_ok(),
+        Reader::Passed if field.shape == Shape::Words => {
+            field.shape.fits(value) && std::str::from_utf8(value).is_ok()
+        }
         _ => field.shape.fits(value),
     }
 }

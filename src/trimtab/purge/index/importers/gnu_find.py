@@ -19,6 +19,7 @@ from trimtab.purge.index.importers.printf import (
     parse_format,
     take_end,
     take_head,
+    taker,
 )
 from trimtab.purge.index.manifest import TimeTrust
 from trimtab.purge.index.reading import Reading, Records, records
@@ -70,7 +71,7 @@ def read(
     reading.plain_names = terminator == b"\0"
     reading.times, reading.resolution_ns = TimeTrust.EXACT_NS, 1
     headed, directory = False, b""
-    taker: Taker | None = None
+    rows: Taker | None = None
     for first, chunk in records(file, terminator, reading):
         if first and reading.plain_names:
             headed, _ = take_head(chunk, reading)
@@ -78,15 +79,15 @@ def read(
         chunk = _before_end(chunk, headed, reading)  # noqa: PLW2901
         if not chunk.texts:
             continue
-        if taker is None:
+        if rows is None:
             form = form or fitting(
                 (FULL, SHORT), GNU, chunk.texts, tool="GNU find", option="-printf"
             )
-            taker = Taker(form, reading, joined=not reading.plain_names)
-        for frame in taker.rows(chunk):
+            rows = taker(form, reading, joined=not reading.plain_names)
+        for frame in rows.rows(chunk):
             directory = _no_directories(frame, directory)
             yield frame
-    for frame in taker.last() if taker is not None else ():
+    for frame in rows.last() if rows is not None else ():
         directory = _no_directories(frame, directory)
         yield frame
     ended(reading, headed=headed, tool="find")

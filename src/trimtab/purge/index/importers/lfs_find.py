@@ -32,6 +32,7 @@ from trimtab.purge.index.importers.printf import (
     fitting,
     parse_format,
     take_head,
+    taker,
 )
 from trimtab.purge.index.manifest import TimeTrust
 from trimtab.purge.index.reading import Reading, records
@@ -85,20 +86,20 @@ def read(
     form = None if format_text is None else parse_format(format_text, LFS)
     reading.times, reading.resolution_ns = TimeTrust.SECONDS, 10**9
     headed, token = False, None
-    taker: Taker | None = None
+    rows: Taker | None = None
     for first, lines in records(file, b"\n", reading):
         if first:
             headed, token = take_head(lines, reading)
             lines = lines.part(int(headed))  # noqa: PLW2901
         if not lines.texts:
             continue
-        if taker is None:
+        if rows is None:
             form = form or _fitting(first_of(lines.texts), token)
             reading.columns |= form.columns
             reading.plain_names = token is not None
-            taker = Taker(form, reading, joined=True, token=token)
-        yield from taker.rows(lines)
-    yield from taker.last() if taker is not None else ()
+            rows = taker(form, reading, joined=True, token=token)
+        yield from rows.rows(lines)
+    yield from rows.last() if rows is not None else ()
     ended(reading, headed=headed, tool="lfs find")
 
 

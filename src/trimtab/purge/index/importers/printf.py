@@ -28,6 +28,8 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     import polars as pl
 
+    from trimtab._core import RecordReader
+
 _HEAD: Final = re.compile(rb"trimtab-list 1 started=([0-9]{1,11})(?: token=([0-9a-fA-F]{16,64}))?")
 _END: Final = re.compile(rb"trimtab-end ended=([0-9]{1,11})")
 _HEAD_WORD: Final = b"trimtab-list "
@@ -288,31 +290,17 @@ class Taker:
 
     Parameters
     ----------
-    joined
-        Whether a name may hold what ends a record: a record is whole when the next one begins.
-    token
-        What each record begins with.
+    core
+        Reads the records.
+    columns
+        What the list tells, once it has a record.
+    kind
+        Of identities.
     """
 
-    def __init__(
-        self, form: Format, reading: Reading, *, joined: bool = False, token: bytes | None = None
-    ) -> None:
-        from trimtab._core import RecordReader
-
-        self._reading, self._form, self._bytes = reading, form, 0
-        readers = {directive.reader for directive in form.directives}
-        self._kind = "fid" if "fid" in readers else "inode"
-        self._reader = RecordReader(
-            [(field.column or "", field.shape, field.reader) for field in form.directives],
-            root=reading.root,
-            beneath=reading.beneath,
-            terminator=form.terminator[0],
-            joined=joined,
-            token=token,
-            vanishing=form.directives[0].reader == "fid",
-            record_max_bytes=RECORD_MAX_BYTES,
-            shown=EXAMPLES_MAXIMUM,
-        )
+    def __init__(self, core: RecordReader, reading: Reading, columns: set[str], kind: str) -> None:
+        self._core, self._reading, self._columns, self._kind = core, reading, columns, kind
+        self._bytes = 0
 
     def rows(self, chunk: Records) -> Iterator[pl.DataFrame]:
         """Take records; yield rows where there are enough of them."""
@@ -320,21 +308,21 @@ class Taker:
         if not isinstance(block, Block):
             raise TypeError("only blocks of a list are taken")
         number, offset = chunk.locate(0)
-        self._reader.add(block.data, block.begin, block.end, number, offset or 0)
+        self._core.add(block.data, block.begin, block.end, number, offset or 0)
         self._bytes += block.end - block.begin
-        self._learn_end()
+        self._learn()
         if self._bytes >= CHUNK_BYTES:
             self._bytes = 0
             yield from self._frames()
 
     def last(self) -> Iterator[pl.DataFrame]:
         """Yield the rows of the records that are left, with the one that the list ends with."""
-        self._reader.finish()
-        self._learn_end()
+        self._core.finish()
+        self._learn()
         yield from self._frames()
 
-    def _learn_end(self) -> None:
-        ended_s, ended_well = self._reader.ended
+    def _learn(self) -> None:
+        ended_s, ended_well = self._core.ended
         if ended_s is not None:
             _end(self._reading, ended_s)
             self._reading.ended_well = ended_well
@@ -342,12 +330,41 @@ class Taker:
     def _frames(self) -> Iterator[pl.DataFrame]:
         import polars as pl
 
-        batch = self._reader.take()
+        batch = self._core.take()
         self._reading.refuse_counted(*batch.refused())
         self._reading.vanished += batch.vanished
         if batch.records:
-            self._reading.columns |= self._form.columns
+            self._reading.columns |= self._columns
             frame = pl.DataFrame(batch)
-            if "id" in self._form.columns:
+            if "id" in frame.columns:
                 frame = frame.with_columns(id_kind=pl.lit(self._kind))
             yield frame
+
+
+def taker(
+    form: Format, reading: Reading, *, joined: bool = False, token: bytes | None = None
+) -> Taker:
+    """Return what makes rows of records of a format.
+
+    Parameters
+    ----------
+    joined
+        Whether a name may hold what ends a record: a record is whole when the next one begins.
+    token
+        What each record begins with.
+    """
+    from trimtab._core import RecordReader
+
+    readers = {directive.reader for directive in form.directives}
+    core = RecordReader(
+        [(field.column or "", field.shape, field.reader) for field in form.directives],
+        root=reading.root,
+        beneath=reading.beneath,
+        terminator=form.terminator[0],
+        joined=joined,
+        token=token,
+        vanishing=form.directives[0].reader == "fid",
+        record_max_bytes=RECORD_MAX_BYTES,
+        shown=EXAMPLES_MAXIMUM,
+    )
+    return Taker(core, reading, form.columns, "fid" if "fid" in readers else "inode")
