@@ -873,6 +873,101 @@ def gufi_rows(databases: Sequence[tuple[bytes, bytes]]) -> dict[str, Any]:
         a name or ``b""``, and why. A birth of 0 is unknown.
     """
 
+class RecordReader:
+    """Reads records of a list, block after block: fields, a tab behind each, and a path.
+
+    Parameters
+    ----------
+    fields
+        Of each the column (empty: none), its shape and its reader, by the names of
+        ``crates/namespace/src/records/fields.rs``.
+    root, beneath
+        What absolute paths begin with, and what others do.
+    terminator
+        The byte that ends a record.
+    joined
+        Whether a name may hold that byte: a record is whole when the next one begins.
+    token
+        What each record begins with, a tab behind it.
+    vanishing
+        Whether an empty first field stands for a file that is gone.
+    record_max_bytes
+        More is no record.
+    shown
+        How many refused records are kept to be shown, in each step.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[tuple[str, str, str]],
+        *,
+        root: bytes,
+        beneath: bytes,
+        terminator: int,
+        joined: bool,
+        token: bytes | None,
+        vanishing: bool,
+        record_max_bytes: int,
+        shown: int,
+    ) -> None: ...
+    @staticmethod
+    def of_clause(
+        fields: Sequence[tuple[str, str, str]],
+        pieces: Sequence[tuple[str, bytes]],
+        *,
+        root: bytes,
+        beneath: bytes,
+        percent: bool,
+        escaped: bool,
+        zone: Sequence[tuple[int, int | None]] | None,
+        shown: int,
+    ) -> RecordReader:
+        """Return a reader of lines whose values stand between texts.
+
+        Parameters
+        ----------
+        pieces
+            Of a record but its path: names of ``crates/namespace/src/records/shown.rs``, and texts.
+        percent, escaped
+            Whether names have bytes as ``%XX``, and times too.
+        zone
+            From which local second on clocks are how far from UTC.
+        """
+
+    @property
+    def clock(self) -> tuple[bool, bool]:
+        """Whether local times had no zone; whether times had parts of seconds."""
+
+    def add(self, block: bytes, begin: int, end: int, number: int, offset: int) -> None:
+        """Take whole records, part of a block; number and offset are those of the first."""
+
+    def finish(self) -> None:
+        """Take the record that the list ends with."""
+
+    def take(self) -> RecordBatch:
+        """Return what the records since the last time became."""
+
+    @property
+    def ended(self) -> tuple[int | None, bool]:
+        """When the list ended, in seconds, if it said so; whether nothing came after that."""
+
+class RecordBatch:
+    """Rows as an Arrow array, to be taken over once; and what was refused."""
+
+    @property
+    def records(self) -> int:
+        """How many records were whole, with those that were refused."""
+
+    @property
+    def vanished(self) -> int:
+        """How many of them are of files that were gone."""
+
+    def refused(self) -> tuple[list[tuple[str, int]], list[tuple[str, int, int, bytes]]]:
+        """Return how many by reason; and of the first their reason, number, offset and bytes."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Hand the rows over, by Arrow's C data interface."""
+
 def glimpse(
     root: str | PathLike[str],
     files: Sequence[tuple[bytes, bytes, bytes]],

@@ -19,6 +19,7 @@ pub mod index;
 mod lock;
 pub mod lustre;
 pub mod patience;
+pub mod records;
 pub mod removal;
 pub mod rmfid;
 pub mod rules;

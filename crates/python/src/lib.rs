@@ -10,12 +10,14 @@ macro_rules! dict_of {
 }
 
 mod allocator;
+mod arrow;
 mod books;
 mod by_fid;
 mod drive;
 mod glimpse;
 mod gufi;
 mod ost;
+mod records;
 mod removal;
 mod rules;
 mod scan;
@@ -51,6 +53,8 @@ mod _core {
     use crate::gufi::gufi_rows;
     #[pymodule_export]
     use crate::ost::OstFleet;
+    #[pymodule_export]
+    use crate::records::{RecordBatch, RecordReader};
     #[pymodule_export]
     use crate::removal::{Candidates, Removal, RemovalBatch, files_aside, parts_of, quarantines};
     #[pymodule_export]

@@ -132,6 +132,14 @@ def test_what_is_escaped_follows_the_clause(tmp_path: Path, special: str, plain:
     assert {row["atime_ns"] for row in rows} == {1_767_323_045 * NS}
 
 
+@pytest.mark.parametrize("birth", ["2026-02-30 00:00:00", "0"])
+def test_a_birth_that_is_none_costs_nothing_else(tmp_path: Path, birth: str) -> None:
+    line = (LINE % "a").replace(f"{TIMES} -- ", f"{birth} -- ")
+    manifest, rows = imported(tmp_path, line.encode(), Source.GPFS, zone=ZONE)
+    assert only(rows, "name", "btime_ns") == [(b"a", None)]
+    assert manifest.refused == 0
+
+
 def test_without_escape_a_path_with_a_backslash_is_refused(tmp_path: Path) -> None:
     clause = "VARCHAR(USER_ID) || ' ' || VARCHAR(FILE_SIZE)"
     names = [b"plain", b"a\\nb", b"\xff", b"a -- b", b"100%41"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, overload
 
 from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM, Lack, Refused, TimeTrust
 from trimtab.purge.index.paths import ROOT_ITSELF, split_paths
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 8 * 1024**2
 """So much of a list is in memory at once, several times over while it is taken apart."""
+
+BLOCK_BYTES: Final = 1024**2
+"""So much is read at once: it stays in the processor's cache until it is taken apart."""
 
 RECORD_MAX_BYTES: Final = 4 * 1024**2
 """More is no record: a path at a depth of 10^5 directories has some hundred kilobytes."""
@@ -78,6 +81,18 @@ class Reading:
             shown = visible(os.fsdecode(text[:_TEXT_MAX]))
             self.examples.append(Refused(record, offset, reason, shown))
 
+    def refuse_counted(
+        self, counted: Iterable[tuple[str, int]], shown: Iterable[tuple[str, int, int, bytes]]
+    ) -> None:
+        """Count records that cannot be taken, by their reasons, and keep the first to be shown."""
+        for reason, many in counted:
+            self.refused += many
+            self.reasons[reason] = self.reasons.get(reason, 0) + many
+        for reason, number, offset, text in shown:
+            if len(self.examples) < EXAMPLES_MAXIMUM:
+                beginning = visible(os.fsdecode(text))
+                self.examples.append(Refused(number, offset, reason, beginning))
+
     def note(self, sentence: str) -> None:
         """Keep what a reader of the index should know, once."""
         if sentence not in self.notes:
@@ -125,6 +140,72 @@ class Records:
         reading.refuse(reason, record=number, offset=offset, text=self.texts[at])
 
 
+class Block(Sequence[bytes]):
+    """Records as they lie one behind the other, parted only where somebody looks at them.
+
+    Attributes
+    ----------
+    data, begin, end
+        The block that they lie in, and their part of it; the last one's terminator is within.
+    """
+
+    def __init__(self, data: bytes, begin: int, end: int, terminator: bytes) -> None:
+        self.data, self.begin, self.end = data, begin, end
+        self._terminator = terminator
+
+    def __len__(self) -> int:
+        """How many there are."""
+        import numpy as np
+
+        part = np.frombuffer(self.data, np.uint8, self.end - self.begin, self.begin)
+        return int(np.count_nonzero(part == self._terminator[0]))
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return self.begin < self.end
+
+    def first(self, many: int) -> list[bytes]:
+        """Return at most that many of them."""
+        records = []
+        begin = self.begin
+        while begin < self.end and len(records) < many:
+            end = self.data.index(self._terminator, begin, self.end)
+            records.append(self.data[begin:end])
+            begin = end + 1
+        return records
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, at: int | slice) -> bytes | Sequence[bytes]:
+        """Return one of them, or some; all but the first or the last without parting them."""
+        find = self.data.rfind
+        if self and at == -1:
+            before = find(self._terminator, self.begin, self.end - 1)
+            return self.data[before + 1 if before >= 0 else self.begin : self.end - 1]
+        if isinstance(at, slice) and at.step is None and at.start in {None, 0, 1}:
+            if not at.start and at.stop is not None and at.stop >= 0:
+                return self.first(at.stop)
+            begin, end = self.begin, self.end
+            if at.start and self:
+                begin = self.data.index(self._terminator, begin) + 1
+            if at.stop == -1 and begin < end:
+                end = max(begin, find(self._terminator, begin, end - 1) + 1)
+            if at.stop in {None, -1}:
+                return Block(self.data, begin, end, self._terminator)
+        if not isinstance(at, slice) and at >= 0 and len(records := self.first(at + 1)) > at:
+            return records[at]
+        return self._all()[at]
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield each."""
+        return iter(self._all())
+
+    def _all(self) -> list[bytes]:
+        return self.data[self.begin : self.end].split(self._terminator)[:-1]
+
+
 def one_after_another(texts: Sequence[bytes], number: int, offset: int) -> Records:
     """Return records that follow one another, each with one byte behind it."""
 
@@ -135,9 +216,9 @@ def one_after_another(texts: Sequence[bytes], number: int, offset: int) -> Recor
 
 
 def records(
-    file: BinaryIO, terminator: bytes, reading: Reading, *, chunk_bytes: int = CHUNK_BYTES
+    file: BinaryIO, terminator: bytes, reading: Reading, *, chunk_bytes: int = BLOCK_BYTES
 ) -> Iterator[tuple[bool, Records]]:
-    """Yield the records of a list, a chunk of them at once, and whether they are the first.
+    """Yield the records of a list, a block of them at once, and whether they are the first.
 
     What follows the last terminator is a record that was cut off, and is refused. A record that is
     too long is passed over, whatever its length, in bounded memory.
@@ -145,16 +226,18 @@ def records(
     rest, number, offset = b"", 1, 0
     passing = False  # over the rest of a record that is too long
     while chunk := file.read(chunk_bytes):
-        texts = (rest + chunk).split(terminator)
-        rest = texts.pop()
-        if texts and passing:
+        data = rest + chunk
+        begin, end = 0, data.rfind(terminator) + 1
+        rest = data[end:]
+        if end and passing:
             passing = False
-            number, offset = number + 1, offset + len(texts[0]) + 1
-            del texts[0]
-        if texts:
-            yield number == 1, one_after_another(texts, number, offset)
-            number += len(texts)
-            offset += sum(map(len, texts)) + len(texts)
+            begin = data.index(terminator) + 1
+            number, offset = number + 1, offset + begin
+        if begin < end:
+            block = Block(data, begin, end, terminator)
+            yield number == 1, one_after_another(block, number, offset)
+            number += len(block)
+            offset += end - begin
         if len(rest) > RECORD_MAX_BYTES:
             if not passing:
                 reading.refuse("it has no end", record=number, offset=offset, text=rest)

@@ -11,17 +11,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from trimtab.errors import DataError
-from trimtab.purge.index import fields
-from trimtab.purge.index.importers.lines import Joiner
 from trimtab.purge.index.importers.printf import (
     GNU,
-    Reader,
+    Taker,
     ended,
     fitting,
-    frame_of,
     parse_format,
     take_end,
     take_head,
+    taker,
 )
 from trimtab.purge.index.manifest import TimeTrust
 from trimtab.purge.index.reading import Reading, Records, records
@@ -73,71 +71,58 @@ def read(
     reading.plain_names = terminator == b"\0"
     reading.times, reading.resolution_ns = TimeTrust.EXACT_NS, 1
     headed, directory = False, b""
-    lines = None if form is None or reading.plain_names else Joiner(reading, form, None)
-    for first, chunk in _with_last(records(file, terminator, reading), lines):
-        if first:
+    rows: Taker | None = None
+    for first, chunk in records(file, terminator, reading):
+        if first and reading.plain_names:
             headed, _ = take_head(chunk, reading)
             chunk = chunk.part(int(headed))  # noqa: PLW2901
         chunk = _before_end(chunk, headed, reading)  # noqa: PLW2901
-        if len(chunk):
+        if not chunk.texts:
+            continue
+        if rows is None:
             form = form or fitting(
                 (FULL, SHORT), GNU, chunk.texts, tool="GNU find", option="-printf"
             )
-            reading.columns |= form.columns
-            frame = frame_of(chunk, form, reading, _special())
-            if "type" not in form.columns:
-                directory = _no_directories(frame, directory)
+            rows = taker(form, reading, joined=not reading.plain_names)
+        for frame in rows.rows(chunk):
+            directory = _no_directories(frame, directory)
             yield frame
+    for frame in rows.last() if rows is not None else ():
+        directory = _no_directories(frame, directory)
+        yield frame
     ended(reading, headed=headed, tool="find")
-
-
-def _with_last(
-    chunks: Iterator[tuple[bool, Records]], lines: Joiner | None
-) -> Iterator[tuple[bool, Records]]:
-    """Yield records as they are; where they are lines, those that are whole."""
-    if lines is None:
-        yield from chunks
-        return
-    for _, chunk in chunks:
-        yield False, lines.add(chunk)
-    yield False, lines.last()
 
 
 def _before_end(chunk: Records, headed: bool, reading: Reading) -> Records:
     """Return records without the one that ends the list; nothing may come after that."""
-    if reading.ended_well and len(chunk):
+    if reading.ended_well and chunk.texts:
         reading.ended_well = False
         chunk.refuse(0, "it comes after the end of the list", reading)
-        return chunk.part(len(chunk))
-    if headed and len(chunk) and take_end(chunk.texts[-1], reading):
+        return Records([], chunk.locate)
+    if headed and chunk.texts and take_end(chunk.texts[-1], reading):
         return chunk.part(0, -1)
     return chunk
-
-
-def _special() -> dict[str, Reader]:
-    def time(text: pl.Series) -> pl.Series:
-        return fields.seconds(text, "timespec")
-
-    return {
-        "atime_ns": time,
-        "mtime_ns": time,
-        "ctime_ns": time,
-        # "-1.-000000010" is no number and becomes null, as it should.
-        "btime_ns": lambda text: fields.birth(time(text)),
-    }
 
 
 def _no_directories(frame: pl.DataFrame, directory: bytes) -> bytes:
     """Return the path of the last row; raise where a path turns out to be a directory.
 
-    find prints a directory just before what is in it.
+    find prints a directory just before what is in it. A list with types tells them.
     """
-    for parent, name in zip(frame["parent"], frame["name"], strict=True):
-        if directory and parent == directory:
+    if "type" in frame.columns or frame.is_empty():
+        return directory
+    parents, names = frame["parent"], frame["name"]
+    changes = (parents != parents.shift()).fill_null(value=True)
+    for at in changes.arg_true().to_list():
+        before = _joined(parents[at - 1], names[at - 1]) if at else directory
+        if before and parents[at] == before:
             raise DataError(
                 "the list has directories in it and does not tell what is one",
                 code="types-ambiguous",
                 hint="make it with -type f, or with %y in the format",
             )
-        directory = parent + b"/" + name if parent else name
-    return directory
+    return _joined(parents[-1], names[-1])
+
+
+def _joined(parent: bytes, name: bytes) -> bytes:
+    return parent + b"/" + name if parent else name

@@ -18,15 +18,15 @@ attributes in SQL expressions" of IBM Storage Scale 5.2; a list of a real system
 from __future__ import annotations
 
 import re
-import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from trimtab.errors import UsageError
-from trimtab.purge.index import fields, identity
-from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import Reading, Records, placed, records
+from trimtab.purge.index import fields
+from trimtab.purge.index.importers.printf import Taker
+from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM, TimeTrust
+from trimtab.purge.index.reading import Reading, records
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -51,10 +51,6 @@ _PLAIN: Final = frozenset(
 )  # fmt: skip
 """What users cannot fill with bytes of their own."""
 
-_NUMBER: Final = "[0-9]+"
-_MODE: Final = "[-dlpsbcDM?][-rwxsStTlL]{9}[.+]?"
-_TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ @][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
-_SECONDS: Final = r"-?[0-9]+(?:\.[0-9]{1,9})?"
 _TOKEN: Final = re.compile(
     r"\s*(?:'((?:[^']|'')*)'|(\|\|)|([A-Za-z_][A-Za-z0-9_]*)|(.))", re.DOTALL
 )
@@ -63,8 +59,8 @@ _CLAUSES: Final = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _UNRESERVED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
-_LETTERS: Final = "fdlpsbc"
-_BAD_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+Piece = tuple[str, bytes]
+"""Of a record: what it is, and its text (`crates/namespace/src/records/shown.rs`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +71,15 @@ class Shown:
     ----------
     columns
         Of the index, in the order of the list; ``None``: passed over.
-    pattern
-        Of a record: the three numbers, each column, and the path, in groups ``g0`` and so on.
+    pieces
+        Of a record: the three numbers and each column, with what stands between them and the path.
     plain
         Characters that stand for themselves, where others are written as ``%XX``; ``None``: all
         stand for themselves.
     """
 
     columns: tuple[str | None, ...]
-    pattern: str
+    pieces: tuple[Piece, ...]
     plain: frozenset[str] | None
 
 
@@ -113,7 +109,7 @@ def parse_show(text: str) -> Shown:
     escape = clauses["escape"]
     plain = None if escape is None else _UNRESERVED | set(escape[1:])
     columns: list[str | None] = []
-    parts: list[str] = []
+    pieces: list[Piece] = [("number", b""), ("blanks", b"")] * 3
     before = ""  # of a value: what parts it from the one before
     for literal, term in _terms(clauses["show"] or clauses["bare"] or "", text):
         if term is None:
@@ -121,10 +117,9 @@ def parse_show(text: str) -> Shown:
             continue
         if columns and not before:
             raise _unreadable(text, f"nothing parts {term} from what stands before it")
-        parts.append(re.escape(_escaped(before, plain)))
-        column, pattern = _value(term, text)
+        column, value = _value(term, text)
         columns.append(column)
-        parts.append(f"({_escaped_pattern(pattern, plain)})")
+        pieces += [("text", _escaped(before, plain)), (value, b"")]
         before = ""
     known = [column for column in columns if column is not None]
     if len(set(known)) != len(known):
@@ -136,10 +131,8 @@ def parse_show(text: str) -> Shown:
                 code="column-missing",
                 hint=f"Trimtab's own is {SHOW}",
             )
-    after = re.escape(_escaped(before, plain))
-    body = "".join(parts)
-    pattern = rf"\A([0-9]+) +([0-9]+) +([0-9]+) +{body}{after} *-- ([^ ].*)\z"
-    return Shown(tuple(columns), pattern, plain)
+    pieces += [("text", _escaped(before, plain)), ("no-blanks", b""), ("text", b"-- ")]
+    return Shown(tuple(columns), tuple(pieces), plain)
 
 
 def _unreadable(text: str, problem: str) -> UsageError:
@@ -179,23 +172,23 @@ def _term(words: list[str], literal: str | None, text: str) -> tuple[str, str | 
 
 
 def _value(term: str, text: str) -> tuple[str | None, str]:
-    """Return the column that a term is, and what its values look like."""
+    """Return the column that a term is, and which piece of a record its values are."""
     inner = re.fullmatch(
         r"(?:VARCHAR|CHAR|INTEGER|BIGINT)\(([A-Z_]+)(?:,[0-9]+)?\)|([A-Z_]+)", term
     )
     name = "" if inner is None else inner[1] or inner[2]
     column = _COLUMNS.get(name)
     if column == "type":
-        return column, _MODE
+        return column, "mode"
     if column is not None and column.endswith("time_ns"):
-        return column, f"{_TIME}|{_SECONDS}"
+        return column, "moment"
     if column is not None:
-        return column, _NUMBER
+        return column, "number"
     words = set(re.findall(r"[A-Z_]{3,}", term))
     if name in _PLAIN:
-        return None, f"{_TIME}|[^ |]*"
+        return None, "plain"
     if not words - _FUNCTIONS - _PLAIN - set(_COLUMNS) and "'" not in term:
-        return None, f"{_TIME}|-?[0-9.]+"
+        return None, "days"
     raise _unreadable(
         text, f"{visible(term)} may hold any text, so that what follows cannot be told from it"
     )
@@ -207,21 +200,16 @@ _FUNCTIONS: Final = frozenset(
 )  # fmt: skip
 
 
-def _escaped(literal: str, plain: frozenset[str] | None) -> str:
+def _escaped(literal: str, plain: frozenset[str] | None) -> bytes:
     """Return what the list has for a text of the clause."""
     if plain is None:
-        return literal
-    return "".join(
-        letter if letter in plain else "".join(f"%{byte:02X}" for byte in letter.encode())
+        return literal.encode()
+    return b"".join(
+        letter.encode()
+        if letter in plain
+        else b"".join(b"%%%02X" % byte for byte in letter.encode())
         for letter in literal
     )
-
-
-def _escaped_pattern(pattern: str, plain: frozenset[str] | None) -> str:
-    """Return the pattern of a value, for a list that may have a blank and a colon as ``%XX``."""
-    if plain is None or {" ", ":", "@"} <= plain:
-        return pattern
-    return pattern.replace("[ @]", "(?: |@|%20|%40)").replace(":[0-9]", "(?::|%3A)[0-9]")
 
 
 def read(
@@ -257,8 +245,10 @@ def read(
             "the list does not tell types: all were taken to be regular files (a rule without "
             "DIRECTORIES_PLUS)"
         )
+    taker = ClauseTaker(shown, zone, reading)
     for _, chunk in records(file, b"\n", reading):
-        yield _frame(chunk, shown, zone, reading)
+        yield from taker.rows(chunk)
+    yield from taker.last()
 
 
 def _check_zone(zone: str) -> None:
@@ -276,135 +266,86 @@ def _check_zone(zone: str) -> None:
         ) from error
 
 
-def _frame(chunk: Records, shown: Shown, zone: str | None, reading: Reading) -> pl.DataFrame:
-    import polars as pl
+class ClauseTaker(Taker):
+    """Makes rows of records as a SHOW clause prints them."""
 
-    text, encoding = _text(chunk.texts)
-    groups = text.str.extract_groups(shown.pattern).struct.unnest()
-    groups.columns = [
-        "inode",
-        "generation",
-        "snapshot",
-        *map(str, range(len(shown.columns))),
-        "path",
-    ]
-    good = groups["inode"].is_not_null() & (groups["snapshot"] == "0")
-    if not good.all():
-        for at in (~good.fill_null(value=False)).arg_true().to_list():
-            strange = groups["inode"][at] is None
-            reason = "it is no record of this format" if strange else "it is in a snapshot"
-            chunk.refuse(at, reason, reading)
-        taken = good.fill_null(value=False)
-        chunk, groups = chunk.at(taken.arg_true().to_list()), groups.filter(taken)
-    columns = [
-        _column(groups[str(at)].alias(name), zone, reading)
-        for at, name in enumerate(shown.columns)
-        if name is not None
-    ]
-    frame = pl.DataFrame(
-        [identity.of_inodes(fields.whole(groups["inode"], pl.UInt64)).alias("id"), *columns]
-    ).with_columns(id_kind=pl.lit("inode"))
-    return placed(frame, chunk, _paths(groups["path"], encoding, shown), reading)
+    def __init__(self, shown: Shown, zone: str | None, reading: Reading) -> None:
+        from trimtab._core import RecordReader
 
-
-def _text(texts: Sequence[bytes]) -> tuple[pl.Series, str]:
-    """Return records as text, and how their bytes came into it."""
-    import polars as pl
-
-    series = pl.Series("text", texts, dtype=pl.Binary)
-    try:
-        return series.cast(pl.String), "utf-8"
-    except pl.exceptions.ComputeError:  # a name that is no UTF-8, in a list without ESCAPE
-        decoded = [text.decode("latin-1") for text in texts]
-        return pl.Series("text", decoded, dtype=pl.String), "latin-1"
-
-
-def _paths(paths: pl.Series, encoding: str, shown: Shown) -> list[bytes]:
-    """Return the bytes of paths; of one that cannot be told a path that is refused."""
-    import polars as pl
-
-    if encoding == "utf-8":
-        plain: list[bytes] = paths.cast(pl.Binary).to_list()
-    else:
-        plain = [path.encode(encoding) for path in paths]
-    special = b"\\" if shown.plain is None else b"%"
-    odd = paths.str.contains(special.decode(), literal=True).arg_true().to_list()
-    for at in odd:
-        broken = shown.plain is None or _BAD_PERCENT.search(plain[at]) is not None
-        plain[at] = b"" if broken else urllib.parse.unquote_to_bytes(plain[at])
-    return plain
-
-
-def _column(text: pl.Series, zone: str | None, reading: Reading) -> pl.Series:
-    import polars as pl
-
-    if text.name == "type":
-        letter = text.str.head(1).str.replace("-", "f", literal=True)
-        return letter.replace_strict(
-            list(_LETTERS), list(_LETTERS), default="?", return_dtype=pl.String
+        values = [(name or "", "any", _READERS[name]) for name in shown.columns]
+        core = RecordReader.of_clause(
+            [("id", "any", "inode"), *[("", "any", "passed")] * 2, *values],
+            list(shown.pieces),
+            root=reading.root,
+            beneath=reading.beneath,
+            percent=shown.plain is not None,
+            escaped=shown.plain is not None and not {" ", ":", "@"} <= shown.plain,
+            zone=None if zone is None else offsets(zone),
+            shown=EXAMPLES_MAXIMUM,
         )
-    if text.name == "size_bytes":
-        return fields.whole(text, pl.UInt64)
-    if text.name == "allocated_bytes":
-        return fields.multiples(text, 1024)
-    if text.name.endswith("time_ns"):
-        value_ns = _time(text, zone, reading)
-        return fields.birth(value_ns) if text.name == "btime_ns" else value_ns
-    return fields.whole(text, pl.UInt32)
+        super().__init__(core, reading, set(), "inode")
+
+    def _learn(self) -> None:
+        zone_missing, finer = self._core.clock
+        if zone_missing:
+            raise UsageError(
+                "the list has times in local time, and nothing says of which zone",
+                code="zone-missing",
+                hint="name the zone of the node that ran mmapplypolicy: --zone Europe/Zurich",
+            )
+        if finer and self._reading.resolution_ns == fields.NS_PER_S:
+            self._reading.times, self._reading.resolution_ns = TimeTrust.EXACT_NS, 1000
 
 
-def _time(text: pl.Series, zone: str | None, reading: Reading) -> pl.Series:
-    """Return times in nanoseconds; null for a local time that no clock showed."""
+_READERS: Final = {
+    None: "passed", "type": "mode", "nlink": "small", "uid": "small", "gid": "small",
+    "size_bytes": "unsigned", "allocated_bytes": "kibibytes", "atime_ns": "moment",
+    "mtime_ns": "moment", "ctime_ns": "moment", "btime_ns": "birth-moment",
+}  # fmt: skip
+_DAY_S: Final = 86_400
+_FIRST_DAY, _LAST_DAY = -62_091, 51_134
+"""From 1800 to 2110: before, no zone had its clocks changed; after, the tables have no changes."""
+
+
+def offsets(zone: str) -> list[tuple[int, int | None]]:
+    """Return from which second of a zone's clocks on they are how many seconds from UTC.
+
+    ``None`` stands where no clock showed a time. Of times that were shown twice it is the later.
+    Where both ends of a day have one offset, all of it has: clocks are not changed twice in a day.
+    The other days are looked at by hours, then by minutes, then by seconds.
+    """
     import polars as pl
 
-    if text.str.contains("%", literal=True).any():
-        text = text.str.replace_many(["%20", "%40", "%3A"], [" ", "@", ":"])
-    local = text.str.slice(4, 1) == "-"
-    if not local.any():
-        seconds_ns = fields.seconds(text)
-        _learn(seconds_ns, reading)
-        return seconds_ns
-    if zone is None:
-        raise UsageError(
-            "the list has times in local time, and nothing says of which zone",
-            code="zone-missing",
-            hint="name the zone of the node that ran mmapplypolicy: --zone Europe/Zurich",
+    found: list[pl.DataFrame] = []
+    starts = pl.int_range(_FIRST_DAY, _LAST_DAY, eager=True) * _DAY_S
+    for length_s, finer_s in ((_DAY_S, 3600), (3600, 60), (60, 1), (1, 0)):
+        ends = pl.DataFrame(
+            {
+                "start": starts,
+                "first": _offset(starts, zone),
+                "last": _offset(starts + (length_s - 1), zone),
+            }
         )
-    col = pl.col
-    days = text.str.head(10)
-    known = days.unique()  # many files are of one day
-    numbers = pl.DataFrame(
-        {
-            "day": days.replace_strict(known, known.str.to_date("%Y-%m-%d", strict=False)),
-            **{
-                name: text.str.slice(at, 2).cast(pl.Int64, strict=False)
-                for name, at in (("hour", 11), ("minute", 14), ("second", 17))
-            },
-            "rest_ns": text.str.slice(20).str.pad_end(9, "0").cast(pl.Int64, strict=False),
-        }
-    )
-    fits = (col("hour") < 24) & (col("minute") < 60) & (col("second") < 60)
-    elapsed_s = (col("hour") * 60 + col("minute")) * 60 + col("second")
-    local_ms = pl.when(fits).then(
-        col("day").cast(pl.Datetime("ms")).cast(pl.Int64) + elapsed_s * 1000
-    )
-    moments = numbers.select(
-        local_ms.cast(pl.Datetime("ms"))
+        alike = (pl.col("first") == pl.col("last")).fill_null(value=False)
+        found.append(ends.filter(alike | (length_s == 1)).select("start", "first"))
+        if finer_s:
+            within = pl.int_ranges("start", pl.col("start") + length_s, finer_s)
+            starts = ends.filter(~alike).select(within.alias("start")).explode("start").to_series()
+    every = pl.concat(found).sort("start")
+    changes = every["first"].ne_missing(every["first"].shift())
+    first = every["start"] == every["start"][0]
+    rows: list[tuple[int, int | None]] = every.filter(changes | first).rows()
+    return rows
+
+
+def _offset(local_s: pl.Series, zone: str) -> pl.Series:
+    """Return seconds from UTC of seconds of a zone's clocks."""
+    import polars as pl
+
+    utc_s = (
+        (local_s * 1000)
+        .cast(pl.Datetime("ms"))
         .dt.replace_time_zone(zone, ambiguous="latest", non_existent="null")
         .dt.epoch("s")
-        .alias("s"),
-        "rest_ns",
     )
-    times_ns = fields.nanoseconds(moments["s"], moments["rest_ns"]).alias(text.name)
-    if not local.all():
-        plain_ns = fields.seconds(text)
-        times_ns = pl.select(pl.when(local).then(times_ns).otherwise(plain_ns)).to_series()
-        times_ns = times_ns.alias(text.name)
-    _learn(times_ns, reading)
-    return times_ns
-
-
-def _learn(times_ns: pl.Series, reading: Reading) -> None:
-    """Note that a list has parts of seconds."""
-    if reading.resolution_ns == fields.NS_PER_S and (times_ns % fields.NS_PER_S != 0).any():
-        reading.times, reading.resolution_ns = TimeTrust.EXACT_NS, 1000
+    return local_s - utc_s

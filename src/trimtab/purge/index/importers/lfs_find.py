@@ -22,20 +22,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from trimtab.purge.index import fields, identity
-from trimtab.purge.index.importers.lines import Joiner
 from trimtab.purge.index.importers.printf import (
     END_WORD,
     LFS,
     Format,
+    Taker,
     ended,
+    first_of,
     fitting,
-    frame_of,
     parse_format,
     take_head,
+    taker,
 )
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import Reading, Records, records
+from trimtab.purge.index.reading import Reading, records
 from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
@@ -86,20 +86,20 @@ def read(
     form = None if format_text is None else parse_format(format_text, LFS)
     reading.times, reading.resolution_ns = TimeTrust.SECONDS, 10**9
     headed, token = False, None
-    joiner: Joiner | None = None
+    rows: Taker | None = None
     for first, lines in records(file, b"\n", reading):
         if first:
             headed, token = take_head(lines, reading)
             lines = lines.part(int(headed))  # noqa: PLW2901
-        if len(lines) and joiner is None:
-            form = form or _fitting(lines.texts, token)
+        if not lines.texts:
+            continue
+        if rows is None:
+            form = form or _fitting(first_of(lines.texts), token)
             reading.columns |= form.columns
             reading.plain_names = token is not None
-            joiner = Joiner(reading, form, token)
-        if joiner is not None and form is not None and len(chunk := joiner.add(lines)):
-            yield _frame(chunk, form, reading)
-    if joiner is not None and form is not None and len(chunk := joiner.last()):
-        yield _frame(chunk, form, reading)
+            rows = taker(form, reading, joined=True, token=token)
+        yield from rows.rows(lines)
+    yield from rows.last() if rows is not None else ()
     ended(reading, headed=headed, tool="lfs find")
 
 
@@ -111,20 +111,3 @@ def _fitting(lines: Sequence[bytes], token: bytes | None) -> Format:
         return parse_format(FULL, LFS)  # nothing at all beneath the root
     # No record fits two of them: where one has a letter, the others have numbers.
     return fitting((FULL, POOLLESS, SHORT), LFS, texts, tool="lfs find", option="--printf")
-
-
-def _frame(chunk: Records, form: Format, reading: Reading) -> pl.DataFrame:
-    import polars as pl
-
-    if form.directives[0].column == "id":
-        # lfs prints no FID of what is gone.
-        present = [at for at, text in enumerate(chunk.texts) if not text.startswith(b"\t")]
-        reading.vanished += len(chunk) - len(present)
-        chunk = chunk.at(present) if len(present) < len(chunk) else chunk
-    special = {"id": identity.of_fids, "osts": fields.indices}
-    frame = frame_of(chunk, form, reading, special)
-    for name in ("stripe_count", "osts", "pool"):
-        if name in frame.columns and "type" in frame.columns:
-            of_file = pl.when(pl.col("type") == "f").then(pl.col(name))
-            frame = frame.with_columns(of_file.alias(name))
-    return frame

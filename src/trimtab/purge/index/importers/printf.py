@@ -15,17 +15,20 @@ It then says itself when it was made, and that the tool came to its end.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import DataError, UsageError
-from trimtab.purge.index import fields, identity, schema
-from trimtab.purge.index.reading import Reading, Records, placed
+from trimtab.purge.index import fields
+from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM
+from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Block, Reading, Records
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from trimtab._core import RecordReader
 
 _HEAD: Final = re.compile(rb"trimtab-list 1 started=([0-9]{1,11})(?: token=([0-9a-fA-F]{16,64}))?")
 _END: Final = re.compile(rb"trimtab-end ended=([0-9]{1,11})")
@@ -42,50 +45,72 @@ class Directive:
     ----------
     column
         Of the index; ``None``: it is passed over.
-    pattern
-        A regular expression over bytes that what it prints fits.
+    shape
+        Of the bytes that it prints: a key of `PATTERNS`.
+    reader
+        What the core makes of them.
     """
 
     column: str | None
-    pattern: str
+    shape: str
+    reader: str = "passed"
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression over bytes that what it prints fits."""
+        return PATTERNS[self.shape]
 
 
-_NUMBER: Final = "[0-9]+"
-_TIME: Final = r"-?[0-9]+(?:\.-?[0-9]+)?"
-_BIRTH: Final = r"-?[0-9]*(?:\.-?[0-9]+)?"
+PATTERNS: Final = {
+    "number": "[0-9]+",
+    "digits": "[0-9]*",
+    "signed": "-?[0-9]*",
+    "octal": "[0-7]+",
+    "time": r"-?[0-9]+(?:\.-?[0-9]+)?",
+    "birth": r"-?[0-9]*(?:\.-?[0-9]+)?",
+    "letter": "[a-zA-Z?]",
+    "fid": "[0-9a-fA-Fx:]*",
+    "indices": r"[0-9,?\[\]]*",
+    "words": r"[^\t\n]+",
+    "name": r"[^\t\n]*",
+}
+"""The shapes of `crates/namespace/src/records/fields.rs`."""
 
 COMMON: Final = {
-    "%i": Directive("id", _NUMBER),
-    "%n": Directive("nlink", _NUMBER),
-    "%U": Directive("uid", _NUMBER),
-    "%G": Directive("gid", _NUMBER),
-    "%s": Directive("size_bytes", _NUMBER),
-    "%b": Directive("allocated_bytes", _NUMBER),
-    "%A@": Directive("atime_ns", _TIME),
-    "%T@": Directive("mtime_ns", _TIME),
-    "%C@": Directive("ctime_ns", _TIME),
-    "%y": Directive("type", "[a-zA-Z?]"),
-    "%m": Directive(None, "[0-7]+"),
-    "%M": Directive(None, r"[^\t\n]+"),
-    "%k": Directive(None, _NUMBER),
+    "%n": Directive("nlink", "number", "small"),
+    "%U": Directive("uid", "number", "small"),
+    "%G": Directive("gid", "number", "small"),
+    "%s": Directive("size_bytes", "number", "unsigned"),
+    "%b": Directive("allocated_bytes", "number", "blocks"),
+    "%y": Directive("type", "letter", "letter"),
+    "%m": Directive(None, "octal"),
+    "%M": Directive(None, "words"),
+    "%k": Directive(None, "number"),
 }
 GNU: Final = {
     **COMMON,
-    "%D": Directive("device", _NUMBER),
-    "%B@": Directive("btime_ns", _BIRTH),
-    "%d": Directive(None, _NUMBER),
+    "%i": Directive("id", "number", "inode"),
+    "%A@": Directive("atime_ns", "time", "timespec"),
+    "%T@": Directive("mtime_ns", "time", "timespec"),
+    "%C@": Directive("ctime_ns", "time", "timespec"),
+    "%D": Directive("device", "number", "unsigned"),
+    "%B@": Directive("btime_ns", "birth", "birth-timespec"),
+    "%d": Directive(None, "number"),
 }
 LFS: Final = {
     **COMMON,
-    "%i": Directive(None, _NUMBER),  # the FID, folded so that two may share it
-    "%W@": Directive("btime_ns", _BIRTH),
-    "%LF": Directive("id", r"[0-9a-fA-Fx:]*"),
-    "%LP": Directive("project", _NUMBER),
-    "%Lp": Directive("pool", r"[^\t\n]*"),
-    "%Lc": Directive("stripe_count", "[0-9]*"),
-    "%Lo": Directive("osts", r"[0-9,?\[\]]*"),
-    "%Li": Directive(None, "-?[0-9]*"),
-    "%LS": Directive(None, "[0-9]*"),
+    "%i": Directive(None, "number"),  # the FID, folded so that two may share it
+    "%A@": Directive("atime_ns", "time", "seconds"),
+    "%T@": Directive("mtime_ns", "time", "seconds"),
+    "%C@": Directive("ctime_ns", "time", "seconds"),
+    "%W@": Directive("btime_ns", "birth", "birth-seconds"),
+    "%LF": Directive("id", "fid", "fid"),
+    "%LP": Directive("project", "number", "small"),
+    "%Lp": Directive("pool", "name", "name"),
+    "%Lc": Directive("stripe_count", "digits", "stripes"),
+    "%Lo": Directive("osts", "indices", "indices"),
+    "%Li": Directive(None, "signed"),
+    "%LS": Directive(None, "digits"),
 }
 
 
@@ -168,7 +193,8 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
 def choose(formats: Sequence[Format], texts: Sequence[bytes]) -> Format | None:
     """Return the format that fits most of the first records of a list; ``None``: none fits."""
     scores = [
-        (sum(form.begins().match(text) is not None for text in texts), form) for form in formats
+        (sum(match is not None for match in map(form.begins().match, texts)), form)
+        for form in formats
     ]
     score, best = max(scores, key=lambda pair: pair[0])
     return best if score else None
@@ -196,7 +222,7 @@ def fitting(
     DataError
         None of them.
     """
-    form = choose([parse_format(text, known) for text in usual], texts[:_LOOKED_AT])
+    form = choose([parse_format(text, known) for text in usual], first_of(texts))
     if form is None:
         raise DataError(
             f"this is no list of {tool} in a format that is known here",
@@ -205,6 +231,11 @@ def fitting(
             f"Trimtab's own is {usual[0]}",
         )
     return form
+
+
+def first_of(texts: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the first of some records: enough of them to recognise a format."""
+    return texts.first(_LOOKED_AT) if isinstance(texts, Block) else texts[:_LOOKED_AT]
 
 
 def take_head(first: Records, reading: Reading) -> tuple[bool, bytes | None]:
@@ -225,10 +256,14 @@ def take_end(text: bytes, reading: Reading) -> bool:
     match = _END.fullmatch(text)
     if match is None:
         return False
-    # The tool ended within that second.
-    reading.ended_ns = int(match[1]) * fields.NS_PER_S + fields.NS_PER_S - 1
+    _end(reading, int(match[1]))
     reading.ended_well = True
     return True
+
+
+def _end(reading: Reading, ended_s: int) -> None:
+    """Take down when the tool ended: within that second."""
+    reading.ended_ns = ended_s * fields.NS_PER_S + fields.NS_PER_S - 1
 
 
 def ended(reading: Reading, *, headed: bool, tool: str) -> None:
@@ -250,127 +285,86 @@ def ended(reading: Reading, *, headed: bool, tool: str) -> None:
 Reader = Callable[["pl.Series"], "pl.Series"]
 
 
-def frame_of(
-    chunk: Records, form: Format, reading: Reading, special: Mapping[str, Reader]
-) -> pl.DataFrame:
-    """Return the rows of records, the columns in their types.
+class Taker:
+    """Makes rows of the records of a list, and refuses those that are not in its format.
 
     Parameters
     ----------
-    special
-        How the text of a column is read where the tool prints it in its own way.
+    core
+        Reads the records.
+    columns
+        What the list tells, once it has a record.
+    kind
+        Of identities.
     """
-    import polars as pl
 
-    count = len(form.directives)
-    columns = _columns(chunk.texts, count)
-    whole = columns[-1].is_not_null()
-    if not whole.all():
-        for at in (~whole).arg_true().to_list():
-            fields_there = chunk.texts[at].count(b"\t") + 1
-            chunk.refuse(at, f"it has {fields_there} fields instead of {count + 1}", reading)
-        chunk = chunk.at(whole.arg_true().to_list())
-        columns = [values.filter(whole) for values in columns]
-    readers = {**_readers(), **special}
-    series = []
-    misfits: set[int] = set()
-    for directive, values in zip(form.directives, columns, strict=False):
-        if directive.column in readers or directive.column is None:
-            text = _text(directive.column or "passed over", values)
-            misfits.update(_misfits(text, directive))
-            if directive.column is not None:
-                series.append(readers[directive.column](text))
-        else:
-            names = values.cast(pl.Binary)
-            misfits.update(names.bin.contains(b"/").arg_true().to_list())
-            series.append(fields.names_of(directive.column, names.to_list()))
-    if misfits:
-        # Behind a damaged tab each field is the next one's, the last of them the path's.
-        for at in misfits:
-            chunk.refuse(at, "a field is not what the format prints", reading)
-        fitting = [at for at in range(len(chunk.texts)) if at not in misfits]
-        chunk, series = chunk.at(fitting), [values.gather(fitting) for values in series]
-        columns[-1] = columns[-1].gather(fitting)
-    paths = columns[-1].cast(pl.Binary).to_list()
-    return placed(_with_identity(pl.DataFrame(series)), chunk, paths, reading)
+    def __init__(self, core: RecordReader, reading: Reading, columns: set[str], kind: str) -> None:
+        self._core, self._reading, self._columns, self._kind = core, reading, columns, kind
+        self._bytes = 0
+
+    def rows(self, chunk: Records) -> Iterator[pl.DataFrame]:
+        """Take records; yield rows where there are enough of them."""
+        block = chunk.texts
+        if not isinstance(block, Block):
+            raise TypeError("only blocks of a list are taken")
+        number, offset = chunk.locate(0)
+        self._core.add(block.data, block.begin, block.end, number, offset or 0)
+        self._bytes += block.end - block.begin
+        self._learn()
+        if self._bytes >= CHUNK_BYTES:
+            self._bytes = 0
+            yield from self._frames()
+
+    def last(self) -> Iterator[pl.DataFrame]:
+        """Yield the rows of the records that are left, with the one that the list ends with."""
+        self._core.finish()
+        self._learn()
+        yield from self._frames()
+
+    def _learn(self) -> None:
+        ended_s, ended_well = self._core.ended
+        if ended_s is not None:
+            _end(self._reading, ended_s)
+            self._reading.ended_well = ended_well
+
+    def _frames(self) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
+        batch = self._core.take()
+        self._reading.refuse_counted(*batch.refused())
+        self._reading.vanished += batch.vanished
+        if batch.records:
+            self._reading.columns |= self._columns
+            frame = pl.DataFrame(batch)
+            if "id" in frame.columns:
+                frame = frame.with_columns(id_kind=pl.lit(self._kind))
+            yield frame
 
 
-def _columns(texts: Sequence[bytes], count: int) -> list[pl.Series]:
-    """Return the fields of records, that many and the rest; null in the rest of one with fewer.
+def taker(
+    form: Format, reading: Reading, *, joined: bool = False, token: bytes | None = None
+) -> Taker:
+    """Return what makes rows of records of a format.
 
-    They are text where all records are, and else bytes.
+    Parameters
+    ----------
+    joined
+        Whether a name may hold what ends a record: a record is whole when the next one begins.
+    token
+        What each record begins with.
     """
-    import polars as pl
+    from trimtab._core import RecordReader
 
-    records = pl.Series("record", texts, dtype=pl.Binary)
-    try:
-        parts = records.cast(pl.String).str.splitn("\t", count + 1)
-    except pl.exceptions.ComputeError:  # a name in it is no UTF-8
-        parted = [text.split(b"\t", count) for text in texts]
-        padded = [parts if len(parts) > count else [None] * (count + 1) for parts in parted]
-        columns = zip(*padded, strict=True)
-        return [pl.Series("field", values, dtype=pl.Binary) for values in columns]
-    return parts.struct.unnest().get_columns()
-
-
-def _text(name: str, values: pl.Series) -> pl.Series:
-    import polars as pl
-
-    if values.dtype == pl.String:
-        return values.alias(name)
-    return fields.text_of(name, values.to_list())
-
-
-def _misfits(text: pl.Series, directive: Directive) -> list[int]:
-    """Return the places of values that a directive does not print, where no reader looks at them.
-
-    Values of required columns are refused by `placed`, with their names.
-    """
-    if directive.column in (*schema.required(), *schema.TIMES, "project"):
-        return []
-    pattern = rf"\A(?:{directive.pattern})\z"
-    return text.str.contains(pattern).fill_null(value=False).not_().arg_true().to_list()
-
-
-def _with_identity(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a frame whose inode numbers, as numbers, have become identities."""
-    import polars as pl
-
-    if "id" not in frame.columns:
-        return frame
-    if frame["id"].dtype == pl.Binary:
-        return frame.with_columns(id_kind=pl.lit("fid"))
-    return frame.with_columns(identity.of_inodes(frame["id"]), id_kind=pl.lit("inode"))
-
-
-def _readers() -> dict[str, Reader]:
-    import polars as pl
-
-    def number(kind: type[pl.DataType]) -> Reader:
-        return lambda text: fields.whole(text, kind)
-
-    numbers = {
-        name: number(kind)
-        for name, kind in schema.columns().items()
-        if kind in (pl.UInt32, pl.UInt64)
-    }
-    return {
-        **numbers,
-        "id": number(pl.UInt64),
-        "allocated_bytes": fields.blocks,
-        "atime_ns": fields.seconds,
-        "mtime_ns": fields.seconds,
-        "ctime_ns": fields.seconds,
-        "btime_ns": lambda text: fields.birth(fields.seconds(text)),
-        "type": _letters,
-    }
-
-
-def _letters(text: pl.Series) -> pl.Series:
-    """Return the letters of types; what else a tool prints with one letter is ``?``."""
-    import polars as pl
-
-    column = pl.col(text.name)
-    known = pl.when(column.str.contains(r"\A[fdlpsbc]\z")).then(column)
-    other = pl.when(column.str.contains(r"\A.\z")).then(pl.lit("?"))
-    return text.to_frame().select(known.otherwise(other).alias(text.name)).to_series()
+    readers = {directive.reader for directive in form.directives}
+    core = RecordReader(
+        [(field.column or "", field.shape, field.reader) for field in form.directives],
+        root=reading.root,
+        beneath=reading.beneath,
+        terminator=form.terminator[0],
+        joined=joined,
+        token=token,
+        vanishing=form.directives[0].reader == "fid",
+        record_max_bytes=RECORD_MAX_BYTES,
+        shown=EXAMPLES_MAXIMUM,
+    )
+    return Taker(core, reading, form.columns, "fid" if "fid" in readers else "inode")

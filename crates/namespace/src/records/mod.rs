@@ -1,0 +1,366 @@
+//! Records of lists that `find -printf`, `lfs find --printf` and policies of GPFS print, as columns.
+//!
+//! ```text
+//!   block ──▶ lines put together (joining) ──▶ fields, the path last ──▶ a row, or why not
+//!                                              by tabs, or by texts (shown)
+//! ```
+//!
+//! A block holds whole records, each with its terminator. Where names may hold the terminator, a record
+//! is whole only when the next begins, so that the last of a block waits for the next block. What is
+//! refused is told in the order of the steps: put together, parted, shapes, values.
+
+mod columns;
+mod fields;
+mod joining;
+mod paths;
+mod shown;
+
+pub use columns::{Column, Values, Views};
+pub use fields::{Fraction, Reader, Shape, nanoseconds, seconds, whole};
+pub use joining::Joining;
+pub use paths::Placing;
+pub use shown::{Clock, Piece, Value, Zone};
+
+use std::borrow::Cow;
+
+use memchr::memchr_iter;
+use shown::Shown;
+
+/// Which field of a clause's record is the snapshot.
+const SNAPSHOT: usize = 2;
+const TEXT_MOST: usize = 160;
+
+/// Where a record is in its list: its number, from 1, and the offset of its first byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the record.
+    pub number: u64,
+    /// Offset in bytes.
+    pub offset: u64,
+}
+
+/// A record that cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why.
+    pub reason: String,
+    /// Where it is.
+    pub place: Place,
+    /// How it begins.
+    pub text: Vec<u8>,
+}
+
+/// What was refused, counted by its reason, and the first of it.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals {
+    /// How many, by reason.
+    pub counted: Vec<(String, u64)>,
+    /// The first.
+    pub first: Vec<Refusal>,
+    shown: usize,
+}
+
+impl Refusals {
+    fn new(shown: usize) -> Self {
+        Self { shown, ..Self::default() }
+    }
+
+    fn add(&mut self, reason: &str, place: Place, text: &[u8]) {
+        match self.counted.iter_mut().find(|(counted, _)| counted == reason) {
+            Some((_, many)) => *many += 1,
+            None => self.counted.push((reason.to_owned(), 1)),
+        }
+        if self.first.len() < self.shown {
+            let text = text[..text.len().min(TEXT_MOST)].to_vec();
+            self.first.push(Refusal { reason: reason.to_owned(), place, text });
+        }
+    }
+}
+
+/// A field of a record.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Of the index; empty where it is passed over.
+    pub column: String,
+    /// What it may look like.
+    pub shape: Shape,
+    /// What is made of it.
+    pub reader: Reader,
+}
+
+/// What a list looks like.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The fields of a record but the path, which is the last.
+    pub fields: Vec<Field>,
+    /// What ends a record.
+    pub terminator: u8,
+    /// Whether an empty first field stands for a file that was gone.
+    pub vanishing: bool,
+    /// How many refused records are kept to be shown.
+    pub shown: usize,
+    /// How fields are parted.
+    pub parting: Parting,
+}
+
+/// How the fields of records are parted.
+#[derive(Clone, Debug)]
+pub enum Parting {
+    /// By a tab behind each.
+    Tabs,
+    /// By texts of a clause: the inode, its generation and its snapshot, then what the clause shows.
+    Clause {
+        /// Of a whole record but its path.
+        pieces: Vec<Piece>,
+        /// Whether bytes of names are written as `%XX`; else a name with a backslash cannot be told.
+        percent: bool,
+    },
+}
+
+/// What became of a block.
+#[derive(Debug)]
+pub struct Batch {
+    /// The rows.
+    pub columns: Vec<Column>,
+    /// How many.
+    pub rows: usize,
+    /// How many records were whole, with those that were refused afterwards.
+    pub records: u64,
+    /// How many of them are of files that were gone.
+    pub vanished: u64,
+    /// What was refused, step by step.
+    pub refused: Vec<Refusals>,
+}
+
+/// Reads records of a list, block after block.
+#[derive(Clone, Debug)]
+pub struct Records {
+    layout: Layout,
+    placing: Placing,
+    columns: Vec<Column>,
+    kind: Option<usize>,
+    many: u64,
+    vanished: u64,
+    refused: [Refusals; 4],
+    tabs: Vec<usize>,
+    /// Where the fields of a record begin and end, the path behind them.
+    cuts: Vec<(usize, usize)>,
+    wrong: Vec<usize>,
+    clause: Option<(Shown, bool)>,
+    /// Of times as a clause shows them.
+    pub clock: Clock,
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    Joined,
+    Parted,
+    Shaped,
+    Placed,
+}
+
+impl Records {
+    /// Returns a reader of a list.
+    #[must_use]
+    pub fn new(layout: Layout, placing: Placing, clock: Clock) -> Self {
+        let columns = columns_of(&layout);
+        let clause = match &layout.parting {
+            Parting::Tabs => None,
+            Parting::Clause { pieces, percent } => {
+                Some((Shown { pieces: pieces.clone(), escaped: clock.escaped }, *percent))
+            }
+        };
+        let kind = layout.fields.iter().position(|field| field.reader == Reader::Letter);
+        let refused = std::array::from_fn(|_| Refusals::new(layout.shown));
+        Self {
+            layout,
+            placing,
+            columns,
+            kind,
+            many: 0,
+            vanished: 0,
+            refused,
+            tabs: Vec::new(),
+            cuts: Vec::new(),
+            wrong: Vec::new(),
+            clause,
+            clock,
+        }
+    }
+
+    /// Takes the records of a block, the first of them at a place.
+    pub fn add(&mut self, block: &[u8], mut place: Place) {
+        let mut begin = 0;
+        for end in memchr_iter(self.layout.terminator, block) {
+            self.record(&block[begin..end], place);
+            place.number += 1;
+            place.offset += (end + 1 - begin) as u64;
+            begin = end + 1;
+        }
+    }
+
+    /// Returns what the records since the last time became.
+    pub fn take(&mut self) -> Batch {
+        let rows = self.placing.rows();
+        let columns = std::mem::replace(&mut self.columns, columns_of(&self.layout));
+        let fields = columns.into_iter().zip(&self.layout.fields);
+        let mut columns: Vec<Column> = fields
+            .filter_map(|(column, field)| (field.reader != Reader::Passed).then_some(column))
+            .collect();
+        columns.extend(self.placing.take());
+        let refused = self.refused.iter_mut();
+        let refused = refused.map(|step| std::mem::replace(step, Refusals::new(self.layout.shown)));
+        Batch {
+            columns,
+            rows,
+            records: std::mem::take(&mut self.many),
+            vanished: std::mem::take(&mut self.vanished),
+            refused: refused.collect(),
+        }
+    }
+
+    /// Returns whether bytes begin as a record does.
+    #[must_use]
+    pub fn begins(&self, text: &[u8]) -> bool {
+        let mut fields = text.split(|&byte| byte == b'\t');
+        let fit = self
+            .layout
+            .fields
+            .iter()
+            .all(|field| fields.next().is_some_and(|text| field.shape.fits(text)));
+        fit && fields.next().is_some()
+    }
+
+    fn refuse(&mut self, step: Step, reason: &str, place: Place, text: &[u8]) {
+        self.refused[step as usize].add(reason, place, text);
+    }
+
+    fn record(&mut self, text: &[u8], place: Place) {
+        self.many += 1;
+        if self.layout.vanishing && text.first() == Some(&b'\t') {
+            self.vanished += 1;
+            return;
+        }
+        if let Err(reason) = self.part(text) {
+            self.refuse(Step::Parted, &reason, place, text);
+            return;
+        }
+        let rows = self.placing.rows();
+        if !self.fields(text) {
+            self.refuse(Step::Shaped, "a field is not what the format prints", place, text);
+            self.forget(rows);
+            return;
+        }
+        match self.place(text) {
+            Ok(()) if self.wrong.is_empty() => return,
+            Ok(()) => {
+                let name = |&at: &usize| self.layout.fields[at].column.as_str();
+                let names: Vec<&str> = self.wrong.iter().map(name).collect();
+                let reason = format!("{}: not what it should be", names.join(", "));
+                self.refuse(Step::Placed, &reason, place, text);
+            }
+            Err(paths::Unplaced::Refused(reason)) => {
+                self.refuse(Step::Placed, reason, place, text);
+            }
+            Err(paths::Unplaced::Root) => {}
+        }
+        self.forget(rows);
+    }
+
+    /// Finds the fields of a record.
+    fn part(&mut self, text: &[u8]) -> std::result::Result<(), Cow<'static, str>> {
+        if let Some((shown, _)) = &self.clause {
+            if !shown.part(text, &mut self.cuts) {
+                return Err("it is no record of this format".into());
+            }
+            let (begin, end) = self.cuts[SNAPSHOT];
+            return if &text[begin..end] == b"0" {
+                Ok(())
+            } else {
+                Err("it is in a snapshot".into())
+            };
+        }
+        let count = self.layout.fields.len();
+        fields::places_of(b'\t', text, count, &mut self.tabs);
+        if self.tabs.len() < count {
+            let found = self.tabs.len() + 1;
+            return Err(format!("it has {found} fields instead of {}", count + 1).into());
+        }
+        self.cuts.clear();
+        let mut begin = 0;
+        for &tab in &self.tabs {
+            self.cuts.push((begin, tab));
+            begin = tab + 1;
+        }
+        self.cuts.push((begin, text.len()));
+        Ok(())
+    }
+
+    /// Places the path of a record.
+    fn place(&mut self, text: &[u8]) -> std::result::Result<(), paths::Unplaced> {
+        let (begin, end) = self.cuts[self.layout.fields.len()];
+        let path = &text[begin..end];
+        match self.clause {
+            Some((_, false)) if path.contains(&b'\\') => self.placing.push(b""),
+            Some((_, true)) if path.contains(&b'%') => {
+                self.placing.push(&shown::unescaped(path).unwrap_or_default())
+            }
+            _ => self.placing.push(path),
+        }
+    }
+
+    /// Adds the values of a row; returns whether each field is what its directive prints.
+    fn fields(&mut self, text: &[u8]) -> bool {
+        self.wrong.clear();
+        let fields = self.layout.fields.iter().zip(&mut self.columns);
+        for (at, ((field, column), &(begin, end))) in fields.zip(&self.cuts).enumerate() {
+            let value = &text[begin..end];
+            let known = field.reader.push(value, column, &mut self.clock);
+            if field.reader.is_needed() {
+                if !known {
+                    self.wrong.push(at);
+                }
+            } else if !(known && field.reader.is_exact() || fits(field, value)) {
+                return false;
+            }
+        }
+        let of_file = self.kind.is_none_or(|at| letter(&self.columns[at]) == b'f');
+        if !of_file {
+            for (field, column) in self.layout.fields.iter().zip(&mut self.columns) {
+                if matches!(field.reader, Reader::Stripes | Reader::Indices | Reader::Name) {
+                    column.forget_last();
+                }
+            }
+        }
+        true
+    }
+
+    fn forget(&mut self, rows: usize) {
+        self.placing.truncate(rows);
+        for column in &mut self.columns {
+            column.truncate(rows);
+        }
+    }
+}
+
+fn columns_of(layout: &Layout) -> Vec<Column> {
+    layout.fields.iter().map(|field| field.reader.column(&field.column)).collect()
+}
+
+fn fits(field: &Field, value: &[u8]) -> bool {
+    match field.reader {
+        Reader::Name => !value.contains(&b'/'),
+        Reader::Passed if field.shape == Shape::Words => {
+            field.shape.fits(value) && std::str::from_utf8(value).is_ok()
+        }
+        _ => field.shape.fits(value),
+    }
+}
+
+/// Returns the letter of the last row.
+fn letter(column: &Column) -> u8 {
+    match &column.values {
+        Values::Text(views) => views.views.last().map_or(b'?', |view| (view >> 32) as u8),
+        _ => b'?',
+    }
+}

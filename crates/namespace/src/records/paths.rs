@@ -1,0 +1,133 @@
+//! Paths of a list as directory and name beneath the root.
+//!
+//! A path is taken as it stands, never normalised by meaning: `a/../b` may be something else than `b`
+//! where `a` is a link, so it is refused.
+
+use memchr::{memchr_iter, memchr2, memrchr};
+
+use super::columns::{Column, Values, Views};
+
+/// What paths lie beneath.
+#[derive(Clone, Debug)]
+pub struct Placing {
+    top: Vec<u8>,
+    beneath: Vec<u8>,
+    /// The directory of the path before, with the root and the slash behind it, and its view.
+    last: (Vec<u8>, u128),
+    parents: Views,
+    names: Views,
+}
+
+/// Why a path has no place; the root itself, which has no name, is no trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unplaced {
+    Root,
+    Refused(&'static str),
+}
+
+impl Placing {
+    /// Returns where absolute paths begin with `root`, and others with `beneath` instead.
+    #[must_use]
+    pub fn new(root: &[u8], beneath: &[u8]) -> Self {
+        let end = root.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
+        let top = [&root[..end], b"/"].concat();
+        let last = (Vec::new(), 0);
+        Self {
+            top,
+            beneath: beneath.to_vec(),
+            last,
+            parents: Views::default(),
+            names: Views::default(),
+        }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.names.views.len()
+    }
+
+    /// Forgets all rows but the first.
+    pub(super) fn truncate(&mut self, rows: usize) {
+        self.parents.views.truncate(rows);
+        self.names.views.truncate(rows);
+    }
+
+    /// Returns the columns so far and begins anew.
+    pub(super) fn take(&mut self) -> [Column; 2] {
+        self.last.0.clear();
+        let parents = Values::Bytes(std::mem::take(&mut self.parents));
+        let names = Values::Bytes(std::mem::take(&mut self.names));
+        [Column::new("parent", parents), Column::new("name", names)]
+    }
+
+    /// Adds a row.
+    pub(super) fn push(&mut self, path: &[u8]) -> Result<(), Unplaced> {
+        let (directory, view) = &self.last;
+        if !directory.is_empty() {
+            if let Some(name) = path.strip_prefix(directory.as_slice()) {
+                if !matches!(name, b"" | b"." | b"..") && memchr2(b'/', 0, name).is_none() {
+                    self.parents.views.push(*view);
+                    self.names.push(name);
+                    return Ok(());
+                }
+            }
+        }
+        if let Some(at) = plain(path, &self.top) {
+            let parent = path.get(self.top.len()..at).unwrap_or_default();
+            let view = self.parents.keep(parent);
+            self.parents.views.push(view);
+            self.names.push(&path[at + 1..]);
+            self.last.0.clear();
+            self.last.0.extend_from_slice(&path[..=at]);
+            self.last.1 = view;
+            return Ok(());
+        }
+        let (parent, name) = with_care(path, &self.top, &self.beneath)?;
+        self.parents.push(&parent);
+        self.names.push(&name);
+        Ok(())
+    }
+}
+
+/// Returns where the last slash is of an absolute path without anything that needs care.
+fn plain(path: &[u8], top: &[u8]) -> Option<usize> {
+    let rest = path.strip_prefix(top)?;
+    if memchr::memchr(0, rest).is_some() {
+        return None;
+    }
+    let odd = |at: usize| {
+        matches!(
+            &path[at + 1..],
+            [] | [b'/', ..] | [b'.'] | [b'.', b'/', ..] | [b'.', b'.'] | [b'.', b'.', b'/', ..]
+        )
+    };
+    let begin = top.len() - 1;
+    if odd(begin) || memchr_iter(b'/', rest).any(|at| odd(begin + 1 + at)) {
+        return None;
+    }
+    memrchr(b'/', path)
+}
+
+/// Returns directory and name, without doubled slashes and `.`, which mean nothing anywhere.
+fn with_care(path: &[u8], top: &[u8], beneath: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Unplaced> {
+    if path.is_empty() {
+        return Err(Unplaced::Refused("it has no path"));
+    }
+    if path.contains(&0) {
+        return Err(Unplaced::Refused("there is a NUL in its path"));
+    }
+    let before = if path.starts_with(b"/") { top } else { beneath };
+    let mut parts = parts(path);
+    if !self::parts(before).all(|part| parts.next() == Some(part)) {
+        return Err(Unplaced::Refused("it is not beneath the root"));
+    }
+    let mut parts: Vec<&[u8]> = parts.collect();
+    if parts.contains(&b"..".as_slice()) {
+        return Err(Unplaced::Refused("its path goes through .., which may lead anywhere"));
+    }
+    let name = parts.pop().ok_or(Unplaced::Root)?;
+    Ok((parts.join(b"/".as_slice()), name.to_vec()))
+}
+
+fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b"."))
+}

@@ -1,0 +1,189 @@
+//! Records of lists as columns for Python.
+
+use namespace::records::{
+    Batch, Clock, Field, Joining, Layout, Parting, Piece, Place, Placing, Reader, Records,
+    Refusals, Shape, Zone,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule};
+
+use crate::arrow::capsules;
+
+/// Reads the records of a list, block after block.
+#[pyclass]
+pub struct RecordReader {
+    list: List,
+}
+
+enum List {
+    Plain(Records),
+    Joined(Joining),
+}
+
+/// What some records became: an Arrow array, and what was refused.
+#[pyclass(frozen)]
+pub struct RecordBatch {
+    batch: std::sync::Mutex<Batch>,
+    #[pyo3(get)]
+    records: u64,
+    #[pyo3(get)]
+    vanished: u64,
+}
+
+/// Reasons, and how many records each cost.
+type Counted = Vec<(String, u64)>;
+
+/// Reason, number, offset and beginning of a record.
+type Shown<'py> = (String, u64, u64, Bound<'py, PyBytes>);
+
+#[pymethods]
+impl RecordReader {
+    /// Of records with tabs between their fields.
+    #[new]
+    #[pyo3(signature = (fields, *, root, beneath, terminator, joined, token, vanishing, record_max_bytes, shown))]
+    #[expect(clippy::too_many_arguments, reason = "one call, by name")]
+    fn new(
+        fields: Vec<(String, String, String)>,
+        root: &[u8],
+        beneath: &[u8],
+        terminator: u8,
+        joined: bool,
+        token: Option<&[u8]>,
+        vanishing: bool,
+        record_max_bytes: usize,
+        shown: usize,
+    ) -> PyResult<Self> {
+        let fields = named(fields)?;
+        let layout = Layout { fields, terminator, vanishing, shown, parting: Parting::Tabs };
+        let records = Records::new(layout, Placing::new(root, beneath), Clock::default());
+        let list = if joined {
+            List::Joined(Joining::new(records, token, record_max_bytes))
+        } else {
+            List::Plain(records)
+        };
+        Ok(Self { list })
+    }
+
+    /// Of lines whose values stand between the texts of a clause.
+    #[staticmethod]
+    #[pyo3(signature = (fields, pieces, *, root, beneath, percent, escaped, zone, shown))]
+    #[expect(clippy::too_many_arguments, reason = "one call, by name")]
+    fn of_clause(
+        fields: Vec<(String, String, String)>,
+        pieces: Vec<(String, Vec<u8>)>,
+        root: &[u8],
+        beneath: &[u8],
+        percent: bool,
+        escaped: bool,
+        zone: Option<Vec<(i64, Option<i64>)>>,
+        shown: usize,
+    ) -> PyResult<Self> {
+        let pieces: Option<Vec<Piece>> =
+            pieces.iter().map(|(name, text)| Piece::named(name, text)).collect();
+        let pieces = pieces.ok_or_else(|| PyValueError::new_err("no such piece"))?;
+        let parting = Parting::Clause { pieces, percent };
+        let fields = named(fields)?;
+        let layout = Layout { fields, terminator: b'\n', vanishing: false, shown, parting };
+        let clock = Clock { zone: zone.and_then(Zone::new), escaped, ..Clock::default() };
+        let records = Records::new(layout, Placing::new(root, beneath), clock);
+        Ok(Self { list: List::Plain(records) })
+    }
+
+    /// Whether local times had no zone; whether times had parts of seconds.
+    #[getter]
+    fn clock(&self) -> (bool, bool) {
+        match &self.list {
+            List::Plain(records) => (records.clock.zone_missing, records.clock.finer),
+            List::Joined(_) => (false, false),
+        }
+    }
+
+    /// Takes whole records: part of a block, the first of them at a place.
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        block: &Bound<'_, PyBytes>,
+        begin: usize,
+        end: usize,
+        number: u64,
+        offset: u64,
+    ) -> PyResult<()> {
+        let Some(block) = block.as_bytes().get(begin..end) else {
+            return Err(PyValueError::new_err("the part is not within the block"));
+        };
+        let place = Place { number, offset };
+        let list = &mut self.list;
+        py.detach(|| match list {
+            List::Plain(records) => records.add(block, place),
+            List::Joined(joining) => joining.add(block, place),
+        });
+        Ok(())
+    }
+
+    /// Takes the record that the list ends with.
+    fn finish(&mut self) {
+        if let List::Joined(joining) = &mut self.list {
+            joining.finish();
+        }
+    }
+
+    /// Hands over what the records since the last time became.
+    fn take(&mut self) -> RecordBatch {
+        RecordBatch::new(match &mut self.list {
+            List::Plain(records) => records.take(),
+            List::Joined(joining) => joining.take(),
+        })
+    }
+
+    /// When the list ended, where it said so, and whether nothing came after that.
+    #[getter]
+    fn ended(&self) -> (Option<u64>, bool) {
+        match &self.list {
+            List::Plain(_) => (None, false),
+            List::Joined(joining) => (joining.ended_s, joining.ended_well),
+        }
+    }
+}
+
+fn named(fields: Vec<(String, String, String)>) -> PyResult<Vec<Field>> {
+    let field = |(column, shape, reader): (String, String, String)| {
+        Some(Field { column, shape: Shape::named(&shape)?, reader: Reader::named(&reader)? })
+    };
+    let fields: Option<Vec<Field>> = fields.into_iter().map(field).collect();
+    fields.ok_or_else(|| PyValueError::new_err("no such shape or reader"))
+}
+
+impl RecordBatch {
+    fn new(batch: Batch) -> Self {
+        let (records, vanished) = (batch.records, batch.vanished);
+        Self { batch: batch.into(), records, vanished }
+    }
+}
+
+#[pymethods]
+impl RecordBatch {
+    /// What was refused: reasons with their numbers in the order they came up, and the first of it.
+    fn refused<'py>(&self, py: Python<'py>) -> PyResult<(Counted, Vec<Shown<'py>>)> {
+        let batch = self.batch.lock().map_err(|_| PyValueError::new_err("unusable"))?;
+        let counted = |step: &Refusals| step.counted.clone();
+        let shown = |step: &Refusals| step.first.clone();
+        let first = batch.refused.iter().flat_map(shown).map(|one| {
+            (one.reason, one.place.number, one.place.offset, PyBytes::new(py, &one.text))
+        });
+        Ok((batch.refused.iter().flat_map(counted).collect(), first.collect()))
+    }
+
+    /// Hands the rows over, once.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        drop(requested_schema);
+        let mut batch = self.batch.lock().map_err(|_| PyValueError::new_err("unusable"))?;
+        let columns = std::mem::take(&mut batch.columns);
+        capsules(py, columns, batch.rows)
+    }
+}

@@ -1,0 +1,312 @@
+"""Lists of find against a slow twin: the formats' definition in a few lines, record by record."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.purge.index.importers import gnu_find, lfs_find
+from trimtab.purge.index.importers.printf import GNU, LFS, PATTERNS, Directive, parse_format
+from trimtab.purge.index.paths import ROOT_ITSELF, split_paths
+from trimtab.purge.index.reading import Reading
+
+TOKEN = b"0123456789abcdef"
+NS = 10**9
+Row = dict[str, Any]
+
+
+class Pieces(io.BytesIO):
+    """A list that is read in pieces of some lengths, over and over."""
+
+    def __init__(self, content: bytes, lengths: list[int]) -> None:
+        super().__init__(content)
+        self._lengths = lengths
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        del size
+        length = self._lengths[0]
+        self._lengths = [*self._lengths[1:], length]
+        return super().read(length)
+
+
+def _number(bits: int, unit: int = 1) -> Callable[[bytes], int | None]:
+    def read(text: bytes) -> int | None:
+        value = int(text) * unit if re.fullmatch(rb"[0-9]+", text) else 2**bits
+        return value if value < 2**bits else None
+
+    return read
+
+
+def _seconds(text: bytes, *, timespec: bool) -> int | None:
+    match = re.fullmatch(rb"(-?)([0-9]+)(?:\.([0-9]{1,9})0*)?", text)
+    if match is None or not -(2**63) <= int(match[1] + match[2]) < 2**63:
+        return None
+    whole_s = int(match[1] + match[2])
+    if abs(whole_s) > (2**63 - 1) // NS:  # whatever the places: the last that fits
+        return 2**63 - 1 if whole_s > 0 else -(2**63)
+    rest_ns = int((match[3] or b"0").ljust(9, b"0")) * (-1 if match[1] and not timespec else 1)
+    return max(-(2**63), min(2**63 - 1, whole_s * NS + rest_ns))
+
+
+def _fid(text: bytes) -> bytes | None:
+    digits = ":".join(f"0x([0-9a-fA-F]{{1,{most}}})" for most in (16, 8, 8))
+    match = re.fullmatch(rf"\[?{digits}\]?".encode(), text)
+    if match is None or not int(match[1], 16):
+        return None
+    widths = zip(match.groups(), (8, 4, 4), strict=True)
+    return b"".join(int(part, 16).to_bytes(width, "big") for part, width in widths)
+
+
+def _letter(text: bytes) -> str | None:
+    letter = text.decode(errors="surrogateescape")
+    return (
+        (letter if letter in "fdlpsbc" else "?")
+        if re.fullmatch(r"[^\n\udc80-\udcff]", letter)
+        else None
+    )
+
+
+def _indices(text: bytes) -> list[int] | None:
+    numbers = [int(digits) for digits in re.findall(rb"[0-9]+", text)]
+    return numbers if numbers and max(numbers) < 2**32 else None
+
+
+READERS: Mapping[str, Callable[[bytes], Any]] = {
+    "small": _number(32),
+    "unsigned": _number(64),
+    "blocks": _number(64, 512),
+    "fid": _fid,
+    "inode": lambda text: None if (n := _number(64)(text)) is None else n.to_bytes(16, "big"),
+    "seconds": lambda text: _seconds(text, timespec=False),
+    "timespec": lambda text: _seconds(text, timespec=True),
+    "birth-seconds": lambda text: _seconds(text, timespec=False) or None,
+    "birth-timespec": lambda text: _seconds(text, timespec=True) or None,
+    "letter": _letter,
+    "name": lambda text: text or None,
+    "stripes": _number(32),
+    "indices": _indices,
+}
+LOOSE = ("birth-seconds", "birth-timespec", "stripes", "indices", "passed")
+
+
+def twin_row(text: bytes, directives: tuple[Directive, ...]) -> Row | str | None:
+    """Return the row of a record, why it is refused, or ``None`` where it is passed over."""
+    *values, path = parts = text.split(b"\t", len(directives))
+    if directives[0].reader == "fid" and not text.partition(b"\t")[0] and b"\t" in text:
+        return None
+    if len(parts) <= len(directives):
+        return f"it has {len(parts)} fields instead of {len(directives) + 1}"
+    row: Row = {}
+    for directive, value in zip(directives, values, strict=True):
+        word = value.decode(errors="replace")
+        shaped = re.fullmatch(directive.pattern, word) and word.encode() == value
+        if (directive.reader in LOOSE and not shaped) or (
+            directive.reader == "name" and b"/" in value
+        ):
+            return "a field is not what the format prints"
+        if directive.column is not None:
+            row[directive.column] = READERS[directive.reader](value)
+    (row["parent"],), (row["name"],), reasons = split_paths([path], b"/scratch")
+    if reasons:
+        return reasons[0] if reasons[0] != ROOT_ITSELF else None
+    wrong = [
+        str(directive.column)
+        for directive in directives
+        if directive.reader not in (*LOOSE, "name") and row[str(directive.column)] is None
+    ]
+    if row.get("type", "f") != "f":
+        row.update({name: None for name in ("osts", "stripe_count", "pool") if name in row})
+    return f"{', '.join(wrong)}: not what it should be" if wrong else row
+
+
+ODD = {
+    "number": [
+        b"",
+        b"-1",
+        b"+1",
+        b"01",
+        b"4294967296",
+        b"18446744073709551616",
+        b"36028797018963968",
+        b"1" + b"0" * 30,
+        b"1.0",
+        b" 1",
+        b"\xff",
+        "٣".encode(),
+    ],
+    "time": [
+        b"-2.5000000000",
+        b"2.00000000001",
+        b".5",
+        b"1.",
+        b"9223372037",
+        b"-9223372037.5",
+        b"9223372036854775808",
+        b"+1.5",
+        b"1.-5",
+        b"-0.5",
+        b"1600000000.1234567890",
+        b"-",
+        b"1.x",
+    ],
+    "birth": [b"", b"0", b"-1.-000000010", b"1.5", b"x", b"0.0000000000"],
+    "letter": [b"d", b"l", b"D", b"", b"ff", b"\n", "é".encode(), b"\xff", b"7"],
+    "fid": [
+        b"",
+        b"[0x1:0xF:0x0]",
+        b"0x0:0x1:0x0",
+        b"0x1:0x2",
+        b"0x1:0x2:0x3:0x4",
+        b"0x1:0x123456789:0x0",
+    ],
+    "indices": [b"", b"[0][2,1]", b"[?]", b"[4294967296]", b"1 2"],
+    "digits": [b"", b"1152921504606846978", b"x"],
+    "signed": [b"", b"-1", b"--1"],
+    "octal": [b"8", b""],
+    "words": [b"", b"a b", b"\xff"],
+    "name": [b"", b"a/b", b"\xff", b"a\tb"],
+}
+FITTING = {
+    "time": b"1600000000.5000000000",
+    "birth": b"5",
+    "letter": b"f",
+    "words": b"-rw-",
+    "fid": b"0x200000402:0x1:0x0",
+    "indices": b"[3]",
+    "name": b"flash",
+}
+PATHS = [
+    b"/scratch/a/b",
+    b"/scratch/a/c",
+    b"/scratch/a/.c",
+    b"/scratch/a/..",
+    b"/scratch/./a",
+    b"/scratch//a",
+    b"/scratch/a/",
+    b"/scratch",
+    b"/etc/a",
+    b"",
+    b"./x",
+    b"a/b",
+    b"/scratch/t\tab",
+    b"/scratch/\xff",
+    b"/scratch/a/...",
+    b"/scratch/" + b"long" * 9 + b"/" + b"name" * 9,
+]
+
+
+def values(directives: tuple[Directive, ...], paths: list[bytes]) -> st.SearchStrategy[bytes]:
+    """Return records: most fields fit."""
+    fields = [
+        st.one_of(
+            st.just(FITTING.get(one.shape, b"7")),
+            st.just(FITTING.get(one.shape, b"7")),
+            st.just(FITTING.get(one.shape, b"7")),
+            st.sampled_from(ODD[one.shape]),
+        )
+        for one in directives
+    ]
+    whole = st.tuples(*fields, st.sampled_from(paths)).map(b"\t".join)
+    return st.one_of(whole, whole, whole, whole.map(lambda text: text[: len(text) // 2]))
+
+
+pieces = st.lists(st.integers(1, 90), min_size=1, max_size=4)
+CUSTOM = r"%y\t%U\t%m\t%M\t%k\t%d\t%s\t%B@\t%p\0"
+LAYOUT = r"%LF\t%U\t%i\t%Li\t%LS\t%s\t%Lc\t%Lp\t%W@\t%p\n"
+
+
+def _checked(
+    reader: Callable[..., Any],
+    content: bytes,
+    lengths: list[int],
+    form: str,
+    texts: list[tuple[int, int, bytes]],
+    directives: tuple[Directive, ...],
+) -> Reading:
+    reading = Reading(root=b"/scratch")
+    read = [
+        row
+        for frame in reader(Pieces(content, lengths), reading, format_text=form)
+        for row in frame.to_dicts()
+    ]
+    expected = [(number, at, twin_row(text, directives)) for number, at, text in texts]
+    rows = [row for _, _, row in expected if isinstance(row, dict)]
+    assert [{name: row[name] for name in rows[0]} for row in read] == rows
+    refused = [(number, at, why) for number, at, why in expected if isinstance(why, str)]
+    assert reading.refused == len(refused)
+    found = [(one.record, one.offset_bytes, one.reason) for one in reading.examples]
+    assert set(found) <= set(refused)
+    assert len(found) == min(20, len(refused))
+    return reading
+
+
+@pytest.mark.parametrize("form", [gnu_find.FULL, CUSTOM])
+@given(st.data())
+def test_lists_of_find_are_read_as_the_twin_reads_them(form: str, data: st.DataObject) -> None:
+    directives = parse_format(form, GNU).directives
+    paths = [*PATHS, b"/scratch/n\nl"]
+    records = data.draw(st.lists(values(directives, paths), max_size=12))
+    content, texts = b"trimtab-list 1 started=5\0", []
+    for number, text in enumerate(records, start=2):
+        texts.append((number, len(content), text))
+        content += text + b"\0"
+    content += b"trimtab-end ended=6\0"
+    reading = _checked(gnu_find.read, content, data.draw(pieces), form, texts, directives)
+    assert reading.ended_well
+
+
+@pytest.mark.parametrize("form", [lfs_find.FULL, LAYOUT])
+@given(st.data())
+def test_lists_of_lfs_find_are_read_as_the_twin_reads_them(form: str, data: st.DataObject) -> None:
+    directives = parse_format(form, LFS).directives
+    forged = TOKEN[:-1] + b"\t" + b"7\t" * len(directives) + b"/scratch/victim"
+    inside = [
+        b"/scratch/n\nl",
+        b"/scratch/\n\n",
+        b"/scratch/e\ntrimtab-end ended=9",
+        b"/scratch/a\n" + forged,
+        b"/scratch/m" + TOKEN + b"\tx",
+        b"/scratch/a\n" + TOKEN,
+    ]
+    records = data.draw(st.lists(values(directives, [*PATHS, *inside]), max_size=12))
+    content, texts, number = b"trimtab-list 1 started=5 token=%s\n" % TOKEN, [], 2
+    for text in records:
+        texts.append((number, len(content), text))
+        content += TOKEN + b"\t" + text + b"\n"
+        number += text.count(b"\n") + 1
+    content += TOKEN + b"\ttrimtab-end ended=6\n"
+    reading = _checked(lfs_find.read, content, data.draw(pieces), form, texts, directives)
+    assert reading.ended_well
+
+
+@pytest.mark.parametrize("module", [gnu_find, lfs_find])
+def test_no_split_of_a_list_changes_what_is_read(module: Any) -> None:
+    known = GNU if module is gnu_find else LFS
+    directives = parse_format(module.FULL, known).directives
+    text = b"\t".join([*(FITTING.get(one.shape, b"7") for one in directives), b"/scratch/a\nb"])
+    end = b"\0" if module is gnu_find else b"\n"
+    token, before = (b"", b"") if module is gnu_find else (b" token=" + TOKEN, TOKEN + b"\t")
+    content = b"trimtab-list 1 started=5" + token + end + (before + text + end) * 2
+    content += before + b"x" + end + before + b"trimtab-end ended=6" + end
+    for cut in range(1, len(content)):
+        reading = Reading(root=b"/scratch")
+        rows = [
+            row
+            for frame in module.read(Pieces(content, [cut, len(content)]), reading)
+            for row in frame.iter_rows(named=True)
+        ]
+        assert [row["name"] for row in rows] == [b"a\nb"] * 2
+        assert [one.offset_bytes for one in reading.examples] == [
+            content.index(before + b"x" + end)
+        ]
+        assert reading.ended_well
+
+
+def test_every_shape_has_its_odd_values() -> None:
+    assert set(ODD) == set(PATTERNS)
