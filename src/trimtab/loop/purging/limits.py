@@ -45,15 +45,15 @@ class Limits:
         """Whether several processes have to share what is allowed."""
         return self.calls_per_s is not None or self.calls_per_mdt_s is not None
 
-    def threads(self, asked: int = 0) -> int:
+    def threads(self, chosen: int = 0) -> int:
         """Return the threads that come close to the limit; 0 without one: as suits the machine.
 
-        Never more than calls a second, whoever asks for them: each would wait for longer, and a
+        Never more than calls a second, whoever chose them: each would wait for longer, and a
         scan that is stopped for all of them.
         """
         if self.calls_per_s is None:
-            return asked
-        return min(asked, max(2, int(self.calls_per_s))) or _threads(self.calls_per_s)
+            return chosen
+        return min(chosen, max(2, int(self.calls_per_s))) or _threads(self.calls_per_s)
 
     def for_core(self, threads: int, calls_a_name: int, share: float = 1.0) -> CoreLimits:
         """Return what holds for a process with so many threads that has a share of the calls.
