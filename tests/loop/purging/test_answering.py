@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from pathlib import Path
 
+import polars as pl
 import pytest
 from tests.support.codes import raises
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.errors import Interrupted, NoAnswer
-from trimtab.loop.purging import importing, scanning
+from trimtab.loop.purging import importing, limits, scanning
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.importing import ListDescription, import_index
+from trimtab.loop.purging.limits import Limits
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
+from trimtab.loop.purging.spreading import read_checkpoint
 
 pytestmark = pytest.mark.system
 
@@ -46,7 +50,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_scan_that_hangs_on_the_way_can_be_stopped_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(scanning, "_STOP_S", 0.2)
+    monkeypatch.setattr(limits, "_STOP_S", 0.2)
     root = tmp_path / "root"
     (root / "dead").mkdir(parents=True)
     (root / "file").touch()
@@ -61,6 +65,40 @@ def test_a_scan_that_hangs_on_the_way_can_be_stopped_and_says_so(tmp_path, monke
         scan_index(str(root), tmp_path / "index", ScanOptions(), version="0", progress=stop)
     assert "goes on with the scan" in caught.value.message
     assert "has not returned" in caught.value.message
+
+
+def test_a_slow_scan_stops_soon_and_goes_on_within_a_large_directory(tmp_path):
+    """At its limit the directory takes minutes: neither does it hang, nor is it read again."""
+    root = tmp_path / "root"
+    root.mkdir()
+    for number in range(1500):
+        (root / f"f{number}").touch()
+
+    def stop(now) -> None:
+        if now.entries > 0:
+            stopped_s.append(time.monotonic())
+            raise Interrupted("stopped by SIGINT")
+
+    stopped_s: list[float] = []
+    slowly = ScanOptions(limits=Limits(calls_per_s=10.0))
+    with pytest.raises(Interrupted) as caught:
+        scan_index(str(root), tmp_path / "index", slowly, version="0", progress=stop)
+    assert time.monotonic() - stopped_s[0] < 5.0
+    assert "has not returned" not in caught.value.message
+    assert 0 < read_checkpoint(tmp_path / "index")["counts"]["entries"] < 200
+    manifest = scan_index(str(root), tmp_path / "index", ScanOptions(), version="0")
+    assert manifest.rows == 1500
+    names = pl.concat([pl.read_parquet(tmp_path / "index" / s.name) for s in manifest.shards])
+    assert names["name"].n_unique() == 1500
+
+
+def test_a_slow_part_is_waited_for_as_long_as_its_turns_take():
+    assert Limits(1000.0).stop_s(10, 2) == 60.0
+    assert Limits(1.0).stop_s(4, 2, share=0.1) == pytest.approx(800.0)
+    assert Limits(calls_per_mdt_s=1.0).stop_s(64, 2, share=0.1) == pytest.approx(400.0)
+    # Threads beyond the calls of a second would only wait, each for longer.
+    assert [Limits(10.0).threads(asked) for asked in (0, 1, 64)] == [2, 1, 10]
+    assert Limits().threads(64) == 64
 
 
 def test_a_scan_and_an_import_of_it_are_not_begun(hanging, tmp_path):

@@ -290,11 +290,7 @@ def test_a_restored_modification_time_hides_nothing(tree: Path, tmp_path: Path) 
 def test_a_change_within_the_margin_is_read_again(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that came right after the directory was read may leave its times as they were.
-
-    Here a time of before is trusted that is not older than the scan by the margin; the index of
-    then is made to lack a name that came within the tick.
-    """
+    """A name that came right after the directory was read may leave its times as they were."""
     monkeypatch.setattr(carrying, "MARGIN_S", 60)
     a_tree(tree)
     full(tree, tmp_path / "base")

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::walk::directory::Directory;
-use crate::walk::{Counts, Left, Shard, Unread, Wanted};
+use crate::walk::{Counts, Left, MDTS, Shard, Unread, Wanted};
 
 /// Its name in the index.
 pub const CHECKPOINT: &str = "checkpoint.json";
@@ -151,6 +151,9 @@ impl Checkpoint {
         if !self.mdts.is_empty() && self.mdts.len() != self.left.len() {
             return None;
         }
+        if self.mdts.iter().any(|mdt| usize::from(*mdt) >= MDTS) {
+            return None;
+        }
         let mdts: HashMap<usize, u16> =
             self.left.iter().zip(&self.mdts).map(|((place, _), mdt)| (*place, *mdt)).collect();
         let mut made: Vec<Arc<Directory>> = Vec::with_capacity(self.directories.len());
@@ -186,7 +189,7 @@ impl Checkpoint {
             return Err(Error::data(path, problem));
         }
         if read.left().is_none() || read.unread().is_none() {
-            return Err(Error::data(path, "a path in it is no path"));
+            return Err(Error::data(path, "a path or an MDT in it is none"));
         }
         Ok(Some(read))
     }
@@ -299,6 +302,11 @@ mod tests {
         }
         let mut checkpoint = begun();
         checkpoint.left.push((1, 0));
+        assert!(checkpoint.left().is_none());
+        let mut checkpoint = begun();
+        checkpoint.mdts = vec![255];
+        assert!(checkpoint.left().is_some());
+        checkpoint.mdts = vec![256];
         assert!(checkpoint.left().is_none());
     }
 

@@ -56,7 +56,8 @@ impl Gate {
             apart,
             latest,
             apart_now_ns: AtomicU64::new(nanoseconds(apart)),
-            next_ns: AtomicU64::new(0),
+            // Parts of a scan follow one another: each begins as far from the last call of another.
+            next_ns: AtomicU64::new(nanoseconds(apart)),
             window: Mutex::new(Window::begun(began, None, 0.0)),
         }
     }
@@ -233,6 +234,9 @@ mod tests {
         let between = at + Duration::from_micros(2500);
         assert_eq!(gate.turn_at(ns, between), Duration::from_micros(1500));
         assert_eq!(gate.turn_at(ns, at + Duration::from_secs(9)), Duration::ZERO);
+        // The first one, too: another scan may have made its last call just before.
+        let first = Gate::new(millisecond, None);
+        assert_eq!(first.turn_at(ns, first.began), millisecond);
     }
 
     #[test]

@@ -51,7 +51,8 @@ pub use sink::{Rows, Shard, Sink};
 
 use descriptors::Descriptors;
 use gate::Gates;
-use mdt::{MDTS, Mdts};
+pub(crate) use mdt::MDTS;
+use mdt::Mdts;
 
 /// How a walk goes about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,6 +145,11 @@ impl Settings {
         }
     }
 
+    /// Whether calls are held up, whatever the servers answer.
+    fn holds_up(&self) -> bool {
+        self.delay.is_some() || !self.each_mdt.apart.is_zero()
+    }
+
     fn gates(&self) -> Gates {
         let count = if self.wanted.lustre { MDTS } else { 1 };
         Gates::new(count, self.delay.unwrap_or_default(), self.each_mdt.apart, self.latest)
@@ -210,8 +216,7 @@ impl<'a, S: Sink> Walk<'a, S> {
     /// Works until the scheduler ends; one call a thread.
     pub fn work(&self, worker: usize) {
         let _end = self.scheduler.end_at_last();
-        let Settings { delay, latest, each_mdt, .. } = self.settings;
-        if delay.is_some() || latest.is_some() || !each_mdt.apart.is_zero() {
+        if self.settings.holds_up() || self.settings.latest.is_some() {
             be_punctual();
         }
         worker::Worker::new(self, worker).run();

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use rustix::fs::RawDir;
 use rustix::io::Errno;
@@ -22,6 +23,8 @@ struct Place {
     start: u32,
     /// The NUL at the end counted.
     length: u32,
+    /// Where the directory goes on after it.
+    next: u64,
 }
 
 impl Names {
@@ -38,7 +41,7 @@ impl Names {
         let mut entries = RawDir::new(open, buffer);
         while let Some(entry) = entries.next() {
             let entry = entry?;
-            self.push(entry.ino(), entry.file_name());
+            self.push(entry.ino(), entry.file_name(), entry.next_entry_cookie());
             next = Some(entry.next_entry_cookie());
             if entries.is_buffer_empty() {
                 break;
@@ -50,14 +53,14 @@ impl Names {
         Ok(next)
     }
 
-    fn push(&mut self, inode: u64, name: &CStr) {
+    fn push(&mut self, inode: u64, name: &CStr, next: u64) {
         let bytes = name.to_bytes_with_nul();
         if matches!(bytes, b".\0" | b"..\0") {
             return;
         }
         let (start, length) = (self.bytes.len() as u32, bytes.len() as u32);
         self.bytes.extend_from_slice(bytes);
-        self.places.push(Place { inode, start, length });
+        self.places.push(Place { inode, start, length, next });
     }
 
     /// Fills itself with up to `count` names, whose inodes are not known.
@@ -68,7 +71,8 @@ impl Names {
             let start = self.bytes.len() as u32;
             self.bytes.extend_from_slice(name);
             self.bytes.push(0);
-            self.places.push(Place { inode: 0, start, length: name.len() as u32 + 1 });
+            let length = name.len() as u32 + 1;
+            self.places.push(Place { inode: 0, start, length, next: 0 });
         }
     }
 
@@ -76,9 +80,14 @@ impl Names {
         self.places.len()
     }
 
-    /// Puts them in the order of their inodes.
-    pub fn sort(&mut self) {
-        self.places.sort_unstable_by_key(|place| place.inode);
+    /// Where the directory goes on after some of them; before those are sorted.
+    pub fn next_after(&self, some: &Range<usize>) -> u64 {
+        self.places[some.end - 1].next
+    }
+
+    /// Puts some of them in the order of their inodes.
+    pub fn sort(&mut self, some: Range<usize>) {
+        self.places[some].sort_unstable_by_key(|place| place.inode);
     }
 
     pub fn get(&self, index: usize) -> &CStr {
@@ -94,8 +103,8 @@ impl Names {
         self.places[index].inode
     }
 
-    /// Takes them apart, so many at a time.
-    pub fn split(&self, at_a_time: usize) -> Vec<Names> {
+    /// Takes some of them apart, so many at a time.
+    pub fn split(&self, some: Range<usize>, at_a_time: usize) -> Vec<Names> {
         let part = |places: &[Place]| {
             let mut part = Names::default();
             for place in places {
@@ -106,7 +115,7 @@ impl Names {
             }
             part
         };
-        self.places.chunks(at_a_time.max(1)).map(part).collect()
+        self.places[some].chunks(at_a_time.max(1)).map(part).collect()
     }
 }
 
@@ -118,7 +127,8 @@ mod tests {
         let mut names = Names::default();
         for index in 0..count {
             let name = format!("{}\0", "x".repeat(index % 255 + 1));
-            names.push((count - index) as u64, CStr::from_bytes_with_nul(name.as_bytes()).unwrap());
+            let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap();
+            names.push((count - index) as u64, name, index as u64);
         }
         names
     }
@@ -126,8 +136,8 @@ mod tests {
     #[test]
     fn the_parts_are_the_whole() {
         let mut whole = some(1000);
-        whole.sort();
-        let parts = whole.split(7);
+        whole.sort(0..1000);
+        let parts = whole.split(0..1000, 7);
         let again: Vec<_> =
             parts.iter().flat_map(|part| (0..part.len()).map(|place| part.get(place))).collect();
         assert_eq!(again, (0..1000).map(|place| whole.get(place)).collect::<Vec<_>>());
@@ -135,10 +145,22 @@ mod tests {
     }
 
     #[test]
+    fn some_are_sorted_and_taken_apart_for_themselves() {
+        let mut names = some(10);
+        assert_eq!(names.next_after(&(0..4)), 3);
+        names.sort(0..4);
+        let inodes: Vec<_> = (0..10).map(|index| names.inode(index)).collect();
+        assert_eq!(inodes, [7, 8, 9, 10, 6, 5, 4, 3, 2, 1]);
+        let parts = names.split(4..9, 3);
+        assert_eq!(parts.iter().map(Names::len).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(parts[1].inode(0), 3);
+    }
+
+    #[test]
     fn a_directory_does_not_hold_itself() {
         let mut names = some(0);
         for name in [c".", c"..", c"...", c".a"] {
-            names.push(1, name);
+            names.push(1, name, 0);
         }
         assert_eq!(
             (0..names.len()).map(|place| names.get(place)).collect::<Vec<_>>(),

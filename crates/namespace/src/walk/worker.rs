@@ -2,10 +2,11 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, OFlags, statat};
 use rustix::io::Errno;
@@ -23,6 +24,11 @@ use crate::removal::{QUARANTINE_PREFIX, is_quarantine};
 
 /// Fewer names than this are not worth handing over.
 const SHARE_MIN: usize = 16;
+/// Names that are looked at before others may come first, or a pause, take about so long.
+const AT_ONCE: Duration = Duration::from_secs(1);
+/// So many are looked at before it is known how long one takes, where calls are held up: two
+/// workers may share them.
+const FIRST_AT_ONCE: usize = 2;
 /// So many directories of a listing are looked at before others may come first.
 const KNOWN_AT_ONCE: usize = 1024;
 /// How often an open is tried again when the system has no descriptor to give, and after how long.
@@ -37,6 +43,8 @@ pub struct Worker<'a, S> {
     path: CurrentPath,
     rows: Vec<(usize, Entry)>,
     found: Vec<Task>,
+    /// How many names are looked at before others may come first.
+    at_once: usize,
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
@@ -48,6 +56,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             path: CurrentPath::default(),
             rows: Vec::new(),
             found: Vec::new(),
+            at_once: if walk.settings.holds_up() { FIRST_AT_ONCE } else { usize::MAX },
         }
     }
 
@@ -96,16 +105,23 @@ impl<'a, S: Sink> Worker<'a, S> {
                 self.walk.record.add(&Counts { directories: 1, ..Counts::default() });
                 return Ok(());
             };
-            names.sort();
+            let mut looked = 0;
+            while looked < names.len() {
+                let some = looked..looked.saturating_add(self.at_once).min(names.len());
+                looked = some.end;
+                *cookie = if looked == names.len() { next } else { names.next_after(&some) };
+                names.sort(some.clone());
+                let at = *cookie;
+                let rest = || Task::Read(Arc::clone(directory), at);
+                if self.share(directory, open, names, some.clone(), rest) {
+                    return Ok(());
+                }
+                self.look(directory, open.as_fd(), names, some.clone());
+                if self.pass_on(directory, open, rest) {
+                    return Ok(());
+                }
+            }
             *cookie = next;
-            let rest = || Task::Read(Arc::clone(directory), next);
-            if self.share(directory, open, names, rest) {
-                return Ok(());
-            }
-            self.look(directory, open.as_fd(), names);
-            if self.pass_on(directory, open, rest) {
-                return Ok(());
-            }
         }
     }
 
@@ -139,38 +155,41 @@ impl<'a, S: Sink> Worker<'a, S> {
         names: &mut Names,
     ) -> bool {
         loop {
-            names.fill(listing.directories_from(place as usize), KNOWN_AT_ONCE);
+            let count = KNOWN_AT_ONCE.min(self.at_once);
+            names.fill(listing.directories_from(place as usize), count);
             if names.len() == 0 {
                 return true;
             }
             place += names.len() as u64;
             let rest = || Task::Known(Arc::clone(directory), place);
-            if self.share(directory, open, names, rest) {
+            if self.share(directory, open, names, 0..names.len(), rest) {
                 return false;
             }
-            self.look(directory, open.as_fd(), names);
+            self.look(directory, open.as_fd(), names, 0..names.len());
             if self.pass_on(directory, open, rest) {
                 return false;
             }
         }
     }
 
-    /// Hands names and the rest of the directory to workers that have nothing to do.
+    /// Hands some names and the rest of the directory to workers that have nothing to do.
     fn share(
         &self,
         directory: &Arc<Directory>,
         open: &Arc<Open>,
         names: &Names,
+        some: Range<usize>,
         rest: impl FnOnce() -> Task,
     ) -> bool {
         let scheduler = self.walk.scheduler;
         let helpers = scheduler.could_help(directory);
-        if helpers == 0 || names.len() < 2 * SHARE_MIN || scheduler.wants_quiet() {
+        let least = if self.walk.settings.holds_up() { 1 } else { SHARE_MIN };
+        if helpers == 0 || some.len() < 2 * least || scheduler.wants_quiet() {
             return false;
         }
         self.walk.descriptors.keep(directory, open);
-        let at_a_time = names.len().div_ceil(helpers + 1).max(SHARE_MIN);
-        let parts = names.split(at_a_time).into_iter();
+        let at_a_time = some.len().div_ceil(helpers + 1).max(least);
+        let parts = names.split(some, at_a_time).into_iter();
         let parts = parts.map(|part| Task::Stat(Arc::clone(directory), part));
         scheduler.push(self.index, std::iter::once(rest()).chain(parts));
         true
@@ -181,18 +200,25 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.path.go_to(directory);
         match self.open(directory) {
             Ok(open) => {
-                self.look(directory, open.as_fd(), names);
+                self.look(directory, open.as_fd(), names, 0..names.len());
                 self.push_found(directory, &open, None);
             }
             Err(errno) => self.not_read(None, names.len() as u64, errno),
         }
     }
 
-    /// Looks at every name, and writes down what there is.
-    fn look(&mut self, directory: &Arc<Directory>, open: BorrowedFd<'_>, names: &Names) {
+    /// Looks at some names, and writes down what there is.
+    fn look(
+        &mut self,
+        directory: &Arc<Directory>,
+        open: BorrowedFd<'_>,
+        names: &Names,
+        some: Range<usize>,
+    ) {
+        let (began, count) = (Instant::now(), some.len());
         let mut counts = Counts::default();
         let base = self.walk.base.map(|base| (base, base.listing(self.path.bytes())));
-        for index in 0..names.len() {
+        for index in some {
             let name = names.get(index);
             let mdt = self.walk.mdt_of(names.inode(index));
             let gate = self.walk.gates.pass(mdt);
@@ -219,6 +245,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
         self.write(names);
         self.walk.record.add(&counts);
+        self.at_once = at_once(self.at_once, count, began.elapsed());
     }
 
     /// Pushes the subdirectories that were found; returns whether the rest of this directory was
@@ -349,10 +376,36 @@ impl<'a, S: Sink> Worker<'a, S> {
     }
 }
 
+/// How many names to look at before others may come first, after it was so many and these took so
+/// long: at most twice as many as before, for some names take longer than others.
+fn at_once(before: usize, names: usize, took: Duration) -> usize {
+    if names == 0 {
+        return before;
+    }
+    let in_time = names as f64 * (AT_ONCE.as_secs_f64() / took.as_secs_f64().max(1e-9));
+    (in_time as usize).clamp(1, before.saturating_mul(2))
+}
+
 /// Whether a directory is one where files of a plan wait for a person: they are nobody's old files,
 /// and no index has them.
 fn is_aside(directory: BorrowedFd<'_>, name: &CStr, entry: &Entry) -> bool {
     name.to_bytes().starts_with(QUARANTINE_PREFIX)
         && statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| is_quarantine(name.to_bytes(), entry.uid, stat.st_mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_names_are_looked_at_as_take_a_second() {
+        let millisecond = Duration::from_millis(1);
+        assert_eq!(at_once(usize::MAX, 1000, 10 * millisecond), 100_000);
+        assert_eq!(at_once(usize::MAX, 1000, 20_000 * millisecond), 50);
+        assert_eq!(at_once(50, 50, 10 * millisecond), 100);
+        assert_eq!(at_once(2, 2, 20_000 * millisecond), 1);
+        assert_eq!(at_once(1, 1, Duration::ZERO), 2);
+        assert_eq!(at_once(usize::MAX, 0, millisecond), usize::MAX);
+    }
 }

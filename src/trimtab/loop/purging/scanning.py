@@ -55,7 +55,6 @@ _FIRST_S: Final = 1.0
 _THREADS_OF_PART: Final = 4
 """Of a worker by default: there are many of them."""
 _LOOK_S: Final = 0.2
-_STOP_S: Final = 60.0
 _HANGS: Final = (
     ". A call to the file system has not returned: it hangs, and this process is gone when it "
     "answers, or when what hangs is unmounted (umount --force)"
@@ -175,7 +174,8 @@ def _scanned(
 
     exact = lustre and options.sizes is SizesMode.EXACT
     calls = 1 + sum((options.project, options.layout, lustre))
-    threads = options.threads or options.limits.threads()
+    threads = options.limits.threads(options.threads)
+    stop_s = options.limits.stop_s(threads, calls)
 
     def scan() -> NamespaceScan:
         return NamespaceScan(
@@ -192,14 +192,15 @@ def _scanned(
         )
 
     # A scan makes the checkpoint, or takes up one that is there; a small one ends by itself.
-    if options.dask and _carried_out(scan(), progress, for_s=_FIRST_S).stopped:
+    if options.dask and _carried_out(scan(), progress, stop_s, for_s=_FIRST_S).stopped:
         terms = PartTerms(
-            root, options.threads or _THREADS_OF_PART, options.project, options.layout,
+            root, options.limits.threads(options.threads or _THREADS_OF_PART),
+            options.project, options.layout,
             lustre=lustre, exact_sizes=exact, calls_a_name=calls, limits=options.limits,
         )  # fmt: skip
         _spread(directory, terms, options, progress)
     # After workers have scanned: what the checkpoint says.
-    return _carried_out(scan(), progress)
+    return _carried_out(scan(), progress, stop_s)
 
 
 def _base(root: str, file_system: FileSystemIdentity, options: ScanOptions) -> Base | None:
@@ -330,6 +331,7 @@ def _spread(
 def _carried_out(
     scan: NamespaceScan,
     progress: Progress | None,
+    stop_s: float,
     *,
     for_s: float | None = None,
 ) -> ScanResult:
@@ -345,7 +347,7 @@ def _carried_out(
             return scan.result()
         except Interrupted as error:
             scan.stop()
-            hangs = "" if scan.wait(_STOP_S) else _HANGS
+            hangs = "" if scan.wait(stop_s) else _HANGS
             raise Interrupted(
                 f"{error.message}; the same command goes on with the scan{hangs}"
             ) from error

@@ -45,7 +45,6 @@ _PART_OF_SCAN: Final = 0.05
 """In a long scan after this part of what it took so far: shards stay few and large."""
 _FEW_S: Final = 1.0
 """While directories are fewer than workers: somebody waits for what a part leaves."""
-_STOP_S: Final = 60.0
 _DIRECTORIES: Final = 2000
 """The most that one part is given."""
 _UNREAD: Final = 10_000
@@ -165,9 +164,10 @@ class Part:
             scan.start()
             if not scan.wait(self.budget_s):
                 scan.stop()
-                if not scan.wait(_STOP_S):
+                stop_s = terms.limits.stop_s(terms.threads, terms.calls_a_name, self.share)
+                if not scan.wait(stop_s):
                     raise NoAnswer(
-                        f"{visible(terms.root)} did not answer on {visible(host)} in {_STOP_S:g} s",
+                        f"{visible(terms.root)} did not answer on {visible(host)} in {stop_s:g} s",
                         code="no-answer",
                         hint=_HINT,
                     )
@@ -449,15 +449,17 @@ class _Spread:
         self._next_save_s = now_s + max(self._save_s, (now_s - began_s) / _PART_OF_SCAN)
 
     def _state(self) -> SpreadProgress:
-        # An incremental scan counts more, and is none of workers.
-        counts = {
-            name: count
-            for name, count in self._checkpoint["counts"].items()
-            if name not in {"unchanged", "carried"}
-        }
-        frontier = self._frontier
-        pending = counted(frontier.waiting) + counted(frontier.handed_out)
-        return SpreadProgress(**counts, pending=pending, elapsed_s=frontier.elapsed_s)
+        counts, frontier = self._checkpoint["counts"], self._frontier
+        return SpreadProgress(
+            entries=counts["entries"],
+            directories=counts["directories"],
+            pending=counted(frontier.waiting) + counted(frontier.handed_out),
+            vanished=counts["vanished"],
+            elsewhere=counts["elsewhere"],
+            unread=counts["unread"],
+            allocated_bytes=counts["allocated_bytes"],
+            elapsed_s=frontier.elapsed_s,
+        )
 
 
 @contextmanager
