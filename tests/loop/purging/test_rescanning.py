@@ -198,7 +198,7 @@ def test_a_rescan_does_not_say_that_other_mdts_were_read(
     lustre.chown(directory_of(lustre, 0), 77)
     lustre.now_ns += HOUR_NS
     assert follower.rescan().ended_ns == before
-    assert follower.round().manifest.ended_ns == lustre.now_ns // 1000 * 1000
+    assert follower.round().manifest.ended_ns > before
 
 
 def test_a_name_that_was_removed_changes_the_others(

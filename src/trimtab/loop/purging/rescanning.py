@@ -208,9 +208,10 @@ class _Work:
         What could not be looked at may be one: whoever lists it fails then, or finds what it holds.
         """
         rows = search.rows()
-        new = set(rows.filter(rows["type"] == "d")["id"].to_list()) - self._directories
+        found = set(rows.filter(rows["type"] == "d")["id"].to_list())
+        new = (found | (search.failed.keys() - self._files)) - self._directories
         self._directories |= new
-        return new | (search.failed.keys() - self._directories - self._files)
+        return new
 
     def _commit(self, files: Sequence[bytes]) -> Search:
         """Look at files and commit how their rows are; return the look."""
