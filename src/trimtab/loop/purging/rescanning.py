@@ -191,9 +191,9 @@ class _Work:
 
     def listed(self, directories: Collection[bytes], root: bytes) -> set[bytes]:
         """Return what the index has in directories, wherever that is now."""
-        found, files = _listed(self._directory, load_manifest(self._directory), directories, root)
+        inside, files = _listed(self._directory, load_manifest(self._directory), directories, root)
         self._files |= files
-        return found
+        return inside
 
     def children(self, directories: Iterable[bytes]) -> set[bytes]:
         """Return what lies in directories now."""
@@ -208,8 +208,8 @@ class _Work:
         What could not be looked at may be one: whoever lists it fails then, or finds what it holds.
         """
         rows = search.rows()
-        found = set(rows.filter(rows["type"] == "d")["id"].to_list())
-        new = (found | (search.failed.keys() - self._files)) - self._directories
+        directories = set(rows.filter(rows["type"] == "d")["id"].to_list())
+        new = (directories | (search.failed.keys() - self._files)) - self._directories
         self._directories |= new
         return new
 
@@ -312,15 +312,15 @@ def _listed(
     with readable():
         for shard in manifest.shards:
             rows = rows_in_force(directory, shard).filter(pl.col("type") == "d")
-            there = rows.join(wanted, on="id", how="semi").select(path=_path())
-            paths.append(there.collect(engine="streaming"))
+            chosen = rows.join(wanted, on="id", how="semi").select(path=_path())
+            paths.append(chosen.collect(engine="streaming"))
         at = pl.concat(paths).unique().lazy()
-        found = []
+        frames = []
         for shard in manifest.shards:
             rows = rows_in_force(directory, shard).select("id", "parent", "type")
-            there = rows.join(at, left_on="parent", right_on="path", how="semi")
-            found.append(there.select("id", "type").collect(engine="streaming"))
-    held = pl.concat(found)
+            inside = rows.join(at, left_on="parent", right_on="path", how="semi")
+            frames.append(inside.select("id", "type").collect(engine="streaming"))
+    held = pl.concat(frames)
     files = held.filter(pl.col("type") != "d")
     return set(held["id"].to_list()), set(files["id"].to_list())
 
