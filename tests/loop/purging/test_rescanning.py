@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import random
@@ -151,6 +152,53 @@ def test_a_migration_that_touches_no_directory_is_found_by_listing(
     follower.rescan()
     assert file not in follower.rows()["id"].to_list()
     assert follower.rows().equals(in_order(lustre.listing()))
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_file_that_was_migrated_and_left_its_directory_is_not_there_any_more(
+    lustre: FakeNamespace, follower: Follower, *, renamed: bool
+) -> None:
+    """Its identifier of before is on an MDT that lost nothing, and no name leads to it."""
+    directory, other = directory_of(lustre, 2), directory_of(lustre, 1)
+    file = lustre.nodes[directory].children[b"f5"]
+
+    def leave() -> None:
+        lustre.migrate(file, 1)
+        if renamed:
+            lustre.rename(directory, b"f5", other, b"new")
+        else:
+            lustre.unlink(directory, b"f5")
+
+    lose(lustre, follower, leave)
+    assert follower.rescan().obstacles == ()
+    assert follower.catch_up().obstacles == ()
+    assert follower.rows().equals(in_order(lustre.listing()))
+
+
+def test_what_lies_in_a_new_directory_that_cannot_be_looked_at_is_not_forgotten(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    def create() -> None:
+        new = lustre.create(directory_of(lustre, 1), b"new", kind="d")
+        lustre.create(new, b"file")
+        lustre.broken[new] = errno.EIO
+
+    lose(lustre, follower, create)
+    follower.rescan()
+    lustre.broken.clear()
+    assert follower.catch_up().obstacles == ()
+    assert follower.rows().equals(in_order(lustre.listing()))
+
+
+def test_a_rescan_does_not_say_that_other_mdts_were_read(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    lose(lustre, follower, lambda: None)
+    before = load_manifest(follower.directory).ended_ns
+    lustre.chown(directory_of(lustre, 0), 77)
+    lustre.now_ns += HOUR_NS
+    assert follower.rescan().ended_ns == before
+    assert follower.round().manifest.ended_ns > before
 
 
 def test_a_name_that_was_removed_changes_the_others(

@@ -24,7 +24,7 @@ from typing import Final
 from trimtab.drivers.lustre.changelog import ChangelogUsers, parse_records
 from trimtab.drivers.lustre.site import lustre_name
 from trimtab.drivers.lustre.writes import CHANGELOG_USER
-from trimtab.errors import Interrupted, RefusedError, UsageError
+from trimtab.errors import Interrupted, RefusedError, ToolError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
@@ -183,7 +183,14 @@ def begin(directory: Path, changelogs: Changelogs, *, file_system: str, now_s: f
     users = changelogs.users()
     since_s = now_s - manifest.started_ns / 10**9
     mdts = []
-    for mdt in changelogs.mdts():
+    here = changelogs.mdts()
+    for mdt in dict.fromkeys((*here, *(users if here else ()))):
+        if mdt not in here:
+            raise RefusedError(
+                f"this host has no changelog of {mdt}, which a server has",
+                code="changelog-missing",
+                hint="follow on a client that is connected to all MDTs: /dev/changelog-*",
+            )
         mine = users[mdt].of(CHANGELOG_USER) if mdt in users else ()
         if len(mine) != 1:
             raise RefusedError(
@@ -289,14 +296,12 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
     files = decision.look | tried.keys() | search.beneath(decision.walk)
     delta = search.changes(files, decision.migrated)
     again = look_again(decision.look, tried, search.unknown)
+    more = any(not reading.ended for reading in seen.values())
     now_ns = int(clock().timestamp() * 10**9)
+    until_ns = manifest.ended_ns if silent or more else max(now_ns, manifest.ended_ns)
     after = commit(
         directory,
-        replace(
-            manifest,
-            index_id=new_identifier(clock()),
-            ended_ns=max(now_ns, manifest.ended_ns),
-        ),
+        replace(manifest, index_id=new_identifier(clock()), ended_ns=until_ns),
         delta,
         replace(
             followed,
@@ -316,25 +321,34 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
         removed=sum(rows.size for lists in delta.superseded.values() for rows in lists),
         unknown=len(search.unknown),
         silent=tuple(silent),
-        more=any(not reading.ended for reading in seen.values()),
+        more=more,
     )
 
 
 def _read(
     changelogs: Changelogs, followed: Followed, users: Mapping[str, ChangelogUsers]
 ) -> tuple[dict[str, Seen], list[str]]:
-    marks = {mdt.mdt: mdt.mark for mdt in followed.mdts}
+    known = {mdt.mdt: mdt for mdt in followed.mdts}
     seen: dict[str, Seen] = {}
     silent = []
-    for mdt in dict.fromkeys((*marks, *changelogs.mdts())):
+    for mdt in dict.fromkeys((*known, *changelogs.mdts(), *users)):
         if mdt not in users:
             silent.append(mdt)
-        elif mdt not in marks:
+        elif mdt not in known:
             seen[mdt] = Seen(users[mdt])
         else:
-            data, ended = changelogs.read(mdt, marks[mdt])
-            seen[mdt] = Seen(users[mdt], tuple(parse_records(data)), ended)
+            seen[mdt] = _seen(changelogs, known[mdt], users[mdt])
     return seen, silent
+
+
+def _seen(changelogs: Changelogs, mdt: FollowedMdt, users: ChangelogUsers) -> Seen:
+    try:
+        data, ended = changelogs.read(mdt.mdt, mdt.mark)
+    except ToolError:
+        if users.named(mdt.user) is not None:
+            raise
+        return Seen(users)  # that its user is gone has to get into the index
+    return Seen(users, tuple(parse_records(data)), ended)
 
 
 def stale_reasons(search: Search, again: Mapping[bytes, int]) -> Iterator[str]:

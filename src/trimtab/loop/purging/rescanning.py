@@ -13,7 +13,9 @@ Which MDT a record was on says what it may have been about:
   changes the others, which may lie in directories that nobody touched;
 - what is created, linked, renamed or migrated changes a directory, on whichever MDT: all of them
   are looked at. What lies in one that is not exactly as the scan found it, or does not hold the
-  names and files that the index has, is looked at as a whole, and so is what is new.
+  names and files that the index has, is looked at as a whole, and so is what is new. So is what
+  the index has in it: a file that was migrated and removed has no name there any more, and no
+  other MDT recorded that it went.
 
 Every other row is of a file whose MDT lost nothing, in a directory where nothing happened. Files
 are looked at as a round of following does it, so what happens meanwhile is what a round lives with;
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 
 BATCH: Final = 1_000_000
 """Files that are looked at for one commit: each reads the index once, and keeps them in memory."""
+LISTED: Final = 10_000
+"""Directories whose names are in memory at once."""
 DELTAS_MAX: Final = 32
 SETTLED_NS: Final = 3600 * 10**9
 """A directory that was changed so shortly before the scan may have been changed again without
@@ -100,7 +104,7 @@ def rescan(directory: Path, changelogs: Changelogs, clock: Callable[[], datetime
     known = _known(directory, manifest, changelogs, frozenset(lost))
     touched = work.look_at_directories(known, root)
     touched |= _differing(changelogs, known, root, touched)
-    work.look_at(known.files | work.children(touched))
+    work.look_at(known.files | work.listed(touched, root) | work.children(touched))
     after = changelogs.users()
     silent = [mdt.mdt for mdt in manifest.followed.mdts if mdt.mdt not in after]
     if silent:
@@ -158,19 +162,22 @@ class _Work:
     ) -> None:
         self._directory, self._changelogs, self._clock = directory, changelogs, clock
         self._directories: set[bytes] = set()
+        self._files: set[bytes] = set()
 
     def look_at_directories(self, known: _Known, root: bytes) -> set[bytes]:
         """Look at all directories of the index; return those in which something happened."""
         ids = known.directories["id"].to_list()
         self._directories = {root, *ids}
+        self._files = set(known.files)
         before = known.directories.filter("quiet").select("id", "mtime_ns", "ctime_ns")
         quiet = set(before.iter_rows())
         touched = {root, *ids}
         for batch in _batches(ids):
-            now = self._commit(batch)
+            search = self._commit(batch)
+            now = search.rows()
             times = now.filter(now["type"] == "d").select("id", "mtime_ns", "ctime_ns")
             touched -= {row[0] for row in times.iter_rows() if row in quiet}
-            touched |= self._new(now)
+            touched |= self._new(search)
         return touched
 
     def look_at(self, files: Collection[bytes]) -> None:
@@ -182,6 +189,12 @@ class _Work:
                 following |= self._new(self._commit(batch))
             todo = self.children(following)
 
+    def listed(self, directories: Collection[bytes], root: bytes) -> set[bytes]:
+        """Return what the index has in directories, wherever that is now."""
+        inside, files = _listed(self._directory, load_manifest(self._directory), directories, root)
+        self._files |= files
+        return inside
+
     def children(self, directories: Iterable[bytes]) -> set[bytes]:
         """Return what lies in directories now."""
         contents, failed = self._changelogs.children(sorted(directories))
@@ -189,14 +202,19 @@ class _Work:
             raise _incomplete(f"{plural(len(failed), 'directory')} cannot be read")
         return contents
 
-    def _new(self, rows: pl.DataFrame) -> set[bytes]:
-        """Return the directories among rows that were not known, and know them."""
-        new = set(rows.filter(rows["type"] == "d")["id"].to_list()) - self._directories
+    def _new(self, search: Search) -> set[bytes]:
+        """Return the directories that were looked at and were not known, and know them.
+
+        What could not be looked at may be one: whoever lists it fails then, or finds what it holds.
+        """
+        rows = search.rows()
+        directories = set(rows.filter(rows["type"] == "d")["id"].to_list())
+        new = (directories | (search.failed.keys() - self._files)) - self._directories
         self._directories |= new
         return new
 
-    def _commit(self, files: Sequence[bytes]) -> pl.DataFrame:
-        """Look at files and commit how their rows are; return rows of all that was looked at."""
+    def _commit(self, files: Sequence[bytes]) -> Search:
+        """Look at files and commit how their rows are; return the look."""
         manifest = load_manifest(self._directory)
         followed = manifest.followed
         assert followed is not None
@@ -206,7 +224,7 @@ class _Work:
         again = {**tried, **{fid: tried.get(fid, 0) + 1 for fid in search.unknown}}
         stale = dict.fromkeys((*followed.stale, *stale_reasons(search, again)))
         self._save(manifest, delta, replace(followed, stale=tuple(stale)), again)
-        return search.rows()
+        return search
 
     def finish(
         self, fresh: Mapping[str, FollowedMdt], users: Mapping[str, ChangelogUsers]
@@ -230,9 +248,7 @@ class _Work:
         now_ns = int(now.timestamp() * 10**9)
         after = commit(
             self._directory,
-            replace(
-                manifest, index_id=new_identifier(now), ended_ns=max(now_ns, manifest.ended_ns)
-            ),
+            replace(manifest, index_id=new_identifier(now)),
             delta,
             followed,
             again={file: count for file, count in again.items() if count < TRIES_MAX},
@@ -267,13 +283,8 @@ def _known(
                 & (pl.col("ctime_ns") < settled_ns)
                 & (pl.col("mtime_ns") < settled_ns)
             )
-            path = (
-                pl.when(pl.col("parent") == b"")
-                .then(pl.col("name"))
-                .otherwise(pl.col("parent") + b"/" + pl.col("name"))
-            )
             chosen = rows.filter(pl.col("type") == "d").select(
-                "id", path.alias("path"), "mtime_ns", "ctime_ns", quiet.alias("quiet")
+                "id", _path().alias("path"), "mtime_ns", "ctime_ns", quiet.alias("quiet")
             )
             directories.append(chosen.collect(engine="streaming"))
             names = rows.with_columns(inode=_inode()).group_by("parent").agg(*_sums())
@@ -287,6 +298,40 @@ def _known(
         pl.concat(directories).unique("id", keep="any"),
         {parent: (count, total) for parent, count, total in summed.iter_rows()},
         frozenset().union(*ids),
+    )
+
+
+def _listed(
+    directory: Path, manifest: Manifest, directories: Collection[bytes], root: bytes
+) -> tuple[set[bytes], set[bytes]]:
+    """Return what an index has in directories, and which of that are no directories."""
+    import polars as pl
+
+    wanted = pl.DataFrame({"id": list(directories)}, schema={"id": pl.Binary}).lazy()
+    paths = [pl.DataFrame({"path": [b""] * (root in directories)}, schema={"path": pl.Binary})]
+    with readable():
+        for shard in manifest.shards:
+            rows = rows_in_force(directory, shard).filter(pl.col("type") == "d")
+            chosen = rows.join(wanted, on="id", how="semi").select(path=_path())
+            paths.append(chosen.collect(engine="streaming"))
+        at = pl.concat(paths).unique().lazy()
+        frames = []
+        for shard in manifest.shards:
+            rows = rows_in_force(directory, shard).select("id", "parent", "type")
+            inside = rows.join(at, left_on="parent", right_on="path", how="semi")
+            frames.append(inside.select("id", "type").collect(engine="streaming"))
+    held = pl.concat(frames)
+    files = held.filter(pl.col("type") != "d")
+    return set(held["id"].to_list()), set(files["id"].to_list())
+
+
+def _path() -> pl.Expr:
+    import polars as pl
+
+    return (
+        pl.when(pl.col("parent") == b"")
+        .then(pl.col("name"))
+        .otherwise(pl.col("parent") + b"/" + pl.col("name"))
     )
 
 
@@ -332,7 +377,9 @@ def _differing(
     """Return the directories that hold something else than the index has, but those touched."""
     paths = dict(known.directories.select("id", "path").iter_rows())
     differing = set()
-    for batch in _batches([file for file in paths if file not in touched and file != root]):
+    quiet = [file for file in paths if file not in touched and file != root]
+    for start in range(0, len(quiet), LISTED):
+        batch = quiet[start : start + LISTED]
         listed, failed = changelogs.list(batch)
         if failed:
             raise _incomplete(f"{plural(len(failed), 'directory')} cannot be read")

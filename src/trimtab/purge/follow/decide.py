@@ -124,7 +124,7 @@ def clears(mdts: Sequence[FollowedMdt], users: Mapping[str, ChangelogUsers]) -> 
     """
     for mdt in mdts:
         user = users[mdt.mdt].named(mdt.user) if mdt.mdt in users else None
-        if user is None or user.index > mdt.mark:
+        if user is None or not user.index <= mdt.mark <= users[mdt.mdt].index:
             continue
         behind = mdt.due and user.index < mdt.mark
         if behind or (user.idle_s >= HEARTBEAT_S and mdt.mark > 0):
@@ -173,6 +173,10 @@ def _followed_on(mdt: FollowedMdt, seen: Seen) -> FollowedMdt:
         stale.append(f"its changelog user {mdt.user or 'for Trimtab'} is gone")
     elif user.index > mark:
         stale.append(f"somebody cleared records up to {user.index} for {mdt.user}")
+        mark = user.index
+    elif seen.users.index < mark:
+        # Removed and made anew, it numbers records and users from the beginning.
+        stale.append(f"its changelog was begun anew: there is no record {mark}")
         mark = user.index
     elif user.index == mark:
         due = False

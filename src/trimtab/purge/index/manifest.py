@@ -294,7 +294,8 @@ class FollowedMdt:
     user
         The changelog user that is Trimtab's: ``cl2-trimtab``.
     mark
-        Every change up to this record is in the index. It never goes down.
+        Every change up to this record is in the index. It never goes down, unless the changelog
+        was begun anew.
     scanned
         Changes up to this record may be of while the scan ran: a directory that was renamed then
         may have been listed twice, or not at all.
