@@ -778,7 +778,7 @@ def look_up(
     device: int | None = None,
     threads: int = 0,
     deadline_s: float = 60.0,
-) -> tuple[bytes, list[bytes], list[tuple[bytes, int]], list[bytes]]:
+) -> tuple[bytes, list[bytes], list[tuple[bytes, int]], list[bytes], list[bytes]]:
     """Look at files of a Lustre by their FIDs, and write a row for each of their names.
 
     Parameters
@@ -800,11 +800,16 @@ def look_up(
     -------
     tuple
         The FID of the root; those without a name; those that could not be looked at, with the
-        error number; those of which Lustre does not keep all names.
+        error number; those of which Lustre does not keep all names; directories that are stripes of
+        those that they are in, which no client sees.
     """
 
 def children(
-    root: str | PathLike[str], ids: Sequence[bytes], *, deadline_s: float = 60.0
+    root: str | PathLike[str],
+    ids: Sequence[bytes],
+    *,
+    threads: int = 0,
+    deadline_s: float = 60.0,
 ) -> tuple[list[bytes], list[tuple[bytes, int]]]:
     """Return what lies in directories of a Lustre, by FID; and which of them could not be read.
 

@@ -18,7 +18,7 @@ use rustix::fs::{Dir, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use crate::beneath::{Answer, Root};
-use crate::entry::{Entry, ObjectId};
+use crate::entry::{Entry, FileType, ObjectId};
 use crate::error::{Error, Result};
 use crate::index::ShardWriter;
 use crate::lustre::{Links, links};
@@ -37,6 +37,8 @@ pub struct Looked {
     pub failed: Vec<(ObjectId, Errno)>,
     /// They have more names than Lustre keeps with a file.
     pub overflowed: Vec<ObjectId>,
+    /// They are stripes of the directory that they are in, which nobody sees.
+    pub stripes: Vec<ObjectId>,
 }
 
 /// An open `.lustre/fid`, and how its files are looked at.
@@ -63,9 +65,13 @@ pub fn look_up(
     let mut looked =
         Looked { root: top.map(|entry| entry.id).unwrap_or_default(), ..Looked::default() };
     let mut writer = ShardWriter::create(out.0, out.1)?;
-    for (id, answer) in answers(&place, ids, threads, patience) {
+    let look = |place: &Place, id| place.look(id);
+    for (id, answer) in answers(&place, ids, threads, patience, look) {
         match answer {
-            Ok((entry, links)) => {
+            Ok((entry, links, is_stripe)) => {
+                if is_stripe {
+                    looked.stripes.push(id);
+                }
                 for (parent, name) in &links.names {
                     writer.row(parent, name, &entry)?;
                 }
@@ -90,12 +96,17 @@ pub type Children = (Vec<ObjectId>, Vec<(ObjectId, Errno)>);
 
 /// Which files and directories lie in directories now; one that is gone holds nothing,
 /// nor does a file.
-pub fn children(root: &Root, ids: Vec<ObjectId>, patience: &Patience) -> Result<Children> {
+pub fn children(
+    root: &Root,
+    ids: Vec<ObjectId>,
+    threads: usize,
+    patience: &Patience,
+) -> Result<Children> {
     let place = Arc::new(Place::open(root, Wanted { lustre: true, ..Wanted::default() }, None)?);
     let (mut found, mut failed) = (Vec::new(), Vec::new());
-    for id in ids {
-        let place = place.clone();
-        match patience.call(move || place.children(id)) {
+    let list = |place: &Place, id| place.children(id);
+    for (id, answer) in answers(&place, ids, threads, patience, list) {
+        match answer {
             Ok(children) => found.extend(children),
             Err(Errno::NOENT | Errno::STALE | Errno::NOTDIR) => {}
             Err(errno) => failed.push((id, errno)),
@@ -104,24 +115,26 @@ pub fn children(root: &Root, ids: Vec<ObjectId>, patience: &Patience) -> Result<
     Ok((found, failed))
 }
 
-type Seen = (Entry, Links);
+/// A file or directory, its names, and whether it is a stripe.
+type Seen = (Entry, Links, bool);
 
-fn answers(
+fn answers<T: Send + 'static>(
     place: &Arc<Place>,
     ids: Vec<ObjectId>,
     threads: usize,
     patience: &Patience,
-) -> Vec<(ObjectId, Answer<Seen>)> {
+    ask: fn(&Place, ObjectId) -> Answer<T>,
+) -> Vec<(ObjectId, Answer<T>)> {
     let next = AtomicUsize::new(0);
     let task = |_| {
         let mut answers = Vec::new();
         while let Some(id) = ids.get(next.fetch_add(1, Relaxed)).copied() {
             let place = place.clone();
-            answers.push((id, patience.call(move || place.look(id))));
+            answers.push((id, patience.call(move || ask(&place, id))));
         }
         answers
     };
-    on_threads(0..threads.clamp(1, 256), task).concat()
+    on_threads(0..threads.clamp(1, 256), task).into_iter().flatten().collect()
 }
 
 impl Place {
@@ -163,7 +176,37 @@ impl Place {
             Some(bytes) => links(&bytes).ok_or(Errno::BADMSG)?,
             None => Links::default(),
         };
-        Ok((entry, links))
+        let is_stripe = match links.names.as_slice() {
+            [(parent, own)] if entry.kind == FileType::Directory => {
+                self.is_stripe(id, parent, own)?
+            }
+            _ => false,
+        };
+        Ok((entry, links, is_stripe))
+    }
+
+    /// Whether a directory is a stripe of the one that it is in.
+    ///
+    /// Lustre spreads a directory over MDTs by directories in it, each of them named after its own FID;
+    /// files are in one of those. No client finds them under that name, as it does a directory which
+    /// somebody named so.
+    fn is_stripe(&self, id: ObjectId, parent: &[u8; 16], own: &[u8]) -> Answer<bool> {
+        let stripe = name_of(id)?;
+        let number = own.strip_prefix(stripe.to_bytes()).and_then(|end| end.strip_prefix(b":"));
+        if !number.is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
+        {
+            return Ok(false);
+        }
+        let parent = ObjectId::of_bytes(*parent, true);
+        let above = openat(&self.fids, name_of(parent)?, DIRECTORY | OFlags::PATH, Mode::empty())?;
+        let own = CString::new(own).map_err(|_| Errno::INVAL)?;
+        match self.inspector.look(above.as_fd(), &own) {
+            Err(Errno::NOENT) => Ok(true),
+            Ok(Some(entry)) if entry.id == id => Ok(false),
+            // It was renamed after its names were read.
+            Ok(_) => Err(Errno::AGAIN),
+            Err(errno) => Err(errno),
+        }
     }
 }
 
@@ -238,6 +281,39 @@ mod tests {
         assert_eq!(looked.failed, [(fid(1), Errno::BADMSG)]);
     }
 
+    /// A stripe is in its directory for the MDT alone; a directory with such a name is seen there.
+    #[test]
+    fn a_directory_that_somebody_named_like_a_stripe_is_none() {
+        let tree = tempfile::tempdir().unwrap();
+        let fids = tree.path().join(".lustre/fid");
+        let name = |object: u32| format!("[0x200000402:{object:#x}:0x0]");
+        let link = |parent: u32, name: &str| link_bytes(&[(fid(parent), name.as_bytes())], 0);
+        for object in [1, 2, 3, 4] {
+            fs::create_dir_all(fids.join(name(object))).unwrap();
+        }
+        if !attributes(tree.path(), ROOT, None) {
+            return; // not root, or a file system without attributes
+        }
+        let (stripe, named, other) = (name(2) + ":0", name(3) + ":0", name(2) + ":1");
+        attributes(&fids.join(name(1)), fid(1), Some(&link(9, "wide")));
+        attributes(&fids.join(name(2)), fid(2), Some(&link(1, &stripe)));
+        attributes(&fids.join(name(3)), fid(3), Some(&link(1, &named)));
+        attributes(&fids.join(name(4)), fid(4), Some(&link(1, &other)));
+        let seen = fids.join(name(1)).join(&named);
+        fs::create_dir(&seen).unwrap();
+        attributes(&seen, fid(3), None);
+        let root = Root::open(tree.path()).unwrap();
+        let wanted = Wanted { lustre: true, ..Wanted::default() };
+        let patience = Patience::new(Duration::from_secs(60));
+        let ids = [1, 2, 3, 4].map(fid).to_vec();
+        let out = (tree.path(), "rows");
+        let look = || look_up(&root, ids.clone(), (wanted, None), 2, &patience, out).unwrap();
+        assert_eq!((look().stripes, look().failed), (vec![fid(2)], vec![]));
+        // Another has the name by now: nothing is known of this one.
+        attributes(&seen, fid(5), None);
+        assert_eq!((look().stripes, look().failed), (vec![fid(2)], vec![(fid(3), Errno::AGAIN)]));
+    }
+
     #[test]
     fn what_lies_in_a_directory_is_told_by_identifier() {
         let tree = tempfile::tempdir().unwrap();
@@ -252,7 +328,7 @@ mod tests {
         attributes(&directory.join("c"), fid(3), None);
         let root = Root::open(tree.path()).unwrap();
         let patience = Patience::new(Duration::from_secs(60));
-        let (mut found, failed) = children(&root, [1, 9].map(fid).to_vec(), &patience).unwrap();
+        let (mut found, failed) = children(&root, [1, 9].map(fid).to_vec(), 2, &patience).unwrap();
         found.sort_unstable();
         assert_eq!((found, failed), (vec![fid(2), fid(3)], vec![]));
     }

@@ -14,8 +14,8 @@ use crate::rules::raised;
 
 type Failed = Vec<(Vec<u8>, i32)>;
 
-/// The root, what is gone, what failed with its error number, what has too many names.
-type Answer = (Vec<u8>, Vec<Vec<u8>>, Failed, Vec<Vec<u8>>);
+/// The root, what is gone, what failed with its error number, what has too many names, stripes.
+type Answer = (Vec<u8>, Vec<Vec<u8>>, Failed, Vec<Vec<u8>>, Vec<Vec<u8>>);
 
 fn bytes(id: ObjectId) -> Vec<u8> {
     id.to_bytes().to_vec()
@@ -25,6 +25,10 @@ fn identities(ids: &[Vec<u8>]) -> PyResult<Vec<ObjectId>> {
     let id = |bytes: &Vec<u8>| Some(ObjectId::of_bytes(bytes.as_slice().try_into().ok()?, true));
     let ids = ids.iter().map(id).collect::<Option<Vec<_>>>();
     ids.ok_or_else(|| PyValueError::new_err("an identity has 16 bytes"))
+}
+
+fn threads_of(threads: usize) -> usize {
+    if threads == 0 { crate::scan::default_threads(true) } else { threads }
 }
 
 fn patience(deadline_s: f64) -> PyResult<Patience> {
@@ -40,16 +44,17 @@ fn opened(root: &Path, patience: &Patience) -> Result<Root, Error> {
 
 /// Which files and directories lie in directories now.
 #[pyfunction]
-#[pyo3(signature = (root, ids, *, deadline_s = 60.0))]
+#[pyo3(signature = (root, ids, *, threads = 0, deadline_s = 60.0))]
 pub fn children(
     py: Python<'_>,
     root: PathBuf,
     ids: Vec<Vec<u8>>,
+    threads: usize,
     deadline_s: f64,
 ) -> PyResult<(Vec<Vec<u8>>, Failed)> {
     let (patience, ids) = (patience(deadline_s)?, identities(&ids)?);
     let (found, failed) = py
-        .detach(|| list(&opened(&root, &patience)?, ids, &patience))
+        .detach(|| list(&opened(&root, &patience)?, ids, threads_of(threads), &patience))
         .map_err(|error: Error| raised(py, &error))?;
     let failed = failed.into_iter().map(|(id, errno)| (bytes(id), errno.raw_os_error())).collect();
     Ok((found.into_iter().map(bytes).collect(), failed))
@@ -81,19 +86,19 @@ pub fn look_up(
         return Err(PyValueError::new_err("out is no file's name"));
     };
     let wanted = Wanted { project, layout, lustre: true, exact_sizes };
-    let threads = if threads == 0 { crate::scan::default_threads(true) } else { threads };
     let looked = py
         .detach(|| {
             let opened = opened(&root, &patience)?;
-            look(&opened, ids, (wanted, device), threads, &patience, (directory, name))
+            look(&opened, ids, (wanted, device), threads_of(threads), &patience, (directory, name))
         })
         .map_err(|error: Error| raised(py, &error))?;
-    let Looked { root, gone, failed, overflowed } = looked;
+    let Looked { root, gone, failed, overflowed, stripes } = looked;
     let failed = failed.into_iter().map(|(id, errno)| (bytes(id), errno.raw_os_error())).collect();
     Ok((
         bytes(root),
         gone.into_iter().map(bytes).collect(),
         failed,
         overflowed.into_iter().map(bytes).collect(),
+        stripes.into_iter().map(bytes).collect(),
     ))
 }

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -189,6 +190,18 @@ def test_a_file_that_cannot_be_looked_at_is_tried_again_and_then_told(
     )
     assert manifest.followed is not None
     assert manifest.followed.again is None
+
+
+def test_a_directory_that_somebody_named_like_a_stripe_keeps_its_files(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    """Nothing that a user names could lead a purge past files, or to where they are not."""
+    above, name = next(iter(lustre.nodes[directory_of(lustre)].names))
+    sequence, number, version = struct.unpack(">QII", directory_of(lustre))
+    own = b"[%#x:%#x:%#x]:0" % (sequence, number, version)
+    lustre.rename(above, name, above, own)
+    assert_equal(follower)
+    assert own in follower.rows()["parent"].to_list()
 
 
 def test_a_file_with_more_names_than_lustre_keeps_is_told(

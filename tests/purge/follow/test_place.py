@@ -7,7 +7,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.purge.follow.place import is_stripe, place
+from trimtab.purge.follow.place import place
 
 ROOT = struct.pack(">QII", 0x2_0000_0007, 1, 0)
 
@@ -45,10 +45,9 @@ def test_directories_that_were_moved_while_they_were_looked_at_lead_nowhere() ->
 def test_a_stripe_of_a_directory_is_the_directory() -> None:
     stripe = [(fid(1), b"[0x200000402:0x2:0x0]:1")]
     names = {fid(1): [(ROOT, b"wide")], fid(2): stripe, fid(3): [(fid(2), b"file")]}
-    assert place(names, (), ROOT).directories[fid(2)] == b"wide"
-    assert is_stripe(fid(2), stripe)
-    assert not is_stripe(fid(4), stripe), "a name that somebody chose"
-    assert not is_stripe(fid(2), [])
+    assert place(names, (), ROOT, {fid(2)}).directories[fid(2)] == b"wide"
+    named = place(names, (), ROOT).directories[fid(2)]
+    assert named == b"wide/[0x200000402:0x2:0x0]:1", "a name that somebody chose"
 
 
 @given(st.dictionaries(st.integers(0, 6), st.integers(0, 7), max_size=7))

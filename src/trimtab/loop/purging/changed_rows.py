@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from trimtab.drivers.lustre.changelog import ChangelogUsers
 from trimtab.purge.follow.decide import Clear
-from trimtab.purge.follow.place import Name, Places, is_stripe, place
+from trimtab.purge.follow.place import Name, Places, place
 from trimtab.purge.index.delta import Delta, beneath, find
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.schema import columns
@@ -38,6 +38,8 @@ class Looked:
         What could not be looked at, with the error number.
     overflowed
         What may have more names than Lustre keeps with a file.
+    stripes
+        Directories in which Lustre keeps a part of the one that they are in. Nobody sees them.
     """
 
     root: bytes
@@ -45,6 +47,7 @@ class Looked:
     gone: frozenset[bytes] = frozenset()
     failed: Mapping[bytes, int] = field(default_factory=dict)
     overflowed: frozenset[bytes] = frozenset()
+    stripes: frozenset[bytes] = frozenset()
 
 
 class Changelogs(Protocol):
@@ -111,6 +114,7 @@ class Search:
         self._frames: list[pl.DataFrame] = []
         self._root = b""
         self._gone: set[bytes] = set()
+        self._stripes: set[bytes] = set()
         self.looked: set[bytes] = set()
         self.failed: dict[bytes, int] = {}
         self.overflowed: set[bytes] = set()
@@ -206,7 +210,7 @@ class Search:
 
     def _look(self, todo: set[bytes]) -> Places:
         self._add(self._changelogs.look(sorted(todo)), todo)
-        return place(self._names, self._gone | self.failed.keys(), self._root)
+        return place(self._names, self._gone | self.failed.keys(), self._root, self._stripes)
 
     def _add(self, answer: Looked, files: set[bytes]) -> None:
         import polars as pl
@@ -214,6 +218,7 @@ class Search:
         self._root = answer.root
         self.looked |= files
         self._gone |= answer.gone
+        self._stripes |= answer.stripes
         self.failed.update(answer.failed)
         rows = answer.rows.filter(pl.col("id") != answer.root)
         self._frames.append(rows)
@@ -227,12 +232,11 @@ class Search:
         """Return rows under the paths of their directories."""
         import polars as pl
 
-        stripes = {file for file, names in self._names.items() if is_stripe(file, names)}
         paths = pl.DataFrame(
             {"parent": list(places.directories), "path": list(places.directories.values())},
             schema={"parent": pl.Binary, "path": pl.Binary},
         )
-        rows = pl.concat(self._frames).filter(~_is_in("id", self.unknown | stripes))
+        rows = pl.concat(self._frames).filter(~_is_in("id", self.unknown | self._stripes))
         placed = rows.join(paths, on="parent", how="inner", maintain_order="left")
         return placed.with_columns(parent=pl.col("path")).select(*columns())
 

@@ -86,17 +86,19 @@ class LiveChangelogs:
                 "exact_sizes": sizes is not None and sizes.mode is SizesMode.EXACT,
                 "device": None if known is None else known.device, "threads": self.threads,
             }  # fmt: skip
-            root, gone, failed, overflowed = ask_core("look_up", request)
+            root, gone, failed, overflowed, stripes = ask_core("look_up", request)
             with readable():
                 kinds = columns().items()
                 listed = pl.read_parquet(out, glob=False)
                 rows = listed.select(pl.col(name).cast(kind) for name, kind in kinds)
-        return Looked(root, rows, frozenset(gone), dict(failed), frozenset(overflowed))
+        return Looked(
+            root, rows, frozenset(gone), dict(failed), frozenset(overflowed), frozenset(stripes)
+        )
 
     def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
         """Return what lies in directories, and those that could not be read."""
         with core_errors("reading directories that were renamed"):
-            request = {"root": self.root, "ids": list(directories)}
+            request = {"root": self.root, "ids": list(directories), "threads": self.threads}
             children, failed = ask_core("children", request)
         return set(children), dict(failed)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_STRIPE: Final = re.compile(rb"\[(0x[0-9a-f]{1,16}):(0x[0-9a-f]{1,8}):(0x[0-9a-f]{1,8})\]:\d{1,5}")
 _DEPTH_MAX: Final = 10_000
 
 Name = tuple[bytes, bytes]
@@ -34,7 +32,12 @@ class Places:
     nowhere: frozenset[bytes]
 
 
-def place(names: Mapping[bytes, Sequence[Name]], gone: Collection[bytes], root: bytes) -> Places:
+def place(
+    names: Mapping[bytes, Sequence[Name]],
+    gone: Collection[bytes],
+    root: bytes,
+    stripes: Collection[bytes] = (),
+) -> Places:
     """Return the paths of the directories that files are in.
 
     Parameters
@@ -45,30 +48,17 @@ def place(names: Mapping[bytes, Sequence[Name]], gone: Collection[bytes], root: 
         What has no name any more.
     root
         The root's FID.
+    stripes
+        Directories that are parts of those that they are in: what lies in them lies there.
     """
     known: dict[bytes, bytes] = {root: b""}
     missing: set[bytes] = set()
     lost: set[bytes] = set()
     for file in names:
         for parent, _ in names[file]:
-            _climb(parent, names, known, missing, lost, gone)
+            _climb(parent, names, known, missing, lost, gone, stripes)
     nowhere = {file for file in names if any(parent in lost for parent, _ in names[file])}
     return Places(known, frozenset(missing), frozenset(nowhere))
-
-
-def is_stripe(fid: bytes, names: Sequence[Name]) -> bool:
-    """Return whether a directory is a stripe of the one that it is in.
-
-    Lustre spreads a directory over MDTs by directories in it, each of them named after its own
-    FID; files are in one of those. Nobody sees them.
-    """
-    match = _STRIPE.fullmatch(names[0][1]) if len(names) == 1 else None
-    if match is None:
-        return False
-    sequence, number, version = (int(part, 16) for part in match.groups())
-    return fid == sequence.to_bytes(8, "big") + number.to_bytes(4, "big") + version.to_bytes(
-        4, "big"
-    )
 
 
 def _climb(  # noqa: PLR0917 (what is known is passed on)
@@ -78,6 +68,7 @@ def _climb(  # noqa: PLR0917 (what is known is passed on)
     missing: set[bytes],
     lost: set[bytes],
     gone: Collection[bytes],
+    stripes: Collection[bytes],
 ) -> None:
     """Find the path of a directory by going up to one that is known."""
     way = [directory]
@@ -94,8 +85,8 @@ def _climb(  # noqa: PLR0917 (what is known is passed on)
     while way:
         below = way.pop()
         if top in known:
-            stripe = is_stripe(below, names[below])
-            known[below] = known[top] if stripe else _joined(known[top], names[below][0][1])
+            is_part = below in stripes
+            known[below] = known[top] if is_part else _joined(known[top], names[below][0][1])
         elif top in lost:
             lost.add(below)
         top = below
