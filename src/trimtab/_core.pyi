@@ -816,17 +816,27 @@ def children(
     A directory that is gone holds nothing.
     """
 
-def split_paths(
-    paths: Sequence[bytes], top: bytes
-) -> tuple[list[bytes], bytes, list[bytes], list[int]]:
-    """Return paths taken apart that begin with ``top``, the root with a slash behind it.
+class Columns:
+    """Rows as an Arrow array, to be taken over once."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Hand the rows over, by Arrow's C data interface.
+
+        Raises
+        ------
+        OverflowError
+            The texts of a column have more than 4 GiB.
+        """
+
+def place_paths(
+    paths: Sequence[bytes], root: bytes, beneath: bytes
+) -> tuple[Columns, list[tuple[int, str]]]:
+    """Return ``parent`` and ``name`` of paths, null where one is not beneath the root.
 
     Returns
     -------
     tuple
-        Directories relative to the root; of each path the place of its directory among them, as
-        packed UInt32; of each its name; the indices of paths that are not beneath the root or
-        could be written in another way, whose directory and name mean nothing.
+        The columns; the index of each path that has no place, and why: the root's reason is empty.
     """
 
 def csv_head(data: bytes, delimiter: bytes, ended: bool) -> tuple[list[bytes], int] | None:
@@ -840,7 +850,7 @@ def csv_head(data: bytes, delimiter: bytes, ended: bool) -> tuple[list[bytes], i
 
 def csv_rows(
     data: bytes, delimiter: bytes, wanted: Sequence[tuple[int, bool]], fields: int, ended: bool
-) -> dict[str, Any]:
+) -> tuple[Columns, list[tuple[int, int, str]], int, int]:
     """Return the rows of a part of a table, from the beginning of a record.
 
     Parameters
@@ -854,14 +864,16 @@ def csv_rows(
 
     Returns
     -------
-    dict
-        ``columns``: packed UInt64 where all is digits that fit, otherwise a list of bytes, ``None``
-        for an empty field. Of each row ``number`` among the records, ``begin`` and ``end``, packed
-        UInt64. ``refused``: number, place and reason of records that are no CSV or have other
-        fields. ``records``: how many there are, empty lines among them; ``length``: what they take.
+    tuple
+        Of each row its number among the records, where it begins and ends, and the columns wanted:
+        UInt64 where all is digits that fit, otherwise Binary, null for an empty field. Number,
+        place and reason of records that are no CSV or have other fields. How many records there
+        are, empty lines among them, and what they take.
     """
 
-def gufi_rows(databases: Sequence[tuple[bytes, bytes]]) -> dict[str, Any]:
+def gufi_rows(
+    databases: Sequence[tuple[bytes, bytes]],
+) -> tuple[Columns, int, list[tuple[bytes, bytes, str]]]:
     """Return the rows of directories of a GUFI index.
 
     Parameters
@@ -871,11 +883,9 @@ def gufi_rows(databases: Sequence[tuple[bytes, bytes]]) -> dict[str, Any]:
 
     Returns
     -------
-    dict
-        ``parents`` and ``name``, lists of bytes; ``parent``, the place of a row's directory in
-        ``parents``, ``inode``, ``type`` and the columns of the index with their units, packed
-        numbers of the machine's usual widths, little-endian; ``refused``, the path of a directory,
-        a name or ``b""``, and why. A birth of 0 is unknown.
+    tuple
+        Columns of the index; how many directories could be read; of what was refused the path of
+        the directory, the name of a row or ``b""``, and why.
     """
 
 class RecordReader:
@@ -956,8 +966,8 @@ class RecordReader:
     def ended(self) -> tuple[int | None, bool]:
         """When the list ended, in seconds, if it said so; whether nothing came after that."""
 
-class RecordBatch:
-    """Rows as an Arrow array, to be taken over once; and what was refused."""
+class RecordBatch(Columns):
+    """Rows, and what was refused."""
 
     @property
     def records(self) -> int:
@@ -969,9 +979,6 @@ class RecordBatch:
 
     def refused(self) -> tuple[list[tuple[str, int]], list[tuple[str, int, int, bytes]]]:
         """Return how many by reason; and of the first their reason, number, offset and bytes."""
-
-    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """Hand the rows over, by Arrow's C data interface."""
 
 def glimpse(
     root: str | PathLike[str],

@@ -17,6 +17,8 @@
 
 use std::sync::Arc;
 
+use crate::columns::{Column, Values, Views};
+
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER: usize = 100;
 const LEAF: u8 = 0x0d;
@@ -33,28 +35,19 @@ const DAMAGED: Damage = "its database is damaged or was being written";
 /// The rows of some directories, a column at a time.
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// The directories that rows lie in, relative to the root.
-    pub parents: Vec<Vec<u8>>,
-    /// Of each row its directory, as an index of `parents`.
-    pub parent: Vec<u32>,
-    /// The last component of the path.
-    pub name: Vec<Vec<u8>>,
-    /// Inode number.
-    pub inode: Vec<u64>,
-    /// Names of the inode.
-    pub nlink: Vec<u32>,
-    /// Owner.
-    pub uid: Vec<u32>,
-    /// Group.
-    pub gid: Vec<u32>,
-    /// Length in bytes.
-    pub size: Vec<u64>,
-    /// 512 times `st_blocks`.
-    pub allocated: Vec<u64>,
-    /// Access, modification, change and birth in nanoseconds since 1970; a birth of 0 is unknown.
-    pub times: [Vec<i64>; 4],
-    /// Letter of the type.
-    pub kind: Vec<u8>,
+    /// How many directories could be read.
+    pub directories: u64,
+    parent: Views,
+    name: Views,
+    id: Views,
+    nlink: Vec<u32>,
+    uid: Vec<u32>,
+    gid: Vec<u32>,
+    size: Vec<u64>,
+    allocated: Vec<u64>,
+    /// Access, modification, change and birth.
+    times: [Vec<i64>; 4],
+    kind: Views,
     /// What was refused: the directory's path, the name where it is of one row, why.
     pub refused: Vec<(Vec<u8>, Vec<u8>, Damage)>,
     /// How the tables `summary` and `entries` of the last database were created.
@@ -79,6 +72,31 @@ impl Rows {
         }
     }
 
+    /// Returns the columns of the index, and how many rows they have.
+    #[must_use]
+    pub fn columns(self) -> (Vec<Column>, usize) {
+        let rows = self.uid.len();
+        // No file system that tells a birth is as old as 1970: 0 is unknown.
+        let born = self.times[3].iter().map(|&time| time != 0).collect();
+        let times = ["atime_ns", "mtime_ns", "ctime_ns", "btime_ns"].into_iter().zip(self.times);
+        let mut columns = vec![
+            Column::new("parent", Values::Bytes(self.parent)),
+            Column::new("name", Values::Bytes(self.name)),
+            Column::new("id", Values::Bytes(self.id)),
+            Column::new("nlink", Values::Small(self.nlink)),
+            Column::new("uid", Values::Small(self.uid)),
+            Column::new("gid", Values::Small(self.gid)),
+            Column::new("size_bytes", Values::Unsigned(self.size)),
+            Column::new("allocated_bytes", Values::Unsigned(self.allocated)),
+            Column::new("type", Values::Text(self.kind)),
+        ];
+        columns.extend(times.map(|(name, times)| Column::new(name, Values::Signed(times))));
+        if let Some(birth) = columns.last_mut() {
+            birth.known = born;
+        }
+        (columns, rows)
+    }
+
     fn directory(&mut self, path: &[u8], data: &[u8]) -> Read<()> {
         let pages = Pages::new(data)?;
         let [summary, entries] = pages.tables(&mut self.known)?;
@@ -101,12 +119,13 @@ impl Rows {
         if !path.is_empty() {
             let (parent, name) =
                 own.map_or((&path[..0], path), |at| (&path[..at], &path[at + 1..]));
-            self.parents.push(parent.to_vec());
-            self.push(name.to_vec(), &itself);
+            let parent = self.parent.keep(parent);
+            self.push(parent, name, &itself);
         }
-        self.parents.push(path.to_vec());
+        self.directories += 1;
+        let parent = self.parent.keep(path);
         for (name, stat) in found {
-            self.push(name, &stat);
+            self.push(parent, &name, &stat);
         }
         self.refused.append(&mut refused);
         if counted.is_some_and(|counted| counted != many) {
@@ -116,10 +135,10 @@ impl Rows {
         Ok(())
     }
 
-    fn push(&mut self, name: Vec<u8>, stat: &Stat) {
-        self.parent.push((self.parents.len() - 1) as u32);
+    fn push(&mut self, parent: u128, name: &[u8], stat: &Stat) {
+        self.parent.views.push(parent);
         self.name.push(name);
-        self.inode.push(stat.inode);
+        self.id.push(&u128::from(stat.inode).to_be_bytes());
         self.nlink.push(stat.nlink);
         self.uid.push(stat.uid);
         self.gid.push(stat.gid);
@@ -128,7 +147,7 @@ impl Rows {
         for (column, time) in self.times.iter_mut().zip(stat.times_s) {
             column.push(time.saturating_mul(NS_PER_S));
         }
-        self.kind.push(stat.kind);
+        self.kind.push(&[stat.kind]);
     }
 }
 

@@ -11,6 +11,7 @@
 
 pub mod beneath;
 pub mod by_fid;
+pub mod columns;
 pub mod entry;
 pub mod error;
 pub mod glimpse;
@@ -25,7 +26,6 @@ pub mod rmfid;
 pub mod rules;
 pub mod scan;
 pub mod selection;
-pub mod split;
 pub mod synthetic;
 mod system;
 pub mod table;

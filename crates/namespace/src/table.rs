@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use crate::columns::{Column, Values, Views};
+
 /// More is no field: it began with a quote that nothing ends.
 const FIELD_MOST: usize = 131_072;
 
@@ -102,8 +104,20 @@ pub fn rows<'a>(
     rows
 }
 
-/// A column as numbers; `None` where a field is anything but digits, or too large.
-pub fn numbers(column: &[Field<'_>]) -> Option<Vec<u64>> {
+/// Returns a column of numbers where it may be one and all is digits that fit; else of bytes, null where a
+/// field is empty.
+#[must_use]
+pub fn column(name: &str, fields: &[Field<'_>], numeric: bool) -> Column {
+    if let Some(numbers) = numeric.then(|| numbers(fields)).flatten() {
+        return Column::new(name, Values::Unsigned(numbers));
+    }
+    let mut views = Views::default();
+    fields.iter().for_each(|field| views.push(field));
+    let known = fields.iter().map(|field| !field.is_empty()).collect();
+    Column { known, ..Column::new(name, Values::Bytes(views)) }
+}
+
+fn numbers(column: &[Field<'_>]) -> Option<Vec<u64>> {
     column.iter().map(|field| number(field)).collect()
 }
 

@@ -5,8 +5,10 @@
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
+use std::sync::Mutex;
 
-use namespace::records::{Column, Values};
+use namespace::columns::{Column, Values};
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -195,17 +197,38 @@ fn exported(column: Column, rows: usize) -> (Schema, Array) {
     (Schema::new(format, name, inner), Array::new(rows, nulls, buffers, held, children))
 }
 
-/// Returns capsules of columns as one struct, as `__arrow_c_array__` does.
-pub fn capsules(
-    py: Python<'_>,
-    columns: Vec<Column>,
-    rows: usize,
-) -> PyResult<(Bound<'_, PyCapsule>, Bound<'_, PyCapsule>)> {
-    let (schemas, arrays) = columns.into_iter().map(|column| exported(column, rows)).unzip();
-    let schema = Schema::new(c"+s", CString::default(), schemas);
-    let array = Array::new(rows, 0, vec![ptr::null()], Box::new(()), arrays);
-    Ok((
-        PyCapsule::new_with_value(py, schema, c"arrow_schema")?,
-        PyCapsule::new_with_value(py, array, c"arrow_array")?,
-    ))
+/// Rows that Python takes over, once.
+#[pyclass(frozen, subclass)]
+pub struct Columns(Mutex<(Vec<Column>, usize)>);
+
+impl Columns {
+    /// Returns columns of so many rows.
+    pub fn new(columns: Vec<Column>, rows: usize) -> Self {
+        Self(Mutex::new((columns, rows)))
+    }
+}
+
+#[pymethods]
+impl Columns {
+    /// Hands the rows over as one struct.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        drop(requested_schema);
+        let (columns, rows) =
+            std::mem::take(&mut *self.0.lock().map_err(|_| PyValueError::new_err("unusable"))?);
+        if !columns.iter().all(Column::is_within_reach) {
+            return Err(PyOverflowError::new_err("the texts of a column are more than 4 GiB"));
+        }
+        let (schemas, arrays) = columns.into_iter().map(|column| exported(column, rows)).unzip();
+        let schema = Schema::new(c"+s", CString::default(), schemas);
+        let array = Array::new(rows, 0, vec![ptr::null()], Box::new(()), arrays);
+        Ok((
+            PyCapsule::new_with_value(py, schema, c"arrow_schema")?,
+            PyCapsule::new_with_value(py, array, c"arrow_array")?,
+        ))
+    }
 }

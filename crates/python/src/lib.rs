@@ -21,7 +21,6 @@ mod records;
 mod removal;
 mod rules;
 mod scan;
-mod split;
 mod table;
 mod tally;
 mod window;
@@ -42,6 +41,8 @@ mod _core {
     #[pymodule_export]
     use crate::allocator::BlockAllocator;
     #[pymodule_export]
+    use crate::arrow::Columns;
+    #[pymodule_export]
     use crate::books::book;
     #[pymodule_export]
     use crate::by_fid::{children, look_up};
@@ -54,15 +55,13 @@ mod _core {
     #[pymodule_export]
     use crate::ost::OstFleet;
     #[pymodule_export]
-    use crate::records::{RecordBatch, RecordReader};
+    use crate::records::{RecordBatch, RecordReader, place_paths};
     #[pymodule_export]
     use crate::removal::{Candidates, Removal, RemovalBatch, files_aside, parts_of, quarantines};
     #[pymodule_export]
     use crate::rules::Rules;
     #[pymodule_export]
     use crate::scan::{NamespaceScan, ScanProgress, ScanResult};
-    #[pymodule_export]
-    use crate::split::split_paths;
     #[pymodule_export]
     use crate::table::{csv_head, csv_rows};
     #[pymodule_export]

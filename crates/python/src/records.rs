@@ -1,14 +1,14 @@
 //! Records of lists as columns for Python.
 
 use namespace::records::{
-    Batch, Clock, Field, Joining, Layout, Parting, Piece, Place, Placing, Reader, Records,
+    Batch, Clock, Field, Joining, Layout, Parting, Piece, Place, Placing, Reader, Records, Refusal,
     Refusals, Shape, Zone,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule};
+use pyo3::types::PyBytes;
 
-use crate::arrow::capsules;
+use crate::arrow::Columns;
 
 /// Reads the records of a list, block after block.
 #[pyclass]
@@ -21,10 +21,10 @@ enum List {
     Joined(Joining),
 }
 
-/// What some records became: an Arrow array, and what was refused.
-#[pyclass(frozen)]
+/// What some records became: rows, and what was refused.
+#[pyclass(frozen, extends = Columns)]
 pub struct RecordBatch {
-    batch: std::sync::Mutex<Batch>,
+    refused: Vec<Refusals>,
     #[pyo3(get)]
     records: u64,
     #[pyo3(get)]
@@ -129,11 +129,13 @@ impl RecordReader {
     }
 
     /// Hands over what the records since the last time became.
-    fn take(&mut self) -> RecordBatch {
-        RecordBatch::new(match &mut self.list {
+    fn take(&mut self, py: Python<'_>) -> PyResult<Py<RecordBatch>> {
+        let Batch { columns, rows, records, vanished, refused } = match &mut self.list {
             List::Plain(records) => records.take(),
             List::Joined(joining) => joining.take(),
-        })
+        };
+        let columns = PyClassInitializer::from(Columns::new(columns, rows));
+        Py::new(py, columns.add_subclass(RecordBatch { refused, records, vanished }))
     }
 
     /// When the list ended, where it said so, and whether nothing came after that.
@@ -154,36 +156,31 @@ fn named(fields: Vec<(String, String, String)>) -> PyResult<Vec<Field>> {
     fields.ok_or_else(|| PyValueError::new_err("no such shape or reader"))
 }
 
-impl RecordBatch {
-    fn new(batch: Batch) -> Self {
-        let (records, vanished) = (batch.records, batch.vanished);
-        Self { batch: batch.into(), records, vanished }
-    }
-}
-
 #[pymethods]
 impl RecordBatch {
     /// What was refused: reasons with their numbers in the order they came up, and the first of it.
-    fn refused<'py>(&self, py: Python<'py>) -> PyResult<(Counted, Vec<Shown<'py>>)> {
-        let batch = self.batch.lock().map_err(|_| PyValueError::new_err("unusable"))?;
-        let counted = |step: &Refusals| step.counted.clone();
-        let shown = |step: &Refusals| step.first.clone();
-        let first = batch.refused.iter().flat_map(shown).map(|one| {
-            (one.reason, one.place.number, one.place.offset, PyBytes::new(py, &one.text))
-        });
-        Ok((batch.refused.iter().flat_map(counted).collect(), first.collect()))
+    fn refused<'py>(&self, py: Python<'py>) -> (Counted, Vec<Shown<'py>>) {
+        let shown = |one: &Refusal| {
+            let text = PyBytes::new(py, &one.text);
+            (one.reason.clone(), one.place.number, one.place.offset, text)
+        };
+        let steps = || self.refused.iter();
+        let counted = steps().flat_map(|step| step.counted.clone());
+        (counted.collect(), steps().flat_map(|step| &step.first).map(shown).collect())
     }
+}
 
-    /// Hands the rows over, once.
-    #[pyo3(signature = (requested_schema = None))]
-    fn __arrow_c_array__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        drop(requested_schema);
-        let mut batch = self.batch.lock().map_err(|_| PyValueError::new_err("unusable"))?;
-        let columns = std::mem::take(&mut batch.columns);
-        capsules(py, columns, batch.rows)
-    }
+/// Paths as directory and name beneath a root; the indices of those that have no place, and why.
+#[pyfunction]
+pub fn place_paths(
+    py: Python<'_>,
+    paths: Vec<Bound<'_, PyBytes>>,
+    root: &[u8],
+    beneath: &[u8],
+) -> (Columns, Vec<(usize, &'static str)>) {
+    let held: Vec<&[u8]> = paths.iter().map(|path| path.as_bytes()).collect();
+    let rows = held.len();
+    let placing = Placing::new(root, beneath);
+    let (columns, unplaced) = py.detach(|| placing.place(held.into_iter()));
+    (Columns::new(columns.into(), rows), unplaced)
 }

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import random
+from bisect import bisect_right
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import polars as pl
 import pytest
 from tests.purge.index.imports import imported, only, reasons
 from tests.purge.index.trees import NS, hostile_tree, path_of, true_rows
 from tests.support.codes import raises
 
 from trimtab.errors import UsageError
-from trimtab.purge.index.importers.gpfs import SHOW, parse_show
+from trimtab.purge.index.importers.gpfs import SHOW, offsets, parse_show
 from trimtab.purge.index.manifest import Lack, Source, TimeTrust
 
 ZONE = "Europe/Zurich"
@@ -109,6 +112,45 @@ def test_hours_that_occur_twice_or_never(tmp_path: Path, text: str, utc: str | N
     else:
         assert rows[0]["atime_ns"] == int(datetime.fromisoformat(utc).timestamp()) * NS
         assert (manifest.times, manifest.time_resolution_ns) == (TimeTrust.SECONDS, NS)
+
+
+ZONES = (
+    "Europe/Zurich", "Europe/London", "Europe/Dublin", "Europe/Moscow", "America/Denver",
+    "America/New_York", "America/St_Johns", "America/Sao_Paulo", "America/Havana",
+    "Australia/Lord_Howe", "Australia/Sydney", "Pacific/Apia", "Pacific/Chatham", "Asia/Kolkata",
+    "Asia/Kathmandu", "Asia/Tehran", "Asia/Pyongyang", "Africa/Casablanca", "Antarctica/Troll",
+    "UTC",
+)  # fmt: skip
+
+
+def _on_a_clock(local: datetime, zone: ZoneInfo) -> int | None:
+    """Return how far from UTC a clock was when it showed a time for the last time."""
+    utc = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    if utc.astimezone(zone).replace(tzinfo=None, fold=0) != local:
+        return None
+    return round((local - utc.replace(tzinfo=None)).total_seconds())
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_offsets_are_those_of_the_zone(zone: str) -> None:
+    draw = random.Random(zone)
+    table = offsets(zone)
+    starts = [start for start, _ in table]
+
+    def found(local_s: int) -> int | None:
+        return table[max(0, bisect_right(starts, local_s) - 1)][1]
+
+    times = [draw.randrange(-(2**33), 2**33) for _ in range(2000)]
+    times += [start + distance for start in starts for distance in (-3600, -1, 0, 1, 3600)]
+    slow = (pl.Series(times) * 1000).cast(pl.Datetime("ms"))
+    utc_s = slow.dt.replace_time_zone(zone, ambiguous="latest", non_existent="null").dt.epoch("s")
+    assert [found(time) for time in times] == (pl.Series(times) - utc_s).to_list()
+
+    began = datetime(1975, 1, 1)
+    for _ in range(300):
+        local = began + timedelta(seconds=draw.randrange(45 * 365 * 86_400))
+        local_s = round((local - datetime(1970, 1, 1)).total_seconds())
+        assert found(local_s) == _on_a_clock(local, ZoneInfo(zone)), local
 
 
 @pytest.mark.parametrize(

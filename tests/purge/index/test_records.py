@@ -1,17 +1,21 @@
-"""Lists of find against a slow twin: the formats' definition in a few lines, record by record."""
+"""Lists of find and GPFS against a slow twin: what they say in a few lines, record by record."""
 
 from __future__ import annotations
 
 import io
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache, partial
 from typing import Any
+from unittest.mock import patch
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.purge.index.importers import gnu_find, lfs_find
+from trimtab.purge.index.importers import gnu_find, gpfs, lfs_find
 from trimtab.purge.index.importers.printf import GNU, LFS, PATTERNS, Directive, parse_format
 from trimtab.purge.index.paths import ROOT_ITSELF, split_paths
 from trimtab.purge.index.reading import Reading
@@ -227,7 +231,7 @@ def _checked(
     lengths: list[int],
     form: str,
     texts: list[tuple[int, int, bytes]],
-    directives: tuple[Directive, ...],
+    twin: Callable[[bytes], Row | str | None],
 ) -> Reading:
     reading = Reading(root=b"/scratch")
     read = [
@@ -235,7 +239,7 @@ def _checked(
         for frame in reader(Pieces(content, lengths), reading, format_text=form)
         for row in frame.to_dicts()
     ]
-    expected = [(number, at, twin_row(text, directives)) for number, at, text in texts]
+    expected = [(number, at, twin(text)) for number, at, text in texts]
     rows = [row for _, _, row in expected if isinstance(row, dict)]
     assert [{name: row[name] for name in rows[0]} for row in read] == rows
     refused = [(number, at, why) for number, at, why in expected if isinstance(why, str)]
@@ -250,6 +254,7 @@ def _checked(
 @given(st.data())
 def test_lists_of_find_are_read_as_the_twin_reads_them(form: str, data: st.DataObject) -> None:
     directives = parse_format(form, GNU).directives
+    twin = partial(twin_row, directives=directives)
     paths = [*PATHS, b"/scratch/n\nl"]
     records = data.draw(st.lists(values(directives, paths), max_size=12))
     content, texts = b"trimtab-list 1 started=5\0", []
@@ -257,7 +262,7 @@ def test_lists_of_find_are_read_as_the_twin_reads_them(form: str, data: st.DataO
         texts.append((number, len(content), text))
         content += text + b"\0"
     content += b"trimtab-end ended=6\0"
-    reading = _checked(gnu_find.read, content, data.draw(pieces), form, texts, directives)
+    reading = _checked(gnu_find.read, content, data.draw(pieces), form, texts, twin)
     assert reading.ended_well
 
 
@@ -265,6 +270,7 @@ def test_lists_of_find_are_read_as_the_twin_reads_them(form: str, data: st.DataO
 @given(st.data())
 def test_lists_of_lfs_find_are_read_as_the_twin_reads_them(form: str, data: st.DataObject) -> None:
     directives = parse_format(form, LFS).directives
+    twin = partial(twin_row, directives=directives)
     forged = TOKEN[:-1] + b"\t" + b"7\t" * len(directives) + b"/scratch/victim"
     inside = [
         b"/scratch/n\nl",
@@ -281,8 +287,106 @@ def test_lists_of_lfs_find_are_read_as_the_twin_reads_them(form: str, data: st.D
         content += TOKEN + b"\t" + text + b"\n"
         number += text.count(b"\n") + 1
     content += TOKEN + b"\ttrimtab-end ended=6\n"
-    reading = _checked(lfs_find.read, content, data.draw(pieces), form, texts, directives)
+    reading = _checked(lfs_find.read, content, data.draw(pieces), form, texts, twin)
     assert reading.ended_well
+
+
+ZONE = "Europe/Zurich"
+OFFSETS = cache(gpfs.offsets)
+MOMENT = (
+    rb"([0-9]{4}-[0-9]{2}-[0-9]{2}[ @][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
+    rb"|-?[0-9]+(?:\.[0-9]{1,9})?)"
+)
+POLICY = re.compile(
+    rb"([0-9]+) +([0-9]+) +([0-9]+) +([-dlpsbcDM?][-rwxsStTlL]{9}[.+]?)"
+    + rb" ([0-9]+)" * 5
+    + (b" " + MOMENT) * 4
+    + rb" *-- ([^ ].*)",
+    re.DOTALL,
+)
+
+
+def _moment(text: bytes) -> int | None:
+    if text[4:5] != b"-":
+        return _seconds(text, timespec=False)
+    whole, _, places = text.decode().replace("@", " ").partition(".")
+    try:
+        local = datetime.fromisoformat(whole).replace(tzinfo=ZoneInfo(ZONE), fold=1)
+    except ValueError:
+        return None
+    utc_s = int(local.timestamp())
+    if datetime.fromtimestamp(utc_s, ZoneInfo(ZONE)).replace(tzinfo=None, fold=0) != local.replace(
+        tzinfo=None, fold=0
+    ):
+        return None  # no clock showed it
+    return utc_s * NS + int(places.ljust(9, "0"))
+
+
+def policy_row(text: bytes) -> Row | str | None:
+    """Return the row of a record of GPFS, why it is refused, or ``None`` for the root."""
+    match = POLICY.fullmatch(text)
+    if match is None:
+        return "it is no record of this format"
+    inode, _, snapshot, mode, *numbers = match.groups()[:9]
+    *times, birth, path = match.groups()[9:]
+    if snapshot != b"0":
+        return "it is in a snapshot"
+    if re.search(rb"%(?![0-9a-fA-F]{2})", path):
+        path = b""
+    path = re.sub(rb"%(..)", lambda code: bytes([int(code[1], 16)]), path)
+    kind = "f" if mode[:1] == b"-" else mode[:1].decode()
+    row: Row = {"id": READERS["inode"](inode), "type": kind if kind in "fdlpsbc" else "?"}
+    names = ("nlink", "uid", "gid", "size_bytes", "allocated_bytes")
+    readers = (*[_number(32)] * 3, _number(64), _number(64, 1024))
+    row |= {n: read(value) for n, read, value in zip(names, readers, numbers, strict=True)}
+    times_ns = zip(("atime_ns", "mtime_ns", "ctime_ns"), map(_moment, times), strict=True)
+    row |= times_ns
+    wrong = [name for name, value in row.items() if value is None]
+    row["btime_ns"] = _moment(birth) or None
+    (row["parent"],), (row["name"],), reasons = split_paths([path], b"/scratch")
+    if reasons:
+        return reasons[0] if reasons[0] != ROOT_ITSELF else None
+    return f"{', '.join(wrong)}: not what it should be" if wrong else row
+
+
+NUMBERS = (b"7", b"7", b"7", b"0", b"", b"01", b"-1", b"4294967296", b"18446744073709551616")
+TIMES = (
+    b"2026-01-02 03:04:05.000006",
+    b"2026-01-02 03:04:05",
+    b"2026-07-02@03:04:05.123456789",
+    b"2026-10-25 02:30:00",
+    b"2026-03-29 02:30:00",
+    b"2026-02-29 00:00:00",
+    b"2026-01-02 24:00:00",
+    b"1893-12-31 12:00:00",
+    b"9999-01-01 00:00:00",
+    b"2026-1-2 03:04:05",
+    b"1700000000.25",
+    b"-5",
+    b"0",
+)
+MODES = (b"-rw-r--r--", b"drwxr-xr-x.", b"Dr--------", b"lrwxrwxrwx+", b"-rw", b"xrw-r--r--")
+policy_paths = st.sampled_from(
+    [path for path in PATHS if b"\n" not in path] + [b"/scratch/%zz", b"/scratch/a%0A%ffb -- c"]
+)
+policy_records = st.tuples(
+    st.sampled_from(NUMBERS), st.just(b"65538"), st.sampled_from((b"0", b"0", b"0 ", b"5")),
+    st.sampled_from((b"-rw-r--r--", *MODES)), *[st.sampled_from(NUMBERS)] * 5,
+    *[st.sampled_from((*TIMES[:2] * 4, *TIMES))] * 4, st.sampled_from((b"--", b" --", b"-")),
+    policy_paths,
+).map(b" ".join)  # fmt: skip
+
+
+@given(st.lists(st.one_of(policy_records, st.just(b"")), max_size=12), pieces)
+def test_lists_of_gpfs_are_read_as_the_twin_reads_them(
+    records: list[bytes], lengths: list[int]
+) -> None:
+    content, texts = b"", []
+    for number, text in enumerate(records, start=1):
+        texts.append((number, len(content), text))
+        content += text + b"\n"
+    with patch.object(gpfs, "offsets", OFFSETS):
+        _checked(partial(gpfs.read, zone=ZONE), content, lengths, gpfs.SHOW, texts, policy_row)
 
 
 @pytest.mark.parametrize("module", [gnu_find, lfs_find])

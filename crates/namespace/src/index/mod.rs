@@ -20,7 +20,6 @@ pub(crate) mod shard;
 mod signed;
 mod writer;
 
-pub(crate) use rows::name_problem;
 pub use rows::{Row, Rows, path_problem};
 pub use schema::{COLUMNS, Column, Kind};
 pub use shard::{Part, Shard, Source};

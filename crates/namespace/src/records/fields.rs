@@ -2,8 +2,8 @@
 //!
 //! No value is rounded, wrapped or guessed: `None` stands for what is none.
 
-use super::columns::{Column, Values, Views};
 use super::shown::Clock;
+use crate::columns::{Column, Values, Views};
 
 const NS_PER_S: i64 = 1_000_000_000;
 

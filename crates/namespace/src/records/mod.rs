@@ -9,13 +9,11 @@
 //! is whole only when the next begins, so that the last of a block waits for the next block. What is
 //! refused is told in the order of the steps: put together, parted, shapes, values.
 
-mod columns;
 mod fields;
 mod joining;
 mod paths;
 mod shown;
 
-pub use columns::{Column, Values, Views};
 pub use fields::{Fraction, Reader, Shape, nanoseconds, seconds, whole};
 pub use joining::Joining;
 pub use paths::Placing;
@@ -25,6 +23,8 @@ use std::borrow::Cow;
 
 use memchr::memchr_iter;
 use shown::Shown;
+
+use crate::columns::{Column, Values};
 
 /// Which field of a clause's record is the snapshot.
 const SNAPSHOT: usize = 2;

@@ -5,7 +5,7 @@
 
 use memchr::{memchr_iter, memchr2, memrchr};
 
-use super::columns::{Column, Values, Views};
+use crate::columns::{Column, Values, Views};
 
 /// What paths lie beneath.
 #[derive(Clone, Debug)]
@@ -39,6 +39,28 @@ impl Placing {
             parents: Views::default(),
             names: Views::default(),
         }
+    }
+
+    /// Returns the columns of paths, null where one has no place, and why it has none by its index.
+    ///
+    /// The root itself, which has no name, is no trouble: its reason is empty.
+    pub fn place<'a>(
+        mut self,
+        paths: impl Iterator<Item = &'a [u8]>,
+    ) -> ([Column; 2], Vec<(usize, &'static str)>) {
+        let mut unplaced = Vec::new();
+        let place = |(at, path)| {
+            let placed = self.push(path);
+            if let Err(why) = placed {
+                self.parents.push(b"");
+                self.names.push(b"");
+                unplaced.push((at, if let Unplaced::Refused(reason) = why { reason } else { "" }));
+            }
+            placed.is_ok()
+        };
+        let known: Vec<bool> = paths.enumerate().map(place).collect();
+        let columns = self.take().map(|column| Column { known: known.clone(), ..column });
+        (columns, unplaced)
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -130,4 +152,26 @@ fn with_care(path: &[u8], top: &[u8], beneath: &[u8]) -> Result<(Vec<u8>, Vec<u8
 
 fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b"."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_without_a_place_is_null_among_the_others() {
+        let paths = [&b"/s/a/x"[..], b"/s/a/..", b"/s/", b"/s/a/y", b"./z", b"/s//a/\xff"];
+        let (columns, unplaced) = Placing::new(b"/s", b"").place(paths.into_iter());
+        let expected =
+            [[&b"a"[..], b"x"], [b"", b""], [b"", b""], [b"a", b"y"], [b"", b"z"], [b"a", b"\xff"]];
+        for (at, column) in columns.iter().enumerate() {
+            let mut views = Views::default();
+            expected.iter().for_each(|pair| views.push(pair[at]));
+            let Values::Bytes(found) = &column.values else { panic!("no bytes") };
+            assert_eq!(found.views, views.views);
+            assert_eq!(column.known, [true, false, false, true, true, true]);
+        }
+        let reason = "its path goes through .., which may lead anywhere";
+        assert_eq!(unplaced, [(1, reason), (2, "")]);
+    }
 }

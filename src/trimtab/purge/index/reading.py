@@ -266,13 +266,10 @@ def placed(
     from trimtab.purge.index.schema import TIMES, required
 
     parents, names, reasons = split_paths(paths, reading.root, beneath=reading.beneath)
-    frame = frame.with_columns(parents, pl.Series("name", names, dtype=pl.Binary))
+    frame = frame.with_columns(parents, names)
     # A project that cannot be read could be an exempt one; a layout or a birth is no such matter.
     needed = [name for name in frame.columns if name in (*required(), *TIMES, "project")]
     good = frame.select(pl.all_horizontal(pl.col(needed).is_not_null())).to_series()
-    if reasons:
-        out = pl.Series(list(reasons), dtype=pl.UInt64)
-        good &= ~pl.int_range(frame.height, dtype=pl.UInt64, eager=True).is_in(out.implode())
     if good.all():
         return frame
     for at in (~good).arg_true().to_list():

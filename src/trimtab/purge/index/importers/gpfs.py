@@ -316,7 +316,7 @@ def offsets(zone: str) -> list[tuple[int, int | None]]:
     """
     import polars as pl
 
-    found: list[pl.DataFrame] = []
+    spans: list[pl.DataFrame] = []
     starts = pl.int_range(_FIRST_DAY, _LAST_DAY, eager=True) * _DAY_S
     for length_s, finer_s in ((_DAY_S, 3600), (3600, 60), (60, 1), (1, 0)):
         ends = pl.DataFrame(
@@ -327,11 +327,11 @@ def offsets(zone: str) -> list[tuple[int, int | None]]:
             }
         )
         alike = (pl.col("first") == pl.col("last")).fill_null(value=False)
-        found.append(ends.filter(alike | (length_s == 1)).select("start", "first"))
+        spans.append(ends.filter(alike | (length_s == 1)).select("start", "first"))
         if finer_s:
             within = pl.int_ranges("start", pl.col("start") + length_s, finer_s)
             starts = ends.filter(~alike).select(within.alias("start")).explode("start").to_series()
-    every = pl.concat(found).sort("start")
+    every = pl.concat(spans).sort("start")
     changes = every["first"].ne_missing(every["first"].shift())
     first = every["start"] == every["start"][0]
     rows: list[tuple[int, int | None]] = every.filter(changes | first).rows()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import DataError
-from trimtab.purge.index import fields, identity
+from trimtab.purge.index import fields
 from trimtab.purge.index.manifest import TimeTrust
 from trimtab.purge.index.reading import Reading
 from trimtab.record.system_errors import system_errors
@@ -181,34 +181,13 @@ def _frame(held: list[Held], reading: Reading, *, first: bool) -> pl.DataFrame:
     DataError
         The root's cannot be read.
     """
-    import numpy as np
     import polars as pl
 
     from trimtab._core import gufi_rows
 
-    rows = gufi_rows(held)
-    for path, name, reason in rows["refused"]:
-        if first and not rows["parents"]:
+    rows, directories, refused = gufi_rows(held)
+    for path, name, reason in refused:
+        if first and not directories:
             raise _foreign(reason)
         reading.refuse(reason, text=path + b"/" + name if path and name else path or name)
-
-    def numbers(name: str, kind: type[np.generic]) -> pl.Series:
-        return pl.Series(name, np.frombuffer(rows[name], dtype=kind))
-
-    parents = pl.Series("parent", rows["parents"], dtype=pl.Binary)
-    letters = "fdlpsbc?"
-    kinds = pl.Series("type", np.frombuffer(rows["type"], dtype=np.uint8))
-    return pl.DataFrame(
-        [
-            parents.gather(numbers("parent", np.uint32)),
-            pl.Series("name", rows["name"], dtype=pl.Binary),
-            identity.of_inodes(numbers("inode", np.uint64)).alias("id"),
-            *(numbers(name, np.uint32) for name in ("nlink", "uid", "gid")),
-            *(numbers(name, np.uint64) for name in ("size_bytes", "allocated_bytes")),
-            *(numbers(name, np.int64) for name in ("atime_ns", "mtime_ns", "ctime_ns")),
-            fields.birth(numbers("btime_ns", np.int64)),
-            kinds.replace_strict(
-                [ord(letter) for letter in letters], list(letters), return_dtype=pl.String
-            ),
-        ]
-    ).with_columns(id_kind=pl.lit("inode"))
+    return pl.DataFrame(rows).with_columns(id_kind=pl.lit("inode"))

@@ -9,9 +9,9 @@ is refused (a fraction of a ``double`` is no nanosecond).
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, overload
+from typing import TYPE_CHECKING, BinaryIO, Final, overload
 
 from trimtab.errors import DataError, UsageError
 from trimtab.purge.index.importers.column_map import (
@@ -33,8 +33,6 @@ from trimtab.purge.index.reading import (
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import polars as pl
 
 _ROWS: Final = 100_000
@@ -59,6 +57,8 @@ def read_csv(
     DataError
         There is no first line.
     """
+    import polars as pl
+
     from trimtab._core import csv_rows
 
     _begin(mapping, reading)
@@ -71,17 +71,19 @@ def read_csv(
     while not ended:
         chunk = file.read(CHUNK_BYTES)
         data, ended = data + chunk, not chunk
-        rows = csv_rows(data, part, wanted, len(head), ended)
-        for record, place, reason in rows["refused"]:
+        rows, refused, records, length = csv_rows(data, part, wanted, len(head), ended)
+        for record, place, reason in refused:
             shown = data[place : place + _SHOWN]
             reading.refuse(reason, record=number + record, offset=offset + place, text=shown)
-        if rows["number"]:
-            columns = zip(at, rows["columns"], strict=True)
-            texts = {column: _series(column, values, roots) for column, values in columns}
-            records = _records(data, rows, number, offset)
-            yield frame_of(texts, mapping, records, reading, names)
-        number, offset = number + rows["records"], offset + rows["length"]
-        data = data[rows["length"] :]
+        frame = pl.DataFrame(rows)
+        if frame.height:
+            columns = frame.get_columns()
+            texts = dict(zip(at, columns[3:], strict=True))
+            # An empty field is no value, but as a directory the root.
+            texts |= {column: texts[column].fill_null(b"") for column in roots}
+            located = _records(data, columns[:3], number, offset)
+            yield frame_of(texts, mapping, located, reading, names)
+        number, offset, data = number + records, offset + length, data[length:]
         if len(data) > RECORD_MAX_BYTES:
             reading.refuse("it has no end", record=number, offset=offset, text=data)
             return
@@ -121,25 +123,10 @@ def _are_numbers(mapping: Sequence[Mapped], column: str) -> bool:
     return all(mapped.unit in NUMBER_UNITS for mapped in mapping if mapped.column == column)
 
 
-def _series(column: str, values: bytes | list[bytes | None], roots: set[str]) -> pl.Series:
-    """Return a column of rows; an empty field is no value, but as a directory the root."""
-    import numpy as np
-    import polars as pl
-
-    if isinstance(values, bytes):
-        return pl.Series(column, np.frombuffer(values, dtype=np.uint64))
-    series = pl.Series(column, values, dtype=pl.Binary)
-    return series.fill_null(b"") if column in roots else series
-
-
-def _records(data: bytes, rows: Mapping[str, Any], number: int, offset: int) -> Records:
-    import numpy as np
-
-    numbers, begins, ends = (
-        np.frombuffer(rows[name], dtype=np.uint64) for name in ("number", "begin", "end")
-    )
+def _records(data: bytes, places: list[pl.Series], number: int, offset: int) -> Records:
+    numbers, begins, ends = places
     return Records(
-        _Shown(data, begins, ends), lambda at: (number + int(numbers[at]), offset + int(begins[at]))
+        _Shown(data, begins, ends), lambda at: (number + numbers[at], offset + begins[at])
     )
 
 
@@ -148,8 +135,8 @@ class _Shown(Sequence[bytes]):
     """Records as they are shown, cut out only then: hardly one is refused."""
 
     data: bytes
-    begins: npt.NDArray[np.uint64]
-    ends: npt.NDArray[np.uint64]
+    begins: pl.Series
+    ends: pl.Series
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -161,8 +148,8 @@ class _Shown(Sequence[bytes]):
     def __getitem__(self, at: int | slice) -> bytes | _Shown:
         if isinstance(at, slice):
             return _Shown(self.data, self.begins[at], self.ends[at])
-        begin = int(self.begins[at])
-        return self.data[begin : min(int(self.ends[at]), begin + _SHOWN)]
+        begin = self.begins[at]
+        return self.data[begin : min(self.ends[at], begin + _SHOWN)]
 
 
 def read_parquet(

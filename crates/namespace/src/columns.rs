@@ -13,7 +13,7 @@ const WITHIN: usize = 12;
 
 impl Views {
     /// Returns a view of bytes, which are kept.
-    pub(super) fn keep(&mut self, bytes: &[u8]) -> u128 {
+    pub(crate) fn keep(&mut self, bytes: &[u8]) -> u128 {
         let mut view = [0_u8; 16];
         view[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
         if bytes.len() <= WITHIN {
@@ -27,7 +27,7 @@ impl Views {
     }
 
     /// Adds a row.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         let view = self.keep(bytes);
         self.views.push(view);
     }
@@ -62,12 +62,23 @@ pub struct Column {
 }
 
 impl Column {
-    pub(super) fn new(name: &str, values: Values) -> Self {
+    /// Returns a column whose rows all have a value.
+    #[must_use]
+    pub fn new(name: &str, values: Values) -> Self {
         Self { name: name.to_owned(), values, known: Vec::new() }
     }
 
+    /// Returns whether views point to all of what they are of.
+    #[must_use]
+    pub fn is_within_reach(&self) -> bool {
+        match &self.values {
+            Values::Bytes(views) | Values::Text(views) => u32::try_from(views.block.len()).is_ok(),
+            _ => true,
+        }
+    }
+
     /// Forgets all rows but the first.
-    pub(super) fn truncate(&mut self, rows: usize) {
+    pub(crate) fn truncate(&mut self, rows: usize) {
         self.known.truncate(rows);
         match &mut self.values {
             Values::Small(values) => values.truncate(rows),
@@ -82,7 +93,7 @@ impl Column {
     }
 
     /// Makes the last row's value a null.
-    pub(super) fn forget_last(&mut self) {
+    pub(crate) fn forget_last(&mut self) {
         if let Some(known) = self.known.last_mut() {
             *known = false;
         }
