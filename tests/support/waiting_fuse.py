@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,10 +70,12 @@ def build() -> Path:
     program = target / "waiting_mount"
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         target.mkdir(exist_ok=True)
-        aside = program.with_name(f"{program.name}.{os.getpid()}")
-        argv = ["rustc", "--edition", "2024", "-C", "opt-level=2", "-o", str(aside), str(source)]
-        subprocess.run(argv, cwd=ROOT, check=True)
-        aside.rename(program)
+        # Of two that build it at once, neither may write over what the other has half done.
+        with tempfile.TemporaryDirectory(dir=target) as place:
+            aside = Path(place, program.name)
+            argv = ["rustc", "--edition", "2024", "-C", "opt-level=2", "-o", str(aside)]
+            subprocess.run([*argv, str(source)], cwd=ROOT, check=True)
+            aside.rename(program)
     return program
 
 

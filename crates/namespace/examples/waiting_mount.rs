@@ -232,10 +232,10 @@ fn answer(opcode: u32, node: u64, body: &[u8], tree: Tree) -> Result<Vec<u8>, i3
             out.resize(64, 0);
         }
         LOOKUP => {
-            let found = tree.found(node, name_in(body)).ok_or(ENOENT)?;
+            let child = tree.found(node, name_in(body)).ok_or(ENOENT)?;
             // Node, generation, how long the name and the attributes are known.
-            out.extend([found, 0, VALID_S, VALID_S, 0].iter().flat_map(|n| n.to_ne_bytes()));
-            attributes(&mut out, found, tree);
+            out.extend([child, 0, VALID_S, VALID_S, 0].iter().flat_map(|n| n.to_ne_bytes()));
+            attributes(&mut out, child, tree);
         }
         GETATTR => {
             out.extend([VALID_S, 0].iter().flat_map(|number| number.to_ne_bytes()));

@@ -420,13 +420,12 @@ pub(super) fn places_of(byte: u8, text: &[u8], many: usize, places: &mut Vec<usi
 
 /// Adds all numbers in a text.
 fn indices(text: &[u8], values: &mut Vec<u32>) -> Option<()> {
-    let mut found = None;
+    let before = values.len();
     for digits in text.split(|byte| !byte.is_ascii_digit()) {
         if !digits.is_empty() {
             let number = whole(digits).and_then(|number| u32::try_from(number).ok());
             values.push(number?);
-            found = Some(());
         }
     }
-    found
+    (values.len() > before).then_some(())
 }

@@ -283,8 +283,8 @@ impl Records {
         let count = self.layout.fields.len();
         fields::places_of(b'\t', text, count, &mut self.tabs);
         if self.tabs.len() < count {
-            let found = self.tabs.len() + 1;
-            return Err(format!("it has {found} fields instead of {}", count + 1).into());
+            let fields = self.tabs.len() + 1;
+            return Err(format!("it has {fields} fields instead of {}", count + 1).into());
         }
         self.cuts.clear();
         let mut begin = 0;
