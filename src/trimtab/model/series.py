@@ -78,7 +78,11 @@ class ChangePoint:
         Runs behind the levels.
     reason
         Size and support. Codes: ``change-confirmed``, ``change-suspected``, ``change-dismissed``;
-        ``change-of-unit`` where the ratio is that of two units.
+        ``change-of-unit`` where the ratio is that of two units; ``direction-not-known`` where
+        the level moved, but the runs do not show which way.
+    between
+        Last run of the level before and first of the level after, where a gap in the runs lies at
+        the onset: the change is somewhere in it. ``None``: ``at`` is exact to the usual sampling.
     """
 
     at: datetime
@@ -94,6 +98,7 @@ class ChangePoint:
     suspected_at: datetime | None = None
     confirmed_at: datetime | None = None
     dismissed_at: datetime | None = None
+    between: tuple[datetime, datetime] | None = None
 
     @property
     def of_unit(self) -> str | None:
@@ -275,6 +280,9 @@ class SeriesJudgement:
         Runs that were excluded.
     seasonal
         Whether weekly seasonality was removed before detecting changes.
+    untested
+        Why no change of level could be looked for (code ``too-few-runs``); ``None``: it was, so
+        that a series without changes may be called steady.
     """
 
     key: SeriesKey
@@ -290,6 +298,7 @@ class SeriesJudgement:
     missing: int | None = None
     invalid: tuple[InvalidRun, ...] = ()
     seasonal: bool = False
+    untested: Message | None = None
     asked: Mapping[str, object] = field(default_factory=dict)
 
 

@@ -21,7 +21,7 @@ from trimtab.model.ladder import (
     Track,
 )
 from trimtab.model.run import RunStatus
-from trimtab.model.series import SeriesJudgement, SiteJudgement
+from trimtab.model.series import ChangePoint, SeriesJudgement, SiteJudgement
 from trimtab.model.sweep import FactorEffect, Level, SweepAnalysis, SweepPoint
 from trimtab.model.verdict import Verdict
 from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
@@ -134,7 +134,9 @@ shape(
         "verdicts": (tuple[Verdict, ...], lambda series: (series.verdict,)),
         "change_points": "changes",
     },
+    optional=["untested"],
 )
+shape(ChangePoint, optional=["between"])
 shape(JudgeDocument, inline={"judgement": ()})
 shape(Evidence, omit=["throughout"])
 shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
