@@ -2,7 +2,8 @@
 
 What `judge_history` says of the runs up to each of them, all windows at once: a year of hourly
 runs is 8,760 windows, and one by one they take half a minute. Windows of the same number of runs
-are the rows of one matrix; ranks, moments and quantiles are taken along its rows.
+are the rows of one matrix; ranks, moments and quantiles are taken along its rows. Of runs made
+close together (`judge.occasions`) the window ends with the last, and each occasion is in a row.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.frame import counted, normalised
+from trimtab.judge.occasions import OCCASIONS_MINIMUM, occasions
 from trimtab.judge.quantiles import chi_square_quantiles, normal_quantile
 from trimtab.judge.spread import AUTOCORRELATION_MAXIMUM, MCKAY_COV_MAXIMUM
-from trimtab.judge.variability import RUNS_MINIMUM, SPACING_S, SPAN_MINIMUM_S
+from trimtab.judge.variability import SPACING_S, SPAN_MINIMUM_S
 from trimtab.model.series import CovAt
 from trimtab.model.site import LIMITS
 from trimtab.model.verdict import Interval, VerdictStatus
@@ -46,7 +48,7 @@ def rolling(
     more_is_better: bool = True,
     level: float = 0.95,
 ) -> tuple[CovAt, ...]:
-    """Return the COV over the window that ends with each run, by time.
+    """Return the COV over the window that ends with each occasion, by time.
 
     Of very dense series (`_CELLS_MOST`) the windows of every k-th run are judged.
 
@@ -70,54 +72,78 @@ def rolling(
     if tidy.is_empty():
         return ()
     times = tidy["at"].to_physical().to_numpy()
-    used = counted(tidy, more_is_better=more_is_better)
-    used_times = used["at"].to_physical().to_numpy()
-    unfinished = tidy["unfinished"].to_numpy()
-    opening = times - round(window_s * _MICROSECONDS)
+    starts = np.asarray(occasions((times / _MICROSECONDS).tolist()))
+    opening = times[np.append(starts[1:], len(times)) - 1] - round(window_s * _MICROSECONDS)
+    # An occasion at the very end of the window is within, one at its very beginning is not.
     everything = _Windows(
-        # A run at the very end of the window is within, one at its very beginning is not. Of runs
-        # at one time each has a window up to itself, as they came one by one.
-        begin=np.searchsorted(times, opening, side="right"),
-        end=np.arange(1, len(times) + 1),
+        begin=np.searchsorted(times[starts], opening, side="right"),
+        end=np.arange(1, len(starts) + 1),
     )
-    windows = everything
-    if not more_is_better:
-        begin = np.searchsorted(used_times, opening, side="right")
-        windows = _Windows(begin, np.cumsum(~unfinished))
-    ats = tidy["at"].to_list()
+    unfinished = tidy["unfinished"].to_numpy()
+    used = ~unfinished if not more_is_better else np.ones(len(times), dtype=bool)
+    values = counted(tidy, more_is_better=more_is_better)["value"].to_numpy()
+    sizes = np.add.reduceat(used.astype(np.int64), starts)
+    counting = _Occasions.of(values, times[used], sizes[sizes > 0])
+    before = np.concatenate([[0], np.cumsum(sizes > 0)])
+    windows = _Windows(before[everything.begin], before[everything.end])
+    ats = [tidy["at"][int(end) - 1] for end in np.append(starts[1:], len(times))]
     first = 0 if since is None else next((i for i, at in enumerate(ats) if at >= since), len(ats))
     every = max(1, math.ceil(int(windows.n[first:].sum()) / _CELLS_MOST))
     places = np.arange(len(ats) - 1, first - 1, -every)[::-1]
     everything, windows = everything.at(places), windows.at(places)
-    figures = _figures(used["value"].to_numpy(), windows, level)
-    ended = _counts(unfinished, everything)
+    figures = _figures(counting, windows, level)
+    n = _counts(sizes, everything)
+    ended = _counts(np.add.reduceat(unfinished.astype(np.int64), starts), everything)
+    made = _counts(np.diff(np.append(starts, len(times))), everything)
     statuses = _statuses(
         figures,
         goal=goal,
-        enough=_enough(used_times, windows),
-        unfinished=ended,
-        left_out=everything.n - windows.n,
+        enough=_enough(counting, windows),
+        none_finished=n == ended,
+        all_counted=n == made,
     )
     return tuple(
-        CovAt(ats[place], int(figures.n[at]), *figures.at(at, level), statuses[at])
+        CovAt(ats[place], int(n[at]), *figures.at(at, level), statuses[at])
         for at, place in enumerate(places)
     )
 
 
 @dataclass(frozen=True, slots=True)
+class _Occasions:
+    """The counted runs of each occasion, by time: mean, variance about it, first and last time."""
+
+    mean: Floats
+    within: Floats
+    first: Ints
+    last: Ints
+
+    @staticmethod
+    def of(values: Floats, times: Ints, sizes: Ints) -> _Occasions:
+        """Return the occasions of runs, given how many follow one another in each."""
+        import numpy as np
+
+        starts = np.cumsum(sizes) - sizes
+        if not len(sizes):
+            return _Occasions(values, values, times, times)
+        mean = np.add.reduceat(values, starts) / sizes
+        within = np.add.reduceat((values - np.repeat(mean, sizes)) ** 2, starts) / sizes
+        return _Occasions(mean, within, times[starts], times[starts + sizes - 1])
+
+
+@dataclass(frozen=True, slots=True)
 class _Windows:
-    """Each window as places in the arrays of counted runs: ``begin`` within, ``end`` not."""
+    """Each window as places in the arrays of occasions: ``begin`` within, ``end`` not."""
 
     begin: Ints
     end: Ints
 
     @property
     def n(self) -> Ints:
-        """How many runs each holds."""
+        """How many occasions each holds."""
         return self.end - self.begin
 
     def at(self, places: Ints) -> _Windows:
-        """Return the windows of some runs."""
+        """Return the windows of some occasions."""
         return _Windows(self.begin[places], self.end[places])
 
 
@@ -125,8 +151,6 @@ class _Windows:
 class _Figures:
     """What was found of each window; not a number where it is not defined."""
 
-    n: Ints
-    mean: Floats
     cov: Floats
     low: Floats
     high: Floats
@@ -145,8 +169,8 @@ def _statuses(
     *,
     goal: float,
     enough: Bools,
-    unfinished: Ints,
-    left_out: Ints,
+    none_finished: Bools,
+    all_counted: Bools,
 ) -> list[VerdictStatus]:
     """Return the answer of every window; one that is not long enough cannot tell.
 
@@ -158,10 +182,9 @@ def _statuses(
     undefined = np.isnan(figures.low)
     constant = figures.cov == 0
     missed = (
-        np.where(undefined, np.isnan(figures.cov) & (unfinished == figures.n), figures.low > goal)
-        & ~constant
+        np.where(undefined, np.isnan(figures.cov) & none_finished, figures.low > goal) & ~constant
     )
-    met = ~undefined & ((figures.high <= goal) | constant) & (left_out == 0)
+    met = ~undefined & ((figures.high <= goal) | constant) & all_counted
     answers = {(True, False): VerdictStatus.MISSED, (False, True): VerdictStatus.MET}
     return [
         answers.get((bool(no), bool(yes)), VerdictStatus.CANNOT_TELL)
@@ -169,36 +192,38 @@ def _statuses(
     ]
 
 
-def _figures(values: Floats, windows: _Windows, level: float) -> _Figures:
+def _figures(counting: _Occasions, windows: _Windows, level: float) -> _Figures:
     import numpy as np
 
     n = windows.n
-    figures = _Figures(n, *(np.full(len(n), np.nan) for _ in range(4)))
+    figures = _Figures(*(np.full(len(n), np.nan) for _ in range(3)))
     for size in np.unique(n):
-        if size < 1:
+        if size < 2:
             continue
         places = np.flatnonzero(n == size)
         step = max(1, _CELLS_AT_ONCE // int(size))
         for begin in range(0, len(places), step):
             part = places[begin : begin + step]
-            rows = values[windows.begin[part][:, None] + np.arange(size)]
-            figures.mean[part] = rows.mean(axis=1)
-            if size >= 2:
-                figures.cov[part], figures.low[part], figures.high[part] = _spread(rows, level)
+            cells = windows.begin[part][:, None] + np.arange(size)
+            within = counting.within[cells].mean(axis=1)
+            ends = _spread(counting.mean[cells], within, level)
+            figures.cov[part], figures.low[part], figures.high[part] = ends
     return figures
 
 
-def _spread(rows: Floats, level: float) -> tuple[Floats, Floats, Floats]:
+def _spread(rows: Floats, within: Floats, level: float) -> tuple[Floats, Floats, Floats]:
     """Return COV and both ends of its interval of each row: `spread.cov_interval_of_history`."""
     import numpy as np
 
     n = rows.shape[1]
     mean = rows.mean(axis=1)
-    alike = rows.min(axis=1) == rows.max(axis=1)
+    alike = (rows.min(axis=1) == rows.max(axis=1)) & (within == 0)
     centred = rows - mean[:, None]
     squares = (centred**2).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        k = np.where(mean > 0, np.where(alike, 0.0, np.sqrt(squares / (n - 1)) / mean), np.nan)
+        k = np.where(
+            mean > 0, np.where(alike, 0.0, np.sqrt(squares / (n - 1) + within) / mean), np.nan
+        )
     low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     low[k == 0] = high[k == 0] = 0.0
     if n >= 6:
@@ -284,29 +309,30 @@ def _cov_interval(k: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _enough(times: Ints, windows: _Windows) -> Bools:
-    """Return of each window whether it has runs enough, apart enough, over time enough.
+def _enough(counting: _Occasions, windows: _Windows) -> Bools:
+    """Return of each window whether it has occasions enough, apart enough, over time enough.
 
-    From the first run of a window to the next that lies `SPACING_S` later, and so on: the run
-    that is reached after `RUNS_MINIMUM` - 1 such steps must still lie within.
+    From the first of a window to the next that lies `SPACING_S` later, and so on: the one that is
+    reached after `OCCASIONS_MINIMUM` - 1 such steps must still lie within.
     """
     import numpy as np
 
+    times = counting.first
     if not len(times):
         return np.zeros(len(windows.end), dtype=bool)
     after = np.searchsorted(times, times + round(SPACING_S * _MICROSECONDS), side="left")
     after = np.append(after, len(times))
     reached = np.minimum(windows.begin, len(times))
-    for _ in range(RUNS_MINIMUM - 1):
+    for _ in range(OCCASIONS_MINIMUM - 1):
         reached = after[reached]
     last = np.maximum(windows.end - 1, 0)
-    span = times[last] - times[np.minimum(windows.begin, len(times) - 1)]
+    span = counting.last[last] - times[np.minimum(windows.begin, len(times) - 1)]
     return (reached < windows.end) & (span >= SPAN_MINIMUM_S * _MICROSECONDS)
 
 
-def _counts(flags: Bools, windows: _Windows) -> Ints:
-    """Return how many flags are set in each window."""
+def _counts(numbers: Ints, windows: _Windows) -> Ints:
+    """Return the sum of the numbers of each window's occasions."""
     import numpy as np
 
-    running = np.concatenate([[0], np.cumsum(flags)])
+    running = np.concatenate([[0], np.cumsum(numbers)])
     return running[windows.end] - running[windows.begin]

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from trimtab.judge.daily import daily, missing
 from trimtab.judge.dispersion import dispersion
 from trimtab.judge.frame import between, frame_of, normalised, points_of
+from trimtab.judge.occasions import OCCASIONS_MINIMUM
 from trimtab.judge.regimes import confirmed_times, regimes
 from trimtab.judge.rolling import rolling
 from trimtab.judge.trend import TREND_S, trend
-from trimtab.judge.variability import RUNS_MINIMUM, WINDOW_LONGEST_S, judge_history
+from trimtab.judge.variability import WINDOW_LONGEST_S, judge_history
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey
 from trimtab.model.site import LIMITS
 
@@ -93,6 +94,7 @@ def judge_series(
         missing=None if due is None else len(missing(due, [*reported["at"].to_list(), *present])),
         invalid=tuple(run for run in excluded if run.at is None or _holds(run.at, since, until)),
         seasonal=changes.seasonal,
+        untested=changes.untested,
         asked=dict(requested or {}),
     )
 
@@ -147,7 +149,7 @@ def _recent(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:
     import polars as pl
 
     reach = timedelta(seconds=max(window_s, WINDOW_LONGEST_S, TREND_S)) + timedelta(days=1)
-    last = pl.int_range(pl.len()) >= pl.len() - RUNS_MINIMUM
+    last = pl.int_range(pl.len()) >= pl.len() - OCCASIONS_MINIMUM
     return frame.filter((pl.col("at") > pl.col("at").max() - reach) | last)
 
 

@@ -30,10 +30,15 @@ MCKAY_COV_MAXIMUM = 0.33
 """Above it the modified McKay interval is not to be used (Vangel 1996)."""
 
 
-def cov(values: Sequence[float]) -> float | None:
+def cov(values: Sequence[float], within: float = 0.0) -> float | None:
     """Return the coefficient of variation: sample standard deviation (n - 1) over mean.
 
     A fraction; ``None`` for fewer than two values or a mean of 0.
+
+    Parameters
+    ----------
+    within
+        Where each value is the mean of several: the mean variance (of n) about those.
 
     Examples
     --------
@@ -44,7 +49,10 @@ def cov(values: Sequence[float]) -> float | None:
     if len(values) < 2:
         return None
     mean = fmean(values)
-    return None if mean <= 0 else _standard_deviation(values) / mean
+    if mean <= 0:
+        return None
+    deviation = _standard_deviation(values)
+    return (math.hypot(deviation, math.sqrt(within)) if within else deviation) / mean
 
 
 def cov_interval(k: float, n: float, level: float = 0.95) -> Interval:
@@ -227,10 +235,13 @@ def excess_kurtosis(values: Sequence[float]) -> float:
     return ((n + 1) * plain + 6) * (n - 1) / ((n - 2) * (n - 3))
 
 
-def cov_interval_of_history(values: Sequence[float], level: float = 0.95) -> Interval | None:
+def cov_interval_of_history(
+    values: Sequence[float], level: float = 0.95, *, within: float = 0.0
+) -> Interval | None:
     """Return the interval of the COV of runs over time, which resemble their neighbours.
 
-    ``None`` for fewer than six values or where the COV is not defined.
+    ``None`` for fewer than six values or where the COV is not defined. ``within`` as in `cov`:
+    each mean counts as one run, however many it is of.
 
     Notes
     -----
@@ -250,7 +261,7 @@ def cov_interval_of_history(values: Sequence[float], level: float = 0.95) -> Int
     side of saying nothing. What it cannot see is an event so rare that the window holds none:
     of series with a long lower tail (skewness -2.3) it calls up to 15 % met that are just not.
     """
-    k = cov(values)
+    k = cov(values, within)
     n = len(values)
     if k is None or n < 6:
         return None

@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import fmean, median, pvariance
 from typing import Final
 
+from trimtab.judge.occasions import OCCASIONS_MINIMUM, occasions
 from trimtab.judge.spread import (
     corrected_autocorrelation,
     cov,
@@ -36,7 +37,6 @@ from trimtab.model.site import LIMITS
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
 from trimtab.units import plural
 
-RUNS_MINIMUM: Final = 24
 SPAN_MINIMUM_S: Final = 36 * 3600.0
 """The goal covers day and night: fewer runs, or a shorter span, do not sample both."""
 
@@ -47,8 +47,8 @@ daily runs with as many lost as made. Beyond that a verdict would be on another 
 _GAPS_MINIMUM: Final = 5
 
 SPACING_S: Final = 900.0
-"""Runs closer than this to the previous one are repetitions of it and do not count towards
-`RUNS_MINIMUM`; otherwise an hour of repeated ``trimtab check`` would pass for two days."""
+"""Occasions closer than this to the previous one do not count towards `OCCASIONS_MINIMUM`:
+otherwise an hour of repeated ``trimtab check`` would pass for two days."""
 
 
 def higher_is_better(metric: str) -> bool:
@@ -191,9 +191,11 @@ def judge_history(
     """
     unit, more = sense_of(metric, unit, more_is_better)
     window, reach_s = _window(points, metric, window_s)
-    counted = [p for p in window if more or not p.unfinished]
-    values = [0.0 if p.unfinished else p.value for p in counted]
-    evidence = _evidence(values, window, goal=goal, level=level)
+    every = [point for occasion in window for point in occasion]
+    counted = [kept for runs in window if (kept := [p for p in runs if more or not p.unfinished])]
+    rates = [[0.0 if p.unfinished else p.value for p in runs] for runs in counted]
+    values = [value for runs in rates for value in runs]
+    evidence = _evidence(rates, every, goal=goal, level=level)
     status, reason = _status(evidence, counted, window_s, reach_s)
     return Verdict(
         metric=metric,
@@ -204,10 +206,10 @@ def judge_history(
         reason=reason,
         n=evidence.n,
         target=target,
-        from_=window[0].at if window else None,
-        to=window[-1].at if window else None,
-        mean=fmean(values) if values else None,
-        mean_interval=_mean_interval(values, level, evidence.n_independent),
+        from_=every[0].at if every else None,
+        to=every[-1].at if every else None,
+        mean=fmean(evidence.means) if values else None,
+        mean_interval=_mean_interval(evidence.means, level, evidence.n_independent),
         median=median(values) if values else None,
         slowest=slowest(values, metric, more_is_better=more),
         cov=evidence.cov,
@@ -215,21 +217,26 @@ def judge_history(
         goal=goal,
         mad_cv=mad_cv(values),
         unfinished=evidence.unfinished,
-        cov_finished=cov([p.value for p in window if not p.unfinished]),
+        cov_finished=cov([p.value for p in every if not p.unfinished]),
     )
 
 
 def _evidence(
-    values: Sequence[float], window: Sequence[HistoryPoint], *, goal: float, level: float
+    rates: Sequence[Sequence[float]], window: Sequence[HistoryPoint], *, goal: float, level: float
 ) -> _Evidence:
-    n = len(values)
+    """Return what the occasions of a window say, each given as the values of its runs."""
+    n = sum(map(len, rates))
+    means = [fmean(values) for values in rates]
+    within = fmean(map(pvariance, rates)) if n > len(rates) else 0.0
+    memory = corrected_autocorrelation(means, cautious=True)
     return _Evidence(
         n=n,
-        n_independent=effective_n_mean(n, corrected_autocorrelation(values, cautious=True)),
+        means=means,
+        n_independent=effective_n_mean(len(means), memory),
         unfinished=sum(p.unfinished for p in window),
         left_out=len(window) - n,
-        cov=cov(values),
-        interval=cov_interval_of_history(values, level),
+        cov=cov(means, within),
+        interval=cov_interval_of_history(means, level, within=within),
         goal=goal,
     )
 
@@ -245,6 +252,7 @@ def _mean_interval(
 @dataclass(frozen=True, slots=True)
 class _Evidence:
     n: int
+    means: Sequence[float]
     n_independent: float
     unfinished: int
     left_out: int
@@ -255,77 +263,85 @@ class _Evidence:
 
 def _window(
     points: Sequence[HistoryPoint], metric: str, window_s: float
-) -> tuple[tuple[HistoryPoint, ...], float]:
-    """Return the points of ``metric`` in the last window, by time, each run once; and its length.
+) -> tuple[list[list[HistoryPoint]], float]:
+    """Return the occasions of ``metric`` in the last window, by time; and its length.
 
-    Runs of a daily probe are 23 h further apart than the window of two days allows for: the window
-    is then as long as `RUNS_MINIMUM` of them take.
+    Each is its runs by time, each run once. Occasions of a daily probe are 23 h further apart than
+    the window of two days allows for: the window is then as long as `OCCASIONS_MINIMUM` of them
+    take.
     """
     by_run = {point.run: point for point in points if point.metric == metric}
     runs = sorted(by_run.values(), key=lambda point: (point.at, point.run))
     if not runs:
-        return (), window_s
-    apart_s = _apart_s(runs)
+        return [], window_s
+    starts = occasions([point.at.timestamp() for point in runs])
+    apart_s = _apart_s([runs[start] for start in starts])
     reach_s = window_s
-    if apart_s is not None and apart_s * (RUNS_MINIMUM - 1) >= window_s:
-        first = runs[-min(RUNS_MINIMUM, len(runs))]
+    if apart_s is not None and apart_s * (OCCASIONS_MINIMUM - 1) >= window_s:
+        first = runs[starts[-min(OCCASIONS_MINIMUM, len(starts))]]
         taken_s = (runs[-1].at - first.at).total_seconds() + 1.0
-        enough = len(runs) >= RUNS_MINIMUM
+        enough = len(starts) >= OCCASIONS_MINIMUM
         longest_s = min(WINDOW_LONGEST_S, taken_s) if enough else WINDOW_LONGEST_S
         reach_s = max(window_s, longest_s)
     begin = runs[-1].at - timedelta(seconds=reach_s)
-    return tuple(point for point in runs if point.at > begin), reach_s
+    parts = pairwise([*starts, len(runs)])
+    return [runs[start:end] for start, end in parts if runs[start].at > begin], reach_s
 
 
 def _status(
-    evidence: _Evidence, counted: Sequence[HistoryPoint], window_s: float, reach_s: float
+    evidence: _Evidence,
+    counted: Sequence[Sequence[HistoryPoint]],
+    window_s: float,
+    reach_s: float,
 ) -> tuple[VerdictStatus, Message]:
     """Return status and reason; of a longer window than was asked for the reason says so."""
     missing = _missing_history(counted, reach_s)
     status, reason = (VerdictStatus.CANNOT_TELL, missing) if missing else _decide(evidence)
     if reach_s <= window_s or not counted:
         return status, reason
-    days = (counted[-1].at - counted[0].at).days
-    runs = f"over the last {plural(len(counted), 'run')}, {days} d"
+    days = (counted[-1][-1].at - counted[0][0].at).days
+    runs = f"over the last {plural(evidence.n, 'run')}, {days} d"
     because = f"{_hours(window_s)} hold too few runs of this probe"
     return status, Message(reason.code, f"{runs} ({because}): {reason}")
 
 
-def _apart_s(runs: Sequence[HistoryPoint]) -> float | None:
-    """Return how far apart the last runs usually begin; ``None`` where there are too few."""
-    last = runs[-RUNS_MINIMUM:]
+def _apart_s(starts: Sequence[HistoryPoint]) -> float | None:
+    """Return how far apart the last occasions usually begin; ``None`` where they are too few."""
+    last = starts[-OCCASIONS_MINIMUM:]
     gaps = [(later.at - point.at).total_seconds() for point, later in pairwise(last)]
     return median(gaps) if len(gaps) >= _GAPS_MINIMUM else None
 
 
-def _spaced(points: Sequence[HistoryPoint]) -> int:
-    """Return the number of runs at least `SPACING_S` apart."""
+def _spaced(counted: Sequence[Sequence[HistoryPoint]]) -> int:
+    """Return the number of occasions at least `SPACING_S` apart."""
     count, last = 0, None
-    for point in points:
+    for point, *_ in counted:
         if last is None or (point.at - last).total_seconds() >= SPACING_S:
             count, last = count + 1, point.at
     return count
 
 
-def _missing_history(points: Sequence[HistoryPoint], window_s: float) -> Message | None:
+def _missing_history(counted: Sequence[Sequence[HistoryPoint]], window_s: float) -> Message | None:
     """Return what the history lacks for a verdict; ``None`` if it is long enough."""
-    n, spaced = len(points), _spaced(points)
-    span_s = (points[-1].at - points[0].at).total_seconds() if points else 0.0
-    if spaced >= RUNS_MINIMUM and span_s >= SPAN_MINIMUM_S:
+    n, spaced = sum(map(len, counted)), _spaced(counted)
+    span_s = (counted[-1][-1].at - counted[0][0].at).total_seconds() if counted else 0.0
+    if spaced >= OCCASIONS_MINIMUM and span_s >= SPAN_MINIMUM_S:
         return None
-    required = f"a verdict needs at least {RUNS_MINIMUM} runs over {_hours(SPAN_MINIMUM_S)}"
+    required = f"a verdict needs at least {OCCASIONS_MINIMUM} runs over {_hours(SPAN_MINIMUM_S)}"
     if window_s <= SPAN_MINIMUM_S:
         return Message(
             "window-too-short",
             f"the window of {_hours(window_s)} is too short: {required}",
         )
     lacks = []
-    if spaced < RUNS_MINIMUM:
-        lacks.append(plural(RUNS_MINIMUM - spaced, "more run"))
+    if spaced < OCCASIONS_MINIMUM:
+        lacks.append(plural(OCCASIONS_MINIMUM - spaced, "more run"))
     if span_s < SPAN_MINIMUM_S:
         lacks.append(f"{_hours(SPAN_MINIMUM_S - span_s)} more")
     recorded = f"{plural(n, 'run')} over {_hours(span_s)} in the last {_hours(window_s)}"
-    if spaced < n:
+    if len(counted) < n:
+        recorded += f" on {plural(len(counted), 'occasion')}"
+    if spaced < len(counted):
         recorded += f", {spaced} of them at least {SPACING_S / 60:.0f} min apart"
     return Message("too-few-runs", f"{recorded}; {required}: {' and '.join(lacks)} needed")
 
@@ -383,8 +399,10 @@ def _met_unless_left_out(evidence: _Evidence, reason: Message) -> tuple[VerdictS
 
 def _runs_in_words(evidence: _Evidence) -> str:
     text = plural(evidence.n, "run")
-    if evidence.n_independent < 0.5 * evidence.n:
-        text += f", autocorrelated: they count as {evidence.n_independent:.0f} independent runs"
+    if len(evidence.means) < evidence.n:
+        text += f" on {plural(len(evidence.means), 'occasion')}"
+    if evidence.n_independent < 0.5 * len(evidence.means):
+        text += f", autocorrelated: they count as {evidence.n_independent:.0f} independent ones"
     if evidence.unfinished > evidence.left_out:
         text += f", {evidence.unfinished} of them unfinished and counted as 0"
     return text

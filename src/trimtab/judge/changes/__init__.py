@@ -5,8 +5,11 @@ suspect. The retrospective tier looks back over weeks, hour by hour and day by d
 its detectors see a change within a day of each other it is confirmed. A suspect that is not
 confirmed in four days is dismissed. While one is open no other is raised: one alert per change.
 
+What is walked along are occasions (`judge.occasions`): runs made close together are one.
+
 A report for a time uses no later run: a series cut at T gives the same suspects, confirmations and
-dismissals up to T as the full series, as far as neither has more than `RUNS_MOST` runs.
+dismissals up to T as the full series, as far as neither has more than `RUNS_MOST` occasions, and
+as both have the same ones: that runs are a burst may only be seen later.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.changes.change_point import NEAR_RUNS, change_point
-from trimtab.judge.changes.runs import Runs, grouped, of_frame, of_sequences
+from trimtab.judge.changes.runs import Runs, by_occasion, of_frame, of_sequences
 from trimtab.judge.changes.walk_forward import Detection, Walked, WalkForward
+from trimtab.judge.occasions import OCCASIONS_MINIMUM
+from trimtab.message import Message
 from trimtab.model.series import ChangePoint
 
 if TYPE_CHECKING:
@@ -42,8 +47,8 @@ RECENT_RUNS: Final = 30
 have had to wait for an earlier one."""
 
 RUNS_MOST: Final = 100_000
-"""Runs that are walked along one by one: eleven years of every hour, ten weeks of every minute. Of
-more, several that follow one another are taken as one, their median."""
+"""Occasions that are walked along one by one: eleven years of every hour, ten weeks of every
+minute. Of more, several that follow one another are taken as one, their median."""
 
 SEASONALITY_MINIMUM: Final = 0.1
 """Amplitude of weekly seasonality, as a share of the scatter, from which it is reported."""
@@ -61,13 +66,16 @@ class Changes:
         Whether weekly seasonality was removed at the end of the series.
     autocorrelation, scale
         Lag-1 autocorrelation about the level, and the scatter about it (a fraction), at the end of
-        the series; 0 with fewer than `walk_forward.RUNS_MINIMUM` runs: nothing is detected then.
+        the series; 0 where nothing could be detected.
+    untested
+        Why no change could be looked for; ``None``: it was.
     """
 
     points: tuple[ChangePoint, ...]
     seasonal: bool
     autocorrelation: float
     scale: float
+    untested: Message | None = None
 
 
 @dataclass(slots=True)
@@ -91,14 +99,17 @@ class Recollection:
         self._time_s, self._value = walk.runs.time_s, walk.runs.value
 
     def _begins(self, runs: Runs) -> bool:
-        """Return whether runs begin with those that were looked at."""
+        """Return whether runs begin with those that were looked at.
+
+        The last of them may be an occasion that went on.
+        """
         import numpy as np
 
         if self._time_s is None or self._value is None or len(self._time_s) > len(runs):
             return False
-        count = len(self._time_s)
-        return np.array_equal(self._time_s, runs.time_s[:count]) and np.array_equal(
-            self._value, runs.value[:count], equal_nan=True
+        count = max(0, len(self._time_s) - 1)
+        return np.array_equal(self._time_s[:count], runs.time_s[:count]) and np.array_equal(
+            self._value[:count], runs.value[:count], equal_nan=True
         )
 
     def points(
@@ -112,7 +123,8 @@ class Recollection:
             stages = detection.suspected, detection.confirmed, detection.dismissed
             key = (detection.place, *stages, max(begin, detection.place - NEAR_RUNS), last)
             point = known.get(key) or change_point(runs, detection, begin, end)
-            self._points[key] = point
+            if last < len(runs):
+                self._points[key] = point
             points.append(point)
         return points
 
@@ -193,15 +205,13 @@ def suspect_among(
 
 
 def _changes(runs: Runs, *, dismissed: bool, recollection: Recollection | None = None) -> Changes:
-    size = max(1, -(-len(runs) // RUNS_MOST))
-    if size > 1 or recollection is None:
-        recollection = Recollection()
-    walk = WalkForward(runs if size == 1 else grouped(runs, size))
+    walk = WalkForward(by_occasion(runs, RUNS_MOST))
+    recollection = recollection or Recollection()
     recollection.go(walk)
-    points = recollection.points(runs, _detected(walk, runs, size, dismissed=dismissed))
+    points = recollection.points(walk.runs, _detected(walk, dismissed=dismissed))
     noise = walk.noise
     if noise is None:
-        return Changes(tuple(points), False, 0.0, 0.0)
+        return Changes(tuple(points), False, 0.0, 0.0, _untested(walk.runs))
     seasonal = (
         walk.seasonality is not None
         and float(abs(walk.seasonality).max()) > SEASONALITY_MINIMUM * noise.scale
@@ -209,8 +219,19 @@ def _changes(runs: Runs, *, dismissed: bool, recollection: Recollection | None =
     return Changes(tuple(points), seasonal, noise.autocorrelation, noise.scale)
 
 
+def _untested(runs: Runs) -> Message:
+    if len(runs) >= OCCASIONS_MINIMUM:
+        return Message("too-few-runs", "too few finished runs to look for a change")
+    unit = "" if int(runs.count.sum()) == len(runs) else " occasions"
+    return Message(
+        "too-few-runs",
+        f"too few runs to look for a change ({len(runs)} of {OCCASIONS_MINIMUM}{unit})",
+    )
+
+
 def _open(runs: Runs, known: Collection[datetime] = ()) -> ChangePoint | None:
-    walk = WalkForward(runs)
+    walk = WalkForward(by_occasion(runs, RUNS_MOST))
+    runs = walk.runs
     if len(runs):
         since_s = min(runs.time_s[-1] - RECENT_S, runs.time_s[-min(RECENT_RUNS, len(runs))])
         walk.go(since_s=float(since_s))
@@ -220,22 +241,14 @@ def _open(runs: Runs, known: Collection[datetime] = ()) -> ChangePoint | None:
     return change_point(runs, walk.open, begin, len(runs))
 
 
-def _detected(
-    walk: WalkForward, runs: Runs, size: int, *, dismissed: bool
-) -> list[tuple[Detection, int, int]]:
+def _detected(walk: WalkForward, *, dismissed: bool) -> list[tuple[Detection, int, int]]:
     """Return each change with the runs that its levels are taken from, by time.
 
     They are within the neighbouring regimes.
-
-    Parameters
-    ----------
-    runs, size
-        All runs, of which each of the walk is so many.
     """
-    edges = [min(level * size, len(runs)) for level in (*walk.levels, len(walk.runs))]
+    edges = [*walk.levels, len(walk.runs)]
     detected: list[tuple[Detection, int, int]] = []
-    detections = (_among_all(detection, runs, size) for detection in walk.detections)
-    for detection in sorted(detections, key=lambda detection: detection.place):
+    for detection in sorted(walk.detections, key=lambda detection: detection.place):
         if detection.dismissed is not None and not dismissed:
             continue
         begin = max((k for k in edges if k < detection.place), default=0)
@@ -244,18 +257,3 @@ def _detected(
             end = min(end, detection.dismissed + 1)
         detected.append((detection, begin, end))
     return detected
-
-
-def _among_all(detection: Detection, runs: Runs, size: int) -> Detection:
-    """Return a detection among all runs: it is reported at the last run that it rests on."""
-
-    def last(place: int | None) -> int | None:
-        return None if place is None else min((place + 1) * size, len(runs)) - 1
-
-    return Detection(
-        detection.place * size,
-        detection.up,
-        last(detection.suspected),
-        last(detection.confirmed),
-        last(detection.dismissed),
-    )

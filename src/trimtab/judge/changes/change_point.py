@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.bootstrap import ratio_interval
+from trimtab.judge.bootstrap import estimate, ratio_interval
 from trimtab.judge.changes.unit_change import unit_change
+from trimtab.judge.occasions import usual_gap_s
 from trimtab.message import Message
 from trimtab.model.series import UNIT_CHANGE, ChangePoint, ChangeStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from trimtab.judge.arrays import Floats
+    from trimtab.judge.arrays import Bools, Floats
+    from trimtab.judge.bootstrap import Statistic
     from trimtab.judge.changes.runs import Runs
     from trimtab.judge.changes.walk_forward import Detection
     from trimtab.model.verdict import Interval
@@ -25,6 +29,26 @@ runs say less about the change, and resampling them takes longer than detecting 
 LEVEL_RUNS: Final = 3
 """Finished runs that make a level."""
 
+_GAP: Final = 3.0
+"""Usual gaps between the runs about a change from which on it has no date but a gap."""
+
+_ALIKE: Final = 0.25
+_NARROWER: Final = 0.5
+"""How far apart, in parts of the change, the ratios of medians and of means are of one shape; and
+how much narrower the interval of the means is of a mixture (of normal runs: 0.8)."""
+
+_LEAST: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """The levels on both sides, their ratio and its interval; what is not known is ``None``."""
+
+    before: float | None
+    after: float | None
+    ratio: float | None = None
+    interval: Interval | None = None
+
 
 def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> ChangePoint:
     """Return the report of a change, its levels taken from the runs ``begin`` to ``end``.
@@ -34,51 +58,116 @@ def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> Chan
     begin, end
         First run of the level before, and first run that belongs to neither side.
     """
-    import numpy as np
-
     place = detection.place
-    sides = (
-        runs.value[max(begin, place - NEAR_RUNS) : place],
-        runs.value[place : min(end, place + NEAR_RUNS)],
+    parts = (
+        slice(max(begin, place - NEAR_RUNS), place),
+        slice(place, min(end, place + NEAR_RUNS)),
     )
+    sides = (runs.value[parts[0]], runs.value[parts[1]])
     before, after = (_finished(side) for side in sides)
-    levels = [float(np.median(side)) if len(side) else None for side in (before, after)]
-    effect = None
-    enough = min(len(before), len(after)) >= LEVEL_RUNS
-    if enough and levels[0] is not None and levels[1] is not None and levels[0] > 0:
-        effect = levels[1] / levels[0]
-    interval = None if effect is None else ratio_interval(after.tolist(), before.tolist())
+    counts = [int(runs.count[part][_is_finished(runs.value[part])].sum()) for part in parts]
+    effect = _effect(before, after)
     places = [detection.suspected, detection.confirmed, detection.dismissed]
-    suspected, confirmed, dismissed = (None if k is None else runs.at[k] for k in places)
+    suspected, confirmed, dismissed = (None if k is None else runs.until[k] for k in places)
     detected = suspected if suspected is not None else confirmed
     assert detected is not None, "a detection is suspected or confirmed"
     code, support = _support(confirmed, dismissed)
-    size = _size(effect, interval, (len(before), len(after)))
-    unfinished = _unfinished(sides, (before, after))
-    unit = None if effect is None else unit_change(effect, interval)
+    size = _size(effect, counts, (len(before), len(after)))
+    unfinished = tuple(_unfinished(sides, (before, after)))
+    unit = None if effect.ratio is None else unit_change(effect.ratio, effect.interval)
     if unit is not None:
         code, size = UNIT_CHANGE, f"{unit}; {size}"
+    elif dismissed is None and _is_unknown(
+        effect, up=detection.up == runs.more_is_better, lost=bool(unfinished)
+    ):
+        code, size = "direction-not-known", f"changed, direction not known; {size}"
+        effect = replace(effect, ratio=None)
     return ChangePoint(
         at=runs.at[place],
         detected_at=detected,
         status=ChangeStatus.SUSPECT if confirmed is None else ChangeStatus.CONFIRMED,
-        effect=effect,
-        effect_interval=interval,
-        before=levels[0],
-        after=levels[1],
-        n_before=len(before),
-        n_after=len(after),
+        effect=effect.ratio,
+        effect_interval=effect.interval,
+        before=effect.before,
+        after=effect.after,
+        n_before=counts[0],
+        n_after=counts[1],
         reason=Message(code, "; ".join((size, *unfinished, support))),
         suspected_at=suspected,
         confirmed_at=confirmed,
         dismissed_at=dismissed,
+        between=_gap(runs, parts[0].start, place, parts[1].stop),
     )
 
 
-def _finished(values: Floats) -> Floats:
+def _effect(before: Floats, after: Floats) -> _Effect:
+    """Return the change from one side to the other: of medians, or of means of a mixture.
+
+    Where half of the runs are of another kind (on other nodes) the median lies between the kinds
+    and jumps: there the means say what changed, and their interval is the narrower one.
+    """
     import numpy as np
 
-    return values[np.isfinite(values) & (values >= 0)]
+    levels = [float(np.median(side)) if len(side) else None for side in (before, after)]
+    if min(len(before), len(after)) < LEVEL_RUNS or not levels[0]:
+        return _Effect(levels[0], levels[1])
+    effect = _ratio(before, after, "median")
+    means = float(np.mean(after) / np.mean(before))
+    if effect.interval is None or effect.ratio is None:
+        return effect
+    apart = abs(math.log(max(effect.ratio, _LEAST) / max(means, _LEAST)))
+    if not _holds_one(effect.interval) and apart < _ALIKE * abs(math.log(max(means, _LEAST))):
+        return effect
+    other = _ratio(before, after, "mean")
+    if other.interval is None or _width(other.interval) > _NARROWER * _width(effect.interval):
+        return effect
+    return other
+
+
+def _ratio(before: Floats, after: Floats, statistic: Statistic) -> _Effect:
+    first, then = (estimate(side.tolist(), statistic) for side in (before, after))
+    interval = ratio_interval(after.tolist(), before.tolist(), statistic=statistic)
+    return _Effect(first, then, then / first, interval)
+
+
+def _width(interval: Interval) -> float:
+    return math.log(max(interval.high, _LEAST) / max(interval.low, _LEAST))
+
+
+def _holds_one(interval: Interval) -> bool:
+    return interval.low <= 1 <= interval.high
+
+
+def _is_unknown(effect: _Effect, *, up: bool, lost: bool) -> bool:
+    """Return whether it is not known which way a level moved.
+
+    Parameters
+    ----------
+    up
+        Which way the values went for the detectors, to which a lost run is the worst of all.
+    lost
+        Whether runs were lost, which may be all that changed.
+    """
+    if effect.ratio is None or effect.interval is None:
+        return False
+    return not lost and (_holds_one(effect.interval) or (effect.ratio > 1) != up)
+
+
+def _gap(runs: Runs, begin: int, place: int, end: int) -> tuple[datetime, datetime] | None:
+    """Return the last run before a change and the first after it where they are far apart."""
+    usual_s = usual_gap_s(runs.time_s[begin:end].tolist())
+    last, first = runs.until[place - 1], runs.at[place]
+    return (last, first) if (first - last).total_seconds() > _GAP * usual_s else None
+
+
+def _finished(values: Floats) -> Floats:
+    return values[_is_finished(values)]
+
+
+def _is_finished(values: Floats) -> Bools:
+    import numpy as np
+
+    return np.isfinite(values) & (values >= 0)
 
 
 def _support(confirmed: datetime | None, dismissed: datetime | None) -> tuple[str, str]:
@@ -97,14 +186,17 @@ def _unfinished(sides: tuple[Floats, Floats], finished: tuple[Floats, Floats]) -
             yield f"{lost} of {len(side)} runs {name} did not finish"
 
 
-def _size(effect: float | None, interval: Interval | None, counts: tuple[int, int]) -> str:
-    if effect is None:
-        if min(counts) < LEVEL_RUNS:
+def _size(effect: _Effect, counts: Sequence[int], occasions: tuple[int, int]) -> str:
+    """Return how large a change is, from how many runs and on how many occasions."""
+    if effect.ratio is None:
+        if min(occasions) < LEVEL_RUNS:
             return f"{counts[0]} finished runs before and {counts[1]} after: too few for a ratio"
         return "the level before is 0: no ratio"
-    runs = f"{counts[0]} runs before and {counts[1]} after"
-    size = f"level {100 * (effect - 1):+.1f} %"
-    if interval is None:
-        return f"{size} from {runs}, too few for an interval"
-    low, high = (100 * (end - 1) for end in (interval.low, interval.high))
-    return f"{size} ({low:+.1f} to {high:+.1f} %) from {runs}"
+    number = f"{counts[0]} runs before and {counts[1]} after"
+    if tuple(counts) != occasions:
+        number += f" ({occasions[0]} and {occasions[1]} occasions)"
+    size = f"level {100 * (effect.ratio - 1):+.1f} %"
+    if effect.interval is None:
+        return f"{size} from {number}, too few for an interval"
+    low, high = (100 * (end - 1) for end in (effect.interval.low, effect.interval.high))
+    return f"{size} ({low:+.1f} to {high:+.1f} %) from {number}"

@@ -31,7 +31,9 @@ BEFORE_MINIMUM: Final = 18
 """Runs before s: with fewer there is no level to have moved from."""
 
 
-def scores(white: Floats, noise: Noise, ends: Ints, lengths: Ints) -> Floats:
+def scores(
+    white: Floats, noise: Noise, ends: Ints, lengths: Ints, before: int = BEFORE_MINIMUM
+) -> Floats:
     """Return Z of a step ``lengths`` runs before each of ``ends``: one row an end.
 
     Parameters
@@ -40,18 +42,20 @@ def scores(white: Floats, noise: Noise, ends: Ints, lengths: Ints) -> Floats:
         Whitened residuals of one level, from its second run on.
     ends
         Places in ``white`` of the last run that is looked at.
+    before
+        Runs that a level has at least.
 
     Returns
     -------
     Floats
-        Above 0 where the level went up; 0 where fewer than `BEFORE_MINIMUM` runs come before.
+        Above 0 where the level went up; 0 where fewer runs come before.
     """
     import numpy as np
 
     running = np.concatenate(([0.0], np.cumsum(white)))
     whole = ends[:, None] + 1
     start = whole - lengths
-    seen = start >= BEFORE_MINIMUM
+    seen = start >= before
     start = np.where(seen, start, 0)
     share = 1 - noise.autocorrelation
     later = lengths - 1

@@ -13,6 +13,7 @@ from trimtab.judge.arrays import median
 from trimtab.judge.changes.noise import residuals, whitened
 from trimtab.judge.changes.online import scores
 from trimtab.judge.changes.seasonality import waves
+from trimtab.judge.occasions import usual_gap_s
 
 if TYPE_CHECKING:
     from trimtab.judge.arrays import Floats, Ints
@@ -84,7 +85,7 @@ def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
     n = len(white)
     width = max(1, -(-n // PLACES))
     begins = np.arange(0, n, width)
-    spacing_s = median(np.diff(window.time_s))
+    spacing_s = usual_gap_s(window.time_s.tolist())
     runs = max(SEGMENT_RUNS, round(SEGMENT_S / max(spacing_s, 1.0)))
     rough = cuts(
         np.add.reduceat(white, begins) / noise.innovation,
@@ -96,9 +97,9 @@ def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
     agreed: list[Shift] = []
     begin = level = 0
     for rough_place, end in pairwise(edges[1:]):
-        place = begin + _sharpened(white[begin : end - 1], rough_place - begin, width, noise)
-        height = window.height[begin:end]
-        place = begin + _exact(height, place - begin, noise)
+        height, gaps = window.height[begin:end], np.diff(window.time_s[begin:end])
+        place = begin + _sharpened(white[begin : end - 1], rough_place - begin, gaps, noise, width)
+        place = begin + _exact(height, place - begin, gaps, noise)
         place = begin + _first_lost(height, white[begin : end - 1], place - begin, noise)
         shift = _agreed(window, clipped, (begin, place, end), noise)
         if shift is not None and begin > level:
@@ -110,8 +111,18 @@ def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
     return tuple(agreed)
 
 
-def _sharpened(white: Floats, rough: int, width: int, noise: Noise) -> int:
-    """Return the likeliest first run of the new level within a few places of a rough one."""
+def _sharpened(white: Floats, rough: int, gaps: Floats, noise: Noise, width: int) -> int:
+    """Return the likeliest first run of the new level within a few places of a rough one.
+
+    The change is as likely in one hour as in another: more so in a long gap before a run.
+
+    Parameters
+    ----------
+    gaps
+        Time before each run but the first.
+    width
+        How many runs a place holds.
+    """
     import numpy as np
 
     end = len(white) - 1
@@ -119,11 +130,20 @@ def _sharpened(white: Floats, rough: int, width: int, noise: Noise) -> int:
     firsts = np.arange(max(1, rough - reach), min(end, rough + reach) + 1)
     # White residual k belongs to run k + 1, hence run f begins at white residual f - 1.
     lengths = end - (firsts - 1) + 1
-    strengths = np.abs(scores(white, noise, np.array([end]), lengths)[0])
-    return int(firsts[int(np.argmax(strengths))]) if strengths.max() > 0 else rough
+    strengths = np.abs(scores(white, noise, np.array([end]), lengths, SEGMENT_RUNS)[0])
+    if strengths.max() <= 0:
+        return rough
+    return int(firsts[int(np.argmax(strengths**2 / 2 + _log_share(gaps)[firsts - 1]))])
 
 
-def _exact(height: Floats, place: int, noise: Noise) -> int:
+def _log_share(gaps: Floats) -> Floats:
+    """Return the logarithm of each gap in usual ones: 0 mostly, and for shorter ones."""
+    import numpy as np
+
+    return np.log(np.maximum(gaps / max(median(gaps), 1.0), 1.0))
+
+
+def _exact(height: Floats, place: int, gaps: Floats, noise: Noise) -> int:
     """Return the first run of the new level where the change is far larger than the noise.
 
     Of large changes the detectors see only what is left after cutting off, which leaves room
@@ -138,7 +158,7 @@ def _exact(height: Floats, place: int, noise: Noise) -> int:
         return place
     firsts = np.arange(max(1, place - EXACT_RUNS), min(len(whole) - 1, place + EXACT_RUNS) + 1)
     costs = np.concatenate(([0.0], np.cumsum(np.abs(whole - before) - np.abs(whole - after))))
-    return int(firsts[int(np.argmin(costs[firsts]))])
+    return int(firsts[int(np.argmin(costs[firsts] - noise.scale * _log_share(gaps)[firsts - 1]))])
 
 
 def _first_lost(height: Floats, white: Floats, place: int, noise: Noise) -> int:

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
+from trimtab.judge.occasions import occasions
+
 if TYPE_CHECKING:
     import polars
 
@@ -27,6 +29,10 @@ class Runs:
     ----------
     at, time_s
         The same times, for people and for arithmetic (seconds since 1970).
+    until
+        The time of the last run of each: another one only where each is an occasion.
+    count
+        How many runs each is.
     hour
         Of the week, in the time zone in which people's weeks run: Monday 00:00 is 0.
     value
@@ -34,13 +40,18 @@ class Runs:
     height
         Natural logarithm of the value, with its sign turned where less is better; NaN where the
         run did not finish or its value has no logarithm.
+    more_is_better
+        Whether a greater value is a greater height.
     """
 
     at: tuple[datetime, ...]
+    until: tuple[datetime, ...]
+    count: Ints
     time_s: Floats
     hour: Ints
     value: Floats
     height: Floats
+    more_is_better: bool
 
     def __len__(self) -> int:
         """Return the number of runs."""
@@ -49,6 +60,7 @@ class Runs:
 
 def of_frame(frame: polars.DataFrame, *, more_is_better: bool, timezone: str) -> Runs:
     """Return the runs of a frame with ``at``, ``value`` and ``unfinished``, by time."""
+    import numpy as np
     import polars as pl
 
     utc = pl.Datetime("us", "UTC")
@@ -60,34 +72,68 @@ def of_frame(frame: polars.DataFrame, *, more_is_better: bool, timezone: str) ->
     ).sort("at", maintain_order=True)
     local = tidy["at"].dt.convert_time_zone(timezone)
     value = tidy["value"].fill_null(math.nan).to_numpy()
+    at = tuple(tidy["at"].to_list())
     return Runs(
-        at=tuple(tidy["at"].to_list()),
+        at=at,
+        until=at,
+        count=np.ones(len(at), dtype=np.int64),
         time_s=tidy["at"].to_physical().to_numpy() / _MICROSECONDS,
         hour=((local.dt.weekday().cast(pl.Int64) - 1) * 24 + local.dt.hour()).to_numpy(),
         value=value,
         height=_heights(value, more_is_better=more_is_better),
+        more_is_better=more_is_better,
     )
 
 
-def grouped(runs: Runs, size: int) -> Runs:
-    """Return runs of which each is ``size`` of these, one after another: their median.
+def by_occasion(runs: Runs, most: int) -> Runs:
+    """Return the occasions of runs (`judge.occasions`), each as one run: the median of its runs.
 
-    Unfinished runs are the worst; where they are the most the whole is unfinished. Times are those
-    of the first of each, values are none.
+    Unfinished runs are the worst; where more than half of an occasion are unfinished, it is. Times
+    are those of its first run.
+
+    Parameters
+    ----------
+    most
+        Of more occasions several that follow one another are taken together.
     """
     import numpy as np
 
-    count = -(-len(runs) // size)
-    padded = np.full(count * size, math.nan)
-    padded[: len(runs)] = np.where(np.isnan(runs.height), -math.inf, runs.height)
-    height = np.nanmedian(padded.reshape(count, size), axis=1)
+    starts = np.asarray(occasions(runs.time_s.tolist()), dtype=np.int64)
+    starts = starts[:: max(1, -(-len(starts) // most))]
+    if len(starts) == len(runs):
+        return runs
+    ends = np.append(starts[1:], len(runs))
+    value, height = _medians(runs, starts, ends - starts)
     return Runs(
-        at=runs.at[::size],
-        time_s=runs.time_s[::size],
-        hour=runs.hour[::size],
-        value=np.full(count, math.nan),
-        height=np.where(np.isinf(height), math.nan, height),
+        at=tuple(runs.at[place] for place in starts),
+        until=tuple(runs.until[place - 1] for place in ends),
+        count=ends - starts,
+        time_s=runs.time_s[starts],
+        hour=runs.hour[starts],
+        value=value,
+        height=height,
+        more_is_better=runs.more_is_better,
     )
+
+
+def _medians(runs: Runs, starts: Ints, sizes: Ints) -> tuple[Floats, Floats]:
+    """Return the median value and height of each occasion, those of one size at once."""
+    import numpy as np
+
+    value, height = runs.value[starts], runs.height[starts]
+    for size in np.unique(sizes[sizes > 1]):
+        places = np.flatnonzero(sizes == size)
+        rows = starts[places][:, None] + np.arange(size)
+        heights = np.where(np.isnan(runs.height[rows]), -math.inf, runs.height[rows])
+        order = np.argsort(heights, axis=1)
+        high = order[:, size // 2, None]
+        low = order[:, (size - 1) // 2, None]
+        # Of two runs of which one is lost the other says how fast it was.
+        low = np.where(np.isinf(np.take_along_axis(heights, low, axis=1)), high, low)
+        for numbers, of in ((value, runs.value), (height, runs.height)):
+            ends = np.take_along_axis(of[rows], np.hstack([low, high]), axis=1)
+            numbers[places] = ends.sum(axis=1) / 2
+    return value, height
 
 
 def of_sequences(
@@ -109,12 +155,16 @@ def of_sequences(
     pairs = sorted(zip(map(_aware, at), values, strict=True), key=lambda pair: pair[0])
     zone = ZoneInfo(timezone)
     value = np.array([math.nan if v is None else float(v) for _, v in pairs], dtype=np.float64)
+    at = tuple(time for time, _ in pairs)
     return Runs(
-        at=tuple(time for time, _ in pairs),
+        at=at,
+        until=at,
+        count=np.ones(len(at), dtype=np.int64),
         time_s=np.array([time.timestamp() for time, _ in pairs], dtype=np.float64),
         hour=np.array([_hour_of_week(time.astimezone(zone)) for time, _ in pairs], dtype=np.int64),
         value=value,
         height=_heights(value, more_is_better=more_is_better),
+        more_is_better=more_is_better,
     )
 
 

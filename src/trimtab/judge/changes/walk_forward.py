@@ -14,17 +14,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.judge.arrays import median
-from trimtab.judge.changes.noise import Noise, noise_of, residuals, split_of, whitened
+from trimtab.judge.changes.noise import CLIP, Noise, noise_of, residuals, split_of, whitened
 from trimtab.judge.changes.online import LENGTHS, scores
-from trimtab.judge.changes.retrospective import DAY_S, LARGE, STEP, Shift, Window, shifts
+from trimtab.judge.changes.retrospective import (
+    DAY_S,
+    LARGE,
+    SEGMENT_RUNS,
+    STEP,
+    Shift,
+    Window,
+    shifts,
+)
 from trimtab.judge.changes.seasonality import WEEKS_MINIMUM, weekly_seasonality
+from trimtab.judge.occasions import OCCASIONS_MINIMUM
 
 if TYPE_CHECKING:
     from trimtab.judge.arrays import Bools, Floats
     from trimtab.judge.changes.runs import Runs
-
-RUNS_MINIMUM: Final = 24
-"""Runs before anything is reported."""
 
 HISTORY_S: Final = 60 * DAY_S
 HISTORY_RUNS: Final = 200
@@ -144,7 +150,7 @@ class WalkForward:
 
         time_s = self.runs.time_s
         # Runs at one time have no order among themselves: none is before a change.
-        if len(time_s) < RUNS_MINIMUM or time_s[-1] == time_s[0]:
+        if len(time_s) < OCCASIONS_MINIMUM or time_s[-1] == time_s[0]:
             return None
         look = np.floor((time_s - time_s[0]) / LOOK_S)
         begins = np.flatnonzero(np.concatenate(([True], np.diff(look) != 0)))
@@ -159,7 +165,7 @@ class WalkForward:
             if end == len(time_s):
                 known = {name: getattr(self, name) for name in _STATE}
                 walked = Walked(int(begin), copy.deepcopy(known))  # the open one stays one of all
-            first = max(int(begin), RUNS_MINIMUM - 1)
+            first = max(int(begin), OCCASIONS_MINIMUM - 1)
             if first < end and time_s[first] >= since_s:
                 self._look(first, int(end))
         return walked
@@ -195,7 +201,7 @@ class WalkForward:
             return
         settled = self._settled(first, place)
         heights, running = self._about_levels(first, place, settled is None)
-        if np.isfinite(heights[running]).sum() < RUNS_MINIMUM // 2:
+        if np.isfinite(heights[running]).sum() < OCCASIONS_MINIMUM // 2:
             return
         if settled is not None:
             running[settled:] = False
@@ -351,13 +357,14 @@ class WalkForward:
             self._confirm([back], place)
             return
         first, window = self._window(place + 1, place + 1)
-        if len(window.time_s) < RUNS_MINIMUM:
+        if len(window.time_s) < OCCASIONS_MINIMUM:
             return
         if self.open is None:
             _, white = self._white(noise, place + 1, place + 1)
             end = len(white) - 1
             lengths = np.array([length for length in LENGTHS if length <= end], dtype=np.int64)
-            if np.abs(scores(white, noise, np.array([end]), lengths)).max() < SCREEN:
+            screened = scores(white, noise, np.array([end]), lengths, SEGMENT_RUNS)
+            if np.abs(screened).max() < SCREEN:
                 return
         sure = shifts(window, noise)
         if sure:
@@ -382,7 +389,8 @@ class WalkForward:
             return None
         whole = np.where(np.isnan(heights), known.min() - 2 * LARGE * noise.scale, heights)
         before, since = np.split(whole, [begin - place - 1])
-        usual, short = median(before), median(since[:CONFIRM_RUNS])
+        scale = noise.scale
+        usual, short = _middle(before, scale), _middle(since[:CONFIRM_RUNS], scale)
         end = 0
         for _ in range(2):
             is_back = (since - (usual + short) / 2) * (usual - short) > 0
@@ -393,12 +401,12 @@ class WalkForward:
             end = int(np.argmin(wrong))
             if end < SHORTEST or len(since) - end < CONFIRM_RUNS:
                 return None
-            short = median(since[:end])
+            short = _middle(since[:end], scale)
         first = begin + end
         if time_s[first] - time_s[begin] > CONFIRM_S or time_s[place] - time_s[first] < DAY_S:
             return None
-        now = median(since[end:])
-        # The error of a median, with the memory of the runs, of what lies between the levels.
+        now = _middle(since[end:], scale)
+        # The error of a level, with the memory of the runs, of what lies between the levels.
         runs = 1 / (len(since) - end) + (1 / end + 1 / len(before)) / 4
         memory = (1 + noise.autocorrelation) / (1 - noise.autocorrelation) * noise.longest
         error = 1.25 * noise.scale * math.sqrt(runs * memory)
@@ -428,3 +436,14 @@ class WalkForward:
         apart_s = abs(float(self.runs.time_s[suspect.place] - self.runs.time_s[shift.place]))
         near = apart_s <= 2 * DAY_S or abs(suspect.place - shift.place) <= 2
         return suspect.up == shift.up and raised >= shift.place and near
+
+
+def _middle(heights: Floats, scale: float) -> float:
+    """Return the level of heights: their mean without what lies far out.
+
+    The median of a mixture (half of the runs on slower nodes) jumps from one half to the other.
+    """
+    import numpy as np
+
+    about = median(heights)
+    return float(np.clip(heights, about - CLIP * scale, about + CLIP * scale).mean())
