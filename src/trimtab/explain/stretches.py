@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from trimtab.explain.context import Window
+from trimtab.judge.occasions import usual_gap_s
 from trimtab.model.incident import Incident, Recurrence, Shape
 from trimtab.model.series import SeriesKey
 
@@ -240,8 +241,8 @@ def _spacing(frame: pl.DataFrame | None) -> timedelta:
     """Return how far apart runs of a series are, at most `_RUN_LONGEST`."""
     if frame is None or frame.height < 2:
         return _RUN_LONGEST
-    usual = frame.get_column("at").unique().sort().diff().median()
-    return min(_RUN_LONGEST, usual) if isinstance(usual, timedelta) else _RUN_LONGEST
+    usual_s = usual_gap_s((frame.get_column("at").sort().dt.epoch("us") / 1e6).to_list())
+    return min(_RUN_LONGEST, timedelta(seconds=usual_s)) if usual_s else _RUN_LONGEST
 
 
 def _length(windows: Sequence[Window]) -> timedelta:

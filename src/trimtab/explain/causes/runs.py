@@ -7,12 +7,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import pairwise
 from statistics import median
 from typing import Final
 
 from trimtab.explain.context import Context, RunFact, once
 from trimtab.explain.contrasts import Sign
+from trimtab.judge.occasions import usual_gap_s
 from trimtab.message import code_of
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import METRIC_UNITS, RunStatus
@@ -96,8 +96,8 @@ def onset_within(context: Context) -> timedelta:
     logs = [math.log(value) for value in levels(context, good)]
     effect = context.incident.effect
     times = [run.at for run in (*good, *of_incident(context, bad=True))]
-    gaps = sorted(later - earlier for earlier, later in pairwise(sorted(times)))
-    spacing = gaps[len(gaps) // 2] if gaps else ONSET_LEAST
+    usual_s = usual_gap_s(sorted(at.timestamp() for at in times))
+    spacing = timedelta(seconds=usual_s) if usual_s else ONSET_LEAST
     if effect is None or effect <= 0 or effect == 1 or len(logs) < _LEVEL_RUNS:
         return min(max(ONSET_LEAST, 1.5 * spacing), ONSET_MOST)
     middle = median(logs)

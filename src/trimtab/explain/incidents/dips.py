@@ -16,6 +16,7 @@ from trimtab.explain.context import Window
 from trimtab.explain.incidents.spell import TOGETHER, Spell, apart, grouped, name_of, percent_off
 from trimtab.judge.arrays import median
 from trimtab.judge.distributions import beta_lower
+from trimtab.judge.occasions import usual_gap_s
 from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, Regime, SeriesJudgement
@@ -309,7 +310,7 @@ def _level(times: Any, logs: Any) -> Any:
 
     Where a week has fewer than `_LEVEL_RUNS` runs it is that of so many runs, at each of them.
     """
-    apart_s = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    apart_s = usual_gap_s(times.tolist())
     sparse = apart_s * _LEVEL_RUNS > _WEEK
     step = 1 if sparse else 6
     half_s = max(_WEEK, apart_s * _LEVEL_RUNS) / 2

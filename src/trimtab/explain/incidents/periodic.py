@@ -18,6 +18,7 @@ import polars as pl
 
 from trimtab.explain.incidents.dips import residuals_of
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
+from trimtab.judge.occasions import usual_gap_s
 from trimtab.model.incident import Recurrence, Shape
 from trimtab.model.series import ChangeStatus, SeriesJudgement
 
@@ -102,8 +103,7 @@ def periodic(judgement: SeriesJudgement, frame: pl.DataFrame, timezone: str) -> 
     """
     if frame.height < _WEEKS_LEAST * 7:
         return []
-    apart_s = frame.get_column("at").diff().dt.total_seconds().median()
-    assert isinstance(apart_s, float)
+    apart_s = usual_gap_s((frame.get_column("at").dt.epoch("us") / 1e6).to_list())
     hours = _table(judgement, frame, timezone) if apart_s <= _FEW_A_DAY_S else None
     days = (
         hours if hours and apart_s <= _HOURLY_S else _table(judgement, frame, timezone, columns=1)

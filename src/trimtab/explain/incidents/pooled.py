@@ -20,6 +20,7 @@ import polars as pl
 from trimtab.explain.incidents.dips import Residuals, residuals_of
 from trimtab.explain.incidents.spell import Spell, apart, grouped, name_of
 from trimtab.judge.distributions import binomials_above
+from trimtab.judge.occasions import usual_gap_s
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, SeriesJudgement, SeriesKey
 
@@ -138,7 +139,7 @@ def _rounds(voices: Sequence[Sequence[_Series]]) -> _Rounds:
     parted where the fewest runs begin.
     """
     times = [np.concatenate([series.runs.times for series in voice]) for voice in voices]
-    spacings = [np.median(np.diff(np.unique(part))) for part in times if np.ptp(part) > 0]
+    spacings = [usual_gap_s(np.sort(part).tolist()) for part in times if np.ptp(part) > 0]
     width_s = max(_HOUR_S, float(np.median(spacings or [0.0])))
     everything = np.concatenate(times)
     phases = np.unique(everything % width_s)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
 from typing import Final
 
+from trimtab.judge.occasions import usual_gap_s
 from trimtab.model.incident import Recurrence, Shape
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.verdict import Interval
@@ -101,8 +101,7 @@ def apart(times: Sequence[datetime]) -> timedelta:
     >>> apart([datetime(2026, 3, day) for day in (2, 3, 4)]).days
     2
     """
-    steps = sorted(later - earlier for earlier, later in pairwise(times))
-    return max(TOGETHER, 2 * steps[len(steps) // 2]) if steps else TOGETHER
+    return max(TOGETHER, timedelta(seconds=2 * usual_gap_s([at.timestamp() for at in times])))
 
 
 def grouped(times: Iterable[datetime], longest: timedelta) -> list[int]:

@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from trimtab.judge.arrays import median
 from trimtab.judge.bootstrap import estimate, ratio_interval
+from trimtab.judge.changes.retrospective import EXACT_RUNS, LARGE
 from trimtab.judge.changes.unit_change import unit_change
 from trimtab.judge.occasions import usual_gap_s
 from trimtab.message import Message
@@ -96,7 +98,7 @@ def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> Chan
         suspected_at=suspected,
         confirmed_at=confirmed,
         dismissed_at=dismissed,
-        between=_gap(runs, parts[0].start, place, parts[1].stop),
+        between=_onset(runs, parts[0].start, place, parts[1].stop),
     )
 
 
@@ -153,11 +155,27 @@ def _is_unknown(effect: _Effect, *, up: bool, lost: bool) -> bool:
     return not lost and (_holds_one(effect.interval) or (effect.ratio > 1) != up)
 
 
-def _gap(runs: Runs, begin: int, place: int, end: int) -> tuple[datetime, datetime] | None:
-    """Return the last run before a change and the first after it where they are far apart."""
+def _onset(runs: Runs, begin: int, place: int, end: int) -> tuple[datetime, datetime] | None:
+    """Return the last run before a change and the first after it where they are far apart.
+
+    In a gap between runs, or where the first runs of a far lower level are not yet that low.
+    """
+    import numpy as np
+
+    heights = runs.height[begin:end]
+    split = place - begin
+    known = np.isfinite(heights)
+    first = place
+    if known[:split].any() and known[split:].any():
+        before, after = (median(side[np.isfinite(side)]) for side in np.split(heights, [split]))
+        about = np.abs(heights - np.where(np.arange(len(heights)) < split, before, after))
+        if abs(after - before) > LARGE * 1.4826 * median(about[known]):
+            near = heights[split : split + EXACT_RUNS]
+            nearer = np.nan_to_num(np.abs(near - before) - np.abs(near - after))
+            first += int(np.argmin(np.concatenate(([0.0], np.cumsum(nearer)))))
     usual_s = usual_gap_s(runs.time_s[begin:end].tolist())
-    last, first = runs.until[place - 1], runs.at[place]
-    return (last, first) if (first - last).total_seconds() > _GAP * usual_s else None
+    ends = runs.until[place - 1], runs.at[min(first, end - 1)]
+    return ends if (ends[1] - ends[0]).total_seconds() > _GAP * usual_s else None
 
 
 def _finished(values: Floats) -> Floats:

@@ -50,8 +50,8 @@ are too few independent sums in two months, further in there is no tail."""
 SPLIT: Final = 6.0
 """Standard errors apart from which two levels within a short history are not one, for its noise."""
 
-SPLIT_RUNS: Final = (24, 3)
-"""Runs before such a split, and after it: fewer before do not show their noise."""
+SPLIT_RUNS: Final = (6, 3)
+"""Runs before such a split, and after it. Their noise is that about both levels together."""
 
 _TRIM: Final = 4.0
 """A change between two blocks counts as so many of their scales at most: there may be a step."""
