@@ -168,7 +168,8 @@ def binomial_at_most(hits: int, of: int, share: float) -> float:
 
 SPIKED = ("one run", "a whole occasion")
 """What a spike takes in: `patterns.with_spikes`."""
-HABIT_PHIS = (0.0, 0.3, 0.5, 0.7, 0.9)
+HABIT_PHIS = ((0.0, 0.3, 0.5, 0.7), (0.9,))
+"""Correlations at an hour, in the groups that are held against hourly runs."""
 STEPS = (-0.2, -0.1, -0.05)
 CONFIRMED_OCCASIONS, CONFIRMED_H = 8, 96.0
 """Within how many occasions, or hours where those are longer, a step is confirmed in time."""
@@ -271,14 +272,16 @@ def step_seen(habit: Habit, days: int, world: World) -> StepSeen:
 
 
 def habit_step(name: str, step: float, seed: int) -> StepSeen:
-    """Return what is told of a step after 60 occasions or days, with as many after it.
+    """Return what is told of a step after 60 to 200 days, with 60 after it; of Mondays as many.
 
     The noise has a COV of 3 % and a correlation of 0.5 at an hour; the step comes at any hour.
     """
     habit = HABITS[name]
-    days = max(1, habit.every_min // DAY_MIN) * 60
-    world = World(seed, cov=0.03, phi=0.5, steps=((days + 7 * seed % 24 / 24, 1 + step),))
-    return step_seen(habit, 2 * days, world)
+    scale = max(1, habit.every_min // DAY_MIN)
+    history = scale * (60 + 28 * (seed % 6))
+    steps = ((history + 7 * seed % 24 / 24, 1 + step),)
+    world = World(seed, cov=0.03, phi=0.5, steps=steps)
+    return step_seen(habit, history + 60 * scale, world)
 
 
 def _off(point: ChangePoint, shown: datetime) -> timedelta:

@@ -67,7 +67,7 @@ def staged(stages: Sequence[tuple[int, float]], habit: Habit, *, cov: float) -> 
 
 
 def seen_in(habit: Habit, days: int, day: float, ratio: float, *, cov: float = 0.03) -> StepSeen:
-    world = World(3, cov=cov, phi=0.3, steps=((day, ratio),))
+    world = World(3, cov=cov, phi=0.5, steps=((day, ratio),))
     return step_seen(habit, days, world)
 
 
@@ -103,6 +103,7 @@ def test_a_step_is_found_however_it_is_sampled(name: str) -> None:
         pytest.param(Habit(HOUR_MIN, with_burst(hourly, 3000)), 90, 40.3, 0.9, id="day of 3,000"),
         pytest.param(Habit(7 * DAY_MIN, mondays(12)), 280, 140, 0.8, id="40 Mondays of twelve"),
         pytest.param(Habit(DAY_MIN, nightly(3)), 120, 60, 1.25, id="three, better"),
+        pytest.param(Habit(DAY_MIN, nightly()), 260, 200.4, 0.8, id="a long daily record"),
     ],
 )
 def test_a_step_among_runs_close_together(
