@@ -206,10 +206,10 @@ def habit_alarms(counts: Counts, pool: Executor) -> list[Row]:
     """Return what is told of a year in which nothing happens, by who sampled it how."""
     cells = [(name, phi, spiked) for name in HABITS for phi, spiked in _HABIT_CELLS]
     asked = [(*cell, seed) for cell in cells for seed in range(counts.years)]
-    found = list(pool.map(_habit_alarms, asked, chunksize=1))
+    answers = list(pool.map(_habit_alarms, asked, chunksize=1))
     rows = []
     for place, (name, phi, spiked) in enumerate(cells):
-        of_cell = found[place * counts.years : (place + 1) * counts.years]
+        of_cell = answers[place * counts.years : (place + 1) * counts.years]
         rows.append(
             {
                 "habit": name,
@@ -233,10 +233,10 @@ def habit_steps(counts: Counts, pool: Executor) -> list[Row]:
     cells = [(name, step) for name in HABITS for step in changes.STEPS]
     count = -(-counts.steps // 4)
     asked = [(*cell, seed) for cell in cells for seed in range(count)]
-    found = list(pool.map(changes.habit_step, *zip(*asked, strict=True), chunksize=4))
+    answers = list(pool.map(changes.habit_step, *zip(*asked, strict=True), chunksize=4))
     rows = []
     for place, (name, step) in enumerate(cells):
-        looks = found[place * count : (place + 1) * count]
+        looks = answers[place * count : (place + 1) * count]
         confirmed = [look.delay_h for look in looks if look.delay_h is not None]
         never = len(looks) - len(confirmed)
         occasions = [float(n) for look in looks if (n := look.delay_occasions) is not None]

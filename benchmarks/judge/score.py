@@ -118,7 +118,7 @@ def f_measure(
     marked = [{0, *places_of} for places_of in annotations]
     detected = {0, *places}
     precision = _matched(set().union(*marked), detected, margin) / len(detected)
-    recalls = [_matched(one, detected, margin) / len(one) for one in marked]
+    recalls = [_matched(marks, detected, margin) / len(marks) for marks in marked]
     recall = sum(recalls) / len(recalls)
     return 2 * precision * recall / (precision + recall)
 
@@ -150,8 +150,8 @@ def covering(annotations: Sequence[Sequence[int]], places: Sequence[int], n: int
     """
     ours = _segments(places, n)
     covers = [
-        sum((b - a) * max(_jaccard((a, b), other) for other in ours) for a, b in _segments(one, n))
-        for one in annotations
+        sum((b - a) * max(_jaccard((a, b), other) for other in ours) for a, b in _segments(marks, n))
+        for marks in annotations
     ]
     return sum(covers) / n / len(annotations)
 

@@ -80,8 +80,8 @@ def main() -> None:
     if not series:
         raise SystemExit(f"{directory}/datasets has no annotated series of one dimension")
     detected: dict[str, list[list[int]]] = {
-        "Trimtab, a run a day": [_trimtab(one, timedelta(days=1)) for one in series],
-        "Trimtab, a run an hour": [_trimtab(one, timedelta(hours=1)) for one in series],
+        "Trimtab, a run a day": [_trimtab(each, timedelta(days=1)) for each in series],
+        "Trimtab, a run an hour": [_trimtab(each, timedelta(hours=1)) for each in series],
         **_others(series),
         "none: no change in any": [[] for _ in series],
     }
@@ -90,16 +90,16 @@ def main() -> None:
         **measured_at(),
         "absent": absent,
         "multivariate": multivariate,
-        "not_positive": [one.name for one in series if not one.positive],
+        "not_positive": [each.name for each in series if not each.positive],
         "rows": [_summary(name, series, places) for name, places in detected.items()],
         "series": [
             # F1, covering and changes of each detector, as in the rows above
             {
-                "series": one.name,
-                "values": one.length,
-                "scores": [_scores(one, places[k]) for places in detected.values()],
+                "series": each.name,
+                "values": each.length,
+                "scores": [_scores(each, places[k]) for places in detected.values()],
             }
-            for k, one in enumerate(series)
+            for k, each in enumerate(series)
         ],
     }
     RESULT.write_text(_written(result))
@@ -142,15 +142,15 @@ _DETECTORS: Mapping[str, tuple[str, Callable[[int], float]]] = {
 
 
 def _others(series: Sequence[Annotated]) -> dict[str, list[list[int]]]:
-    table = np.full((len(series), max(len(one.values) for one in series)), np.nan)
-    for row, one in zip(table, series, strict=True):
-        row[: len(one.values)] = one.values
+    table = np.full((len(series), max(len(each.values) for each in series)), np.nan)
+    for row, each in zip(table, series, strict=True):
+        row[: len(each.values)] = each.values
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "series.npz"
         np.savez(file, values=table)
         others = Others(file)
         detected = {
-            label: [_last(others, detector, threshold, k, one) for k, one in enumerate(series)]
+            label: [_last(others, detector, threshold, k, each) for k, each in enumerate(series)]
             for label, (detector, threshold) in _DETECTORS.items()
         }
         others.close()
@@ -167,8 +167,8 @@ def _last(
     """Return what a detector places in the whole of a series."""
     n = len(series.values)
     task: dict[str, object] = {"detector": detector, "threshold": threshold(n), "series": number}
-    (told,) = others.ask([task | {"ends": [n, n], "until": None}])
-    return [series.places[place] for place, _ in told[-1][1]] if told else []
+    (answers,) = others.ask([task | {"ends": [n, n], "until": None}])
+    return [series.places[place] for place, _ in answers[-1][1]] if answers else []
 
 
 def _scores(series: Annotated, places: Sequence[int]) -> list[float]:
@@ -182,8 +182,8 @@ def _scores(series: Annotated, places: Sequence[int]) -> list[float]:
 
 
 def _summary(name: str, series: Sequence[Annotated], detected: Sequence[Sequence[int]]) -> Row:
-    scores = [_scores(one, places) for one, places in zip(series, detected, strict=True)]
-    usable = [row for row, one in zip(scores, series, strict=True) if one.positive]
+    scores = [_scores(each, places) for each, places in zip(series, detected, strict=True)]
+    usable = [row for row, each in zip(scores, series, strict=True) if each.positive]
     row: Row = {"detector": name}
     for key, rows in (("all", scores), ("positive", usable)):
         row |= {

@@ -255,18 +255,18 @@ def step_seen(habit: Habit, days: int, world: World) -> StepSeen:
     if not ours:
         return StepSeen(ratio - 1, None, None, None, None, None, tuple(points))
     nearest = min(ours, key=lambda point: abs(_off(point, shown)))
-    off, told_at = _off(nearest, shown), nearest.confirmed_at
-    assert told_at is not None
-    first, place, told_in = (
-        habit.occasion(days, at) for at in (shown, shown + off, max(shown, told_at))
+    off, confirmed_at = _off(nearest, shown), nearest.confirmed_at
+    assert confirmed_at is not None
+    first, placed, confirmed = (
+        habit.occasion(days, at) for at in (shown, shown + off, max(shown, confirmed_at))
     )
     return StepSeen(
         ratio - 1,
         nearest.effect,
-        place - first,
+        placed - first,
         off.total_seconds() / 3600,
-        told_in - first + 1,
-        (told_at - shown).total_seconds() / 3600,
+        confirmed - first + 1,
+        (confirmed_at - shown).total_seconds() / 3600,
         tuple(point for point in points if point is not nearest),
     )
 

@@ -106,13 +106,16 @@ def test_a_change_in_a_gap_is_never_dated_before_it(count: int) -> None:
     """480 hourly runs, 620 h without any, then 10 % less under noise of 5 %."""
     minutes = HABITS["hourly"].minutes(66)
     minutes = minutes[(minutes < 480 * HOUR_MIN) | (minutes >= 1100 * HOUR_MIN)]
-    begin, end = (START + timedelta(hours=hours) for hours in (479, 1100))
-    near, right = timedelta(hours=24), 0
+    before, after = (START + timedelta(hours=hours) for hours in (479, 1100))
+    day, right = timedelta(days=1), 0
     for seed in range(count):
         world = World(seed, phi=0.5, steps=((40, 0.9),))
-        for point in confirmed_in(world.sampled(minutes)):
-            low, high = point.between or (point.at, point.at)
-            right += low - near <= end and begin <= high + near and (low != high or high >= end)
+        points = confirmed_in(world.sampled(minutes))
+        spans = [point.between or (point.at, point.at) for point in points]
+        near = [(low, high) for low, high in spans if high >= before - 7 * day]
+        right += len(near) == 1 and all(
+            before - day <= low and after <= high <= after + day for low, high in near
+        )
     assert not speaks_against_share(right, count, 0.9), right
 
 
