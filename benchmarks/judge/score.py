@@ -150,8 +150,9 @@ def covering(annotations: Sequence[Sequence[int]], places: Sequence[int], n: int
     """
     ours = _segments(places, n)
     covers = [
-        sum((b - a) * max(_jaccard((a, b), other) for other in ours) for a, b in _segments(marks, n))
+        (b - a) * max(_jaccard((a, b), segment) for segment in ours)
         for marks in annotations
+        for a, b in _segments(marks, n)
     ]
     return sum(covers) / n / len(annotations)
 
