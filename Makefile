@@ -28,6 +28,7 @@
 # make twin-questions  what the twin's positions rest on; result beside it, tables in docs/twin-questions.md
 # make reproduce  the figures of the five documents beside the twin's; result beside it, tables in docs/twin-calibration.md, page in build/reproduce.html
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
+# make bench-tcpd TCPD=DIR  change points on the annotated series of a checkout of TCPD; likewise
 # make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
 # make screenshots  every page of Trimtab as pictures (two widths, light, dark, print, colour blindness), under build/screenshots
@@ -61,7 +62,7 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-dashboard bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
-.PHONY: purge-case reproduce bench-judge soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
+.PHONY: purge-case reproduce bench-judge bench-tcpd soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
 .PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers bench-incremental
 .DEFAULT_GOAL := run
 
@@ -208,6 +209,10 @@ reproduce: .venv/.core
 
 bench-judge: .venv/.core .venv/.dev build/bench-judge/.ready
 	$(BIN)/python benchmarks/judge/against.py $(ARGS)
+	$(BIN)/python scripts/calibration_page.py
+
+bench-tcpd: .venv/.core .venv/.dev build/bench-judge/.ready
+	$(BIN)/python benchmarks/judge/tcpd.py --tcpd $(TCPD) $(ARGS)
 	$(BIN)/python scripts/calibration_page.py
 
 # Other detectors in an environment of their own: nothing of theirs is a dependency of the project.

@@ -28,6 +28,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.judge import score  # noqa: E402 (the tree is on the path now)
 from benchmarks.measured import measured_at  # noqa: E402
 from tests.calibration import changes, intervals, series  # noqa: E402
+from tests.calibration.patterns import HABITS  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "calibration.json"
 
@@ -192,6 +193,72 @@ def _rounded(values: Sequence[float], digits: int) -> float | None:
     return round(median(values), digits) if values else None
 
 
+# --- sampling -----------------------------------------------------------------------------------
+
+_HABIT_CELLS = [
+    *((phi, "nothing") for group in (*changes.HABIT_PHIS, (0.97,)) for phi in group),
+    *((0.3, spiked) for spiked in changes.SPIKED),
+]
+"""Correlation at an hour (0.97: a memory of days), and what is far off now and then."""
+
+
+def habit_alarms(counts: Counts, pool: Executor) -> list[Row]:
+    """Return what is told of a year in which nothing happens, by who sampled it how."""
+    cells = [(name, phi, spiked) for name in HABITS for phi, spiked in _HABIT_CELLS]
+    asked = [(*cell, seed) for cell in cells for seed in range(counts.years)]
+    answers = list(pool.map(_habit_alarms, asked, chunksize=1))
+    rows = []
+    for place, (name, phi, spiked) in enumerate(cells):
+        of_cell = answers[place * counts.years : (place + 1) * counts.years]
+        rows.append(
+            {
+                "habit": name,
+                "phi": phi,
+                "spiked": spiked,
+                "series_years": counts.years,
+                "suspects": sum(alarms.suspects for alarms in of_cell),
+                "confirmed": sum(alarms.confirmed for alarms in of_cell),
+            }
+        )
+    return rows
+
+
+def _habit_alarms(asked: tuple[str, float, str, int]) -> changes.Alarms:
+    name, phi, spiked, seed = asked
+    return changes.habit_alarms(name, phi, [seed], spiked)
+
+
+def habit_steps(counts: Counts, pool: Executor) -> list[Row]:
+    """Return what is told of steps, by who sampled them how: a quarter of the series of `power`."""
+    cells = [(name, step) for name in HABITS for step in changes.STEPS]
+    count = -(-counts.steps // 4)
+    asked = [(*cell, seed) for cell in cells for seed in range(count)]
+    answers = list(pool.map(changes.habit_step, *zip(*asked, strict=True), chunksize=4))
+    rows = []
+    for place, (name, step) in enumerate(cells):
+        looks = answers[place * count : (place + 1) * count]
+        confirmed = [look.delay_h for look in looks if look.delay_h is not None]
+        never = len(looks) - len(confirmed)
+        occasions = [float(n) for look in looks if (n := look.delay_occasions) is not None]
+        rows.append(
+            {
+                "habit": name,
+                "step": step,
+                "series": len(looks),
+                "confirmed": len(confirmed),
+                "placed": sum(look.placed for look in looks),
+                "in_time": sum(look.in_time for look in looks),
+                "both": sum(look.placed and look.in_time for look in looks),
+                "others": sum(len(look.others) for look in looks),
+                "delay_occasions_median": score.median_delay([*occasions, *[None] * never]),
+                "delay_h_median": score.median_delay([*confirmed, *[None] * never]),
+                "off_h_median": _rounded([abs(h) for k in looks if (h := k.off_h) is not None], 1),
+                "effect_median": _rounded([e for k in looks if (e := k.effect) is not None], 4),
+            }
+        )
+    return rows
+
+
 # --- intervals ----------------------------------------------------------------------------------
 
 
@@ -229,6 +296,8 @@ def _covered(
 SECTIONS: dict[str, Callable[[Counts, Executor], list[Row]]] = {
     "false_alarms": false_alarms,
     "power": power,
+    "habit_alarms": habit_alarms,
+    "habit_steps": habit_steps,
     "cov_intervals": cov_intervals,
     "ratio_intervals": ratio_intervals,
 }

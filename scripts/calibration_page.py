@@ -1,8 +1,8 @@
 """Make the tables of docs/calibration.md from the measurements.
 
 What stands between ``<!-- calibration NAME -->`` and ``<!-- end -->`` is made from
-benchmarks/results/calibration.json and judge_against_others.json. Without arguments both files are
-written; with ``--check`` they are only compared.
+benchmarks/results/calibration.json, judge_against_others.json and judge_on_tcpd.json. Without
+arguments the page is written; with ``--check`` it is only compared.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from scripts.page_blocks import remade, write_or_check  # noqa: E402
+from tests.calibration import changes  # noqa: E402
 
 PAGE = ROOT / "docs" / "calibration.md"
 RESULTS = ROOT / "benchmarks" / "results"
@@ -114,6 +115,83 @@ def _share(row: Row, key: str) -> str:
 
 def _hours(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f} h"
+
+
+def _habit_alarms() -> str:
+    rows = _rows("habit_alarms")
+    calm = [row for row in rows if row["spiked"] == "nothing"]
+    phis = sorted({row["phi"] for row in calm})
+    spiked = list(dict.fromkeys(row["spiked"] for row in rows if row["spiked"] != "nothing"))
+    (together,) = (group for group in changes.HABIT_PHIS if len(group) > 1)
+    table = []
+    for habit in dict.fromkeys(row["habit"] for row in rows):
+        spikes = [row for row in rows if row["habit"] == habit and row["spiked"] in spiked]
+        table.append(
+            (
+                habit,
+                *(_beside_hourly(rows, habit, (phi,)) for phi in phis),
+                *(f"{row['confirmed'] / row['series_years']:.2f}" for row in spikes),
+                _beside_hourly(rows, habit, together),
+            )
+        )
+    head = (
+        "sampled",
+        *(f"phi {phi:g}" for phi in phis),
+        *(f"spikes of {kind}" for kind in spiked),
+        f"phi {together[0]:g} to {together[-1]:g} together",
+    )
+    years = min(row["series_years"] for row in rows)
+    measured = _measured(_section("habit_alarms")).strip()
+    return _table(head, table) + f"\n{years} series-years in each cell. {measured}\n"
+
+
+def _beside_hourly(rows: Sequence[Row], habit: str, phis: tuple[float, ...]) -> str:
+    """Return false confirmed changes a year; in bold where they break the claim beyond chance."""
+    count, years = pooled_alarms(rows, habit, phis)
+    base = pooled_alarms(rows, "hourly", phis)
+    exceeds = phis in changes.HABIT_PHIS and changes.speaks_against_ratio(count, years, *base)
+    return f"**{count / years:.2f}**" if exceeds else f"{count / years:.2f}"
+
+
+def pooled_alarms(rows: Sequence[Row], habit: str, phis: Sequence[float]) -> tuple[int, float]:
+    """Return false confirmed changes of a habit, and in how many years, at these correlations."""
+    of_habit = [
+        row
+        for row in rows
+        if (row["habit"], row["spiked"]) == (habit, "nothing") and row["phi"] in phis
+    ]
+    return sum(row["confirmed"] for row in of_habit), sum(row["series_years"] for row in of_habit)
+
+
+def _habit_steps() -> str:
+    rows = [
+        (
+            row["habit"],
+            _step(row),
+            _share(row, "confirmed"),
+            _share(row, "placed"),
+            _share(row, "in_time"),
+            _delay_of_habit(row),
+            f"{row['others'] / row['series']:.2f}",
+        )
+        for row in _rows("habit_steps")
+    ]
+    head = (
+        "sampled",
+        "step",
+        "confirmed",
+        "date right",
+        "in time",
+        "median to confirm",
+        "other changes a series",
+    )
+    return _table(head, rows) + _measured(_section("habit_steps"))
+
+
+def _delay_of_habit(row: Row) -> str:
+    if row["delay_h_median"] is None:
+        return "never"
+    return f"{row['delay_occasions_median']:.0f} occasions, {row['delay_h_median'] / 24:.0f} d"
 
 
 def _coverage(name: str) -> str:
@@ -251,9 +329,38 @@ def _against_where() -> str:
     )
 
 
+def _tcpd() -> str:
+    result = json.loads((RESULTS / "judge_on_tcpd.json").read_text())
+    rows = result["rows"]
+    head = (
+        "detector",
+        *(
+            f"{name}, {rows[0][f'series_{key}']} series{where}"
+            for key, where in (("all", ""), ("positive", " above 0"))
+            for name in ("F1", "covering")
+        ),
+        "changes",
+    )
+    keys = ("f1_all", "covering_all", "f1_positive", "covering_positive")
+    table = [
+        (row["detector"], *(f"{row[key]:.3f}" for key in keys), str(row["changes"])) for row in rows
+    ]
+    named = "; ".join(
+        f"{words}: {', '.join(result[key])}"
+        for key, words in (
+            ("not_positive", "with values at or below 0"),
+            ("multivariate", "left out, of several dimensions"),
+            ("absent", "absent, to be downloaded"),
+        )
+    )
+    return _table(head, table) + f"\nSeries {named}.\n{_measured(result)}"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "false-alarms": _false_alarms,
     "power": _power,
+    "habit-alarms": _habit_alarms,
+    "habit-steps": _habit_steps,
     "cov": lambda: _coverage("cov_intervals"),
     "ratio": lambda: _coverage("ratio_intervals"),
     "against-defaults": _against("", "default", of_all=True),
@@ -265,6 +372,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "against-suspect-this": _against("suspect", "this", of_all=False),
     "against-summary": _against_summary,
     "against-where": _against_where,
+    "tcpd": _tcpd,
 }
 
 

@@ -324,7 +324,7 @@ class _Bench:
         self._jobs = jobs
         file = directory / "series.npz"
         np.savez(file, values=sets.values)
-        self._workers = [_Worker(file) for _ in range(jobs)]
+        self._workers = [Others(file) for _ in range(jobs)]
         self._delays_known = dict[tuple[str, float, str, float], list[int | None]]()
 
     def close(self) -> None:
@@ -455,7 +455,7 @@ class _Bench:
         ]
         shares = [tasks[number :: self._jobs] for number in range(self._jobs)]
         with ThreadPoolExecutor(self._jobs) as pool:
-            answers = list(pool.map(_Worker.ask, self._workers, shares))
+            answers = list(pool.map(Others.ask, self._workers, shares))
         return {
             task["series"]: told
             for share, answer in zip(shares, answers, strict=True)
@@ -463,7 +463,7 @@ class _Bench:
         }
 
 
-class _Worker:
+class Others:
     """A process in the other environment that answers one job after another, a line each."""
 
     def __init__(self, file: Path) -> None:

@@ -13,7 +13,9 @@ answers each line with what was said, whenever it differed from before:
   makers leave the penalty to the user; 3 ln n is the usual advice. One forward pass gives the
   optimum up to every run; it is checked against `KernelCPD` (linear kernel) of ruptures itself as
   it goes, and any difference ends the program. ``ruptures_daily``: on medians of 24 runs, once a
-  day, segments of two days at least.
+  day, segments of two days at least. ``ruptures_whole``: `KernelCPD` with its own smallest
+  segment, two values, on the whole series once; ``ruptures_spread``: likewise, the penalty in
+  squares of the standard deviation of the whole series.
 - ``chart``: a control chart as the application kernels of Open XDMoD draw it (AppKernelDb.php of
   ubccr/xdmod-appkernels, commit b5009cf8: baseline = the first 20 points, limits = mean +- 3
   standard deviations, the mean of the last 5 points is held against them); threshold: how many
@@ -97,9 +99,7 @@ def _ruptures(min_size: int, check_every: int) -> Detect:
     def detect(values: Floats, threshold: float, first: int) -> Iterator[tuple[int, Found]]:
         from ruptures import KernelCPD  # pyright: ignore[reportMissingImports]
 
-        jumps = np.diff(values)
-        scale = 1.4826 * np.median(np.abs(jumps - np.median(jumps))) / math.sqrt(2)
-        scaled = (values - np.median(values)) / scale
+        scaled = (values - np.median(values)) / _noise(values)
         sums = np.concatenate([[0.0], np.cumsum(scaled)])
         for end, borders in _forward(scaled, threshold, min_size):
             if end < max(first, 2 * min_size):
@@ -108,12 +108,39 @@ def _ruptures(min_size: int, check_every: int) -> Detect:
                 theirs = KernelCPD(kernel="linear", min_size=min_size).fit(scaled[:end])
                 if list(theirs.predict(pen=threshold))[:-1] != borders:
                     raise SystemExit(f"not what ruptures finds, at run {end}")
-            edges = [0, *borders, end]
-            means = [(sums[b] - sums[a]) / (b - a) for a, b in pairwise(edges)]
-            ways = [1 if after > before else -1 for before, after in pairwise(means)]
-            yield end, list(zip(borders, ways, strict=True))
+            yield end, _with_ways(sums, borders, end)
 
     return detect
+
+
+def _ruptures_whole(scale: Callable[[Floats], float]) -> Detect:
+    def detect(values: Floats, threshold: float, _: int) -> Iterator[tuple[int, Found]]:
+        from ruptures import KernelCPD  # pyright: ignore[reportMissingImports]
+
+        scaled = (values - np.median(values)) / scale(values)
+        borders = KernelCPD(kernel="linear", min_size=2).fit(scaled).predict(pen=threshold)[:-1]
+        sums = np.concatenate([[0.0], np.cumsum(scaled)])
+        yield len(values), _with_ways(sums, [int(place) for place in borders], len(values))
+
+    return detect
+
+
+def _with_ways(sums: Floats, borders: list[int], end: int) -> Found:
+    """Return borders with where the mean goes at each, from sums of the values up to the end."""
+    means = [(sums[b] - sums[a]) / (b - a) for a, b in pairwise([0, *borders, end])]
+    ways = [1 if after > before else -1 for before, after in pairwise(means)]
+    return list(zip(borders, ways, strict=True))
+
+
+def _noise(values: Floats) -> float:
+    """Return the robust standard deviation, by differences of neighbours; if 0, the usual one."""
+    jumps = np.diff(values)
+    scale = 1.4826 * np.median(np.abs(jumps - np.median(jumps))) / math.sqrt(2)
+    return float(scale) or _spread(values)
+
+
+def _spread(values: Floats) -> float:
+    return float(np.std(values))
 
 
 def _forward(scaled: Floats, penalty: float, min_size: int) -> Iterator[tuple[int, list[int]]]:
@@ -195,6 +222,8 @@ DETECTORS: dict[str, Detect] = {
     "otava_daily": _daily(_otava(every=1)),
     "ruptures": _ruptures(min_size=12, check_every=1700),
     "ruptures_daily": _daily(_ruptures(min_size=2, check_every=60)),
+    "ruptures_whole": _ruptures_whole(_noise),
+    "ruptures_spread": _ruptures_whole(_spread),
     "chart": _chart(20, 5),
     "chart_week": _chart(168, 5),
     "chart_week_day": _chart(168, 24),

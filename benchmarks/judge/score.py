@@ -1,10 +1,11 @@
-"""False alarms and delays of what a detector told: the same rules for every detector."""
+"""How good what a detector told is: the same rules for every detector."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 Found = Sequence[tuple[int, int]]
@@ -94,3 +95,72 @@ def sign_test(first: Sequence[bool], second: Sequence[bool]) -> float:
     theirs = sum(b and not a for a, b in zip(first, second, strict=True))
     n, few = ours + theirs, min(ours, theirs)
     return min(1.0, 2 * sum(math.comb(n, k) for k in range(few + 1)) / 2**n)
+
+
+def f_measure(
+    annotations: Sequence[Sequence[int]], places: Sequence[int], *, margin: int = 5
+) -> float:
+    """Return F1 of change points against those of several annotators.
+
+    Precision: the share of the places that somebody marked; recall: of each annotator's, averaged.
+    Everybody marks 0, so that who marks nothing else can be agreed with. Each place counts once,
+    for the nearest mark within the margin.
+
+    Notes
+    -----
+    G. J. J. van den Burg, C. K. I. Williams, arXiv:2003.06222 (2020), section 3.2.
+
+    Examples
+    --------
+    >>> f_measure([[], [10], [50]], [])
+    0.8
+    """
+    marked = [{0, *places_of} for places_of in annotations]
+    detected = {0, *places}
+    precision = _matched(set().union(*marked), detected, margin) / len(detected)
+    recalls = [_matched(marks, detected, margin) / len(marks) for marks in marked]
+    recall = sum(recalls) / len(recalls)
+    return 2 * precision * recall / (precision + recall)
+
+
+def _matched(marks: Collection[int], detected: Collection[int], margin: int) -> int:
+    """Return how many marks have a detected place of their own within the margin."""
+    free, count = set(detected), 0
+    for mark in sorted(marks):
+        near = [(abs(mark - place), place) for place in free if abs(mark - place) <= margin]
+        if near:
+            free.remove(min(near)[1])
+            count += 1
+    return count
+
+
+def covering(annotations: Sequence[Sequence[int]], places: Sequence[int], n: int) -> float:
+    """Return how well the segments between places cover those of annotators, averaged.
+
+    Each segment of an annotator counts with its length and its best Jaccard index.
+
+    Notes
+    -----
+    P. Arbelaez et al., IEEE PAMI 33 (2011), as van den Burg and Williams use it.
+
+    Examples
+    --------
+    >>> covering([[5]], [], 10)
+    0.5
+    """
+    ours = _segments(places, n)
+    covers = [
+        (b - a) * max(_jaccard((a, b), segment) for segment in ours)
+        for marks in annotations
+        for a, b in _segments(marks, n)
+    ]
+    return sum(covers) / n / len(annotations)
+
+
+def _segments(places: Sequence[int], n: int) -> list[tuple[int, int]]:
+    return list(pairwise(sorted({0, n, *places})))
+
+
+def _jaccard(first: tuple[int, int], second: tuple[int, int]) -> float:
+    common = min(first[1], second[1]) - max(first[0], second[0])
+    return max(0, common) / (max(first[1], second[1]) - min(first[0], second[0]))

@@ -1,4 +1,4 @@
-"""What `trimtab.judge.changes.find_changes` tells where the truth is known."""
+"""What `trimtab.judge.changes` tells where the truth is known."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import polars as pl
+from tests.calibration.patterns import DAY_MIN, HABITS, YEAR_DAYS, Habit, Runs, World, with_spikes
 from tests.calibration.series import Case
 
-from trimtab.judge.changes import find_changes
+from trimtab.judge.changes import changes_among, find_changes
 from trimtab.model.series import ChangePoint
 
 
@@ -146,6 +147,144 @@ def poisson_upper(count: int, level: float = 0.95) -> float:
     return high
 
 
+def speaks_against_ratio(
+    count: int, years: float, base: int, base_years: float, *, ratio: float = 1.5
+) -> bool:
+    """Return whether a rate is more than ``ratio`` times another beyond chance (5 %).
+
+    Of all events together as many of the first would come by chance with the share of its years,
+    weighted by ``ratio``: the comparison of two Poisson rates.
+    """
+    share = ratio * years / (ratio * years + base_years)
+    return count > 0 and 1 - binomial_at_most(count - 1, count + base, share) < 0.05
+
+
 def binomial_at_most(hits: int, of: int, share: float) -> float:
     """Return the probability of at most ``hits`` of ``of`` where each has the chance ``share``."""
     return math.fsum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(hits + 1))
+
+
+# --- one world, sampled by habits ---------------------------------------------------------------
+
+SPIKED = ("one run", "a whole occasion")
+"""What a spike takes in: `patterns.with_spikes`."""
+HABIT_PHIS = ((0.0, 0.3, 0.5, 0.7), (0.9,))
+"""Correlations at an hour, in the groups that are held against hourly runs."""
+STEPS = (-0.2, -0.1, -0.05)
+CONFIRMED_OCCASIONS, CONFIRMED_H = 8, 96.0
+"""Within how many occasions, or hours where those are longer, a step is confirmed in time."""
+
+
+def habit_alarms(name: str, phi: float, seeds: Iterable[int], spiked: str = "nothing") -> Alarms:
+    """Return the false alarms of years without a change, sampled by one habit of `HABITS`."""
+    habit, years, suspects, confirmed = HABITS[name], 0, 0, 0
+    for seed in seeds:
+        runs = World(seed, phi=phi).sampled(habit.minutes(YEAR_DAYS))
+        if spiked in SPIKED:
+            runs = with_spikes(runs, habit, seed, whole=spiked == SPIKED[1])
+        points = changes_among(runs.at, runs.values, dismissed=True).points
+        years += 1
+        suspects += sum(point.suspected_at is not None for point in points)
+        confirmed += sum(point.confirmed_at is not None for point in points)
+    return Alarms(name, spiked, phi, float(years), suspects, confirmed)
+
+
+def confirmed_in(
+    runs: Runs, *, more_is_better: bool = True, timezone: str = "UTC"
+) -> list[ChangePoint]:
+    """Return the confirmed changes of runs, by time."""
+    changes = changes_among(runs.at, runs.values, more_is_better=more_is_better, timezone=timezone)
+    return [point for point in changes.points if point.confirmed_at is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class StepSeen:
+    """What is told of one step by the runs of one habit; ``None`` where it is not confirmed.
+
+    Attributes
+    ----------
+    step
+        The truth, -0.2 for 20 % down.
+    off_occasions, off_h
+        How far after the first run that shows it (before: negative) it is placed; 0 where it is
+        said to lie between two runs and does.
+    delay_occasions, delay_h
+        Until it was confirmed; by its first occasion: 1 and 0 h.
+    others
+        Every other confirmed change.
+    """
+
+    step: float
+    effect: float | None
+    off_occasions: int | None
+    off_h: float | None
+    delay_occasions: int | None
+    delay_h: float | None
+    others: tuple[ChangePoint, ...]
+
+    @property
+    def placed(self) -> bool:
+        """Whether its date is right, as finely as steps of its size can be placed: `tolerance`.
+
+        An occasion off at 20 %, four at 10 %: how well goes with the inverse square here too.
+        """
+        if self.off_occasions is None or self.off_h is None:
+            return False
+        occasions = max(1, round((0.2 / self.step) ** 2))
+        hours = tolerance(self.step).total_seconds() / 3600
+        return abs(self.off_occasions) <= occasions or abs(self.off_h) <= hours
+
+    @property
+    def in_time(self) -> bool:
+        """Whether it was confirmed while it still mattered."""
+        if self.delay_occasions is None or self.delay_h is None:
+            return False
+        return self.delay_occasions <= CONFIRMED_OCCASIONS or self.delay_h <= CONFIRMED_H
+
+
+def step_seen(habit: Habit, days: int, world: World) -> StepSeen:
+    """Return what the runs of a habit tell of a world's only step, at their end.
+
+    Of several confirmed changes the one that is placed nearest is the step, however far it is:
+    how far is part of the result. One that goes the other way is not.
+    """
+    ((day, ratio),) = world.steps
+    shown = habit.first_at(days, day)
+    points = confirmed_in(world.sampled(habit.minutes(days)))
+    ours = [p for p in points if p.effect is None or (p.effect < 1) == (ratio < 1)]
+    if not ours:
+        return StepSeen(ratio - 1, None, None, None, None, None, tuple(points))
+    nearest = min(ours, key=lambda point: abs(_off(point, shown)))
+    off, confirmed_at = _off(nearest, shown), nearest.confirmed_at
+    assert confirmed_at is not None
+    first, placed, confirmed = (
+        habit.occasion(days, at) for at in (shown, shown + off, max(shown, confirmed_at))
+    )
+    return StepSeen(
+        ratio - 1,
+        nearest.effect,
+        placed - first,
+        off.total_seconds() / 3600,
+        confirmed - first + 1,
+        (confirmed_at - shown).total_seconds() / 3600,
+        tuple(point for point in points if point is not nearest),
+    )
+
+
+def habit_step(name: str, step: float, seed: int) -> StepSeen:
+    """Return what is told of a step after 60 to 200 days, with 60 after it; of Mondays as many.
+
+    The noise has a COV of 3 % and a correlation of 0.5 at an hour; the step comes at any hour.
+    """
+    habit = HABITS[name]
+    scale = max(1, habit.every_min // DAY_MIN)
+    history = scale * (60 + 28 * (seed % 6))
+    steps = ((history + 7 * seed % 24 / 24, 1 + step),)
+    world = World(seed, cov=0.03, phi=0.5, steps=steps)
+    return step_seen(habit, history + 60 * scale, world)
+
+
+def _off(point: ChangePoint, shown: datetime) -> timedelta:
+    if point.between is not None and point.between[0] < shown <= point.between[1]:
+        return timedelta()
+    return point.at - shown

@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts.calibration_page import pooled_alarms
+from tests.calibration.changes import HABIT_PHIS, speaks_against_ratio
+from tests.calibration.patterns import HABITS
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,6 +39,20 @@ def test_the_measured_rates_keep_what_the_page_claims():
     for row in result["cov_intervals"]["rows"]:
         if row["kind"] == "normal":
             assert row["held"] >= 0.93, row
+
+
+def test_the_measured_rates_keep_what_is_claimed_of_every_habit():
+    result = json.loads((ROOT / "benchmarks" / "results" / "calibration.json").read_text())
+    rows = result["habit_alarms"]["rows"]
+    for phis in HABIT_PHIS:
+        base = pooled_alarms(rows, "hourly", phis)
+        for habit in HABITS:
+            assert not speaks_against_ratio(*pooled_alarms(rows, habit, phis), *base), habit
+    for row in result["habit_steps"]["rows"]:
+        if row["step"] == -0.2:
+            assert row["both"] >= 0.9 * row["series"], row
+        if row["step"] == -0.1:
+            assert row["placed"] >= 0.8 * row["series"], row
 
 
 def test_the_measured_coverage_of_ratios_is_complete_and_holds_from_a_week_on():

@@ -3,6 +3,8 @@
 from benchmarks.judge.score import (
     Step,
     alarm_delay,
+    covering,
+    f_measure,
     false_alarms,
     loosest_within,
     median_delay,
@@ -51,3 +53,20 @@ def test_what_is_never_told_is_later_than_all():
 def test_the_sign_test_knows_pairs():
     assert sign_test([True, True], [True, True]) == 1.0
     assert sign_test([True] * 10, [False] * 10) == 2 / 1024
+
+
+def test_f1_counts_each_place_once_and_every_annotator():
+    assert f_measure([[10, 20], [11, 20]], [10, 20]) == 1.0
+    assert f_measure([[40]], [40, 70]) == 0.8  # a third of the places is nobody's
+    assert f_measure([[40], []], [40]) == 1.0
+    assert f_measure([[40], []], []) == 6 / 7  # precision 1, recall 3/4
+    assert f_measure([[40, 44]], [42]) == 0.8  # one place cannot be both
+    assert f_measure([[40]], [45]) == 1.0 > f_measure([[40]], [46]) == 0.5
+
+
+def test_covering_weighs_the_best_overlap_of_each_segment_by_its_length():
+    assert covering([[10, 20]], [10, 20], 45) == 1.0
+    assert covering([[50]], [], 100) == 0.5
+    assert covering([[]], [50], 100) == 0.5
+    assert covering([[60]], [50], 100) == (60 * 50 / 60 + 40 * 40 / 50) / 100
+    assert covering([[60], []], [], 100) == (0.52 + 1) / 2
