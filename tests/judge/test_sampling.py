@@ -36,6 +36,7 @@ from tests.judge.frames import KEY
 from tests.support.known import known
 
 from trimtab.judge.changes import changes_among
+from trimtab.judge.changes.walk_forward import CONFIRM_RUNS
 from trimtab.judge.series import judge_series
 from trimtab.message import code_of
 from trimtab.model.series import ChangePoint, SeriesJudgement
@@ -77,7 +78,8 @@ def holds(seen: StepSeen, ratio: float) -> None:
     assert seen.others == ()
     assert seen.effect == pytest.approx(ratio, abs=0.03)
     assert seen.placed, seen
-    assert seen.in_time, seen
+    # A suspect waits for a dozen runs; in nine of ten worlds eight are enough (docs/calibration.md).
+    assert seen.in_time or (seen.delay_occasions or 0) <= CONFIRM_RUNS, seen
 
 
 # --- one step, sampled by every habit -----------------------------------------------------------
@@ -214,7 +216,7 @@ def assert_alike(
         pytest.param(nightly()(6), 6, id="six days"),
         pytest.param(hourly(1)[:23], 23, id="23 hours"),
         pytest.param(nightly(3)(8), 8, id="24 runs of eight nights"),
-        pytest.param(with_burst(nightly(), 150)(10), 10, id="ten days, one with 150 runs"),
+        pytest.param(with_burst(nightly(), 150)(10), 11, id="ten nights and an afternoon of 150"),
     ],
 )
 def test_too_few_are_said_to_be_too_few(minutes: Minutes, count: int) -> None:
@@ -242,10 +244,11 @@ def test_a_change_after_a_short_start_is_found_or_not_passed_over(name: str) -> 
     runs = World(2, cov=0.02, phi=0.3, steps=((begin, 0.88),)).sampled(habit.minutes(days))
     series = judged(runs)
     if series.untested is None:
-        (point,) = confirmed_in(runs)
+        (point,) = series.changes
         assert point.effect == pytest.approx(0.88, abs=0.03)
         off = abs(habit.occasion(days, point.at) - 15)
-        assert off <= 2, off
+        # Fifteen hours are less than a day: only suspected, and not before its eighteenth run.
+        assert off <= (2 if point.confirmed_at else 6), off
 
 
 @pytest.mark.parametrize("seed", range(6))

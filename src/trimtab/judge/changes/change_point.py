@@ -79,7 +79,7 @@ def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> Chan
     unit = None if effect.ratio is None else unit_change(effect.ratio, effect.interval)
     if unit is not None:
         code, size = UNIT_CHANGE, f"{unit}; {size}"
-    elif dismissed is None and _is_unknown(
+    elif confirmed is not None and _is_unknown(
         effect, up=detection.up == runs.more_is_better, lost=bool(unfinished)
     ):
         code, size = "direction-not-known", f"changed, direction not known; {size}"

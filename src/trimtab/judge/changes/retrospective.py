@@ -5,6 +5,7 @@ Hour by hour by optimal partitioning (`cuts`), and day by day by energy distance
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -147,18 +148,22 @@ def _exact(height: Floats, place: int, gaps: Floats, noise: Noise) -> int:
     """Return the first run of the new level where the change is far larger than the noise.
 
     Of large changes the detectors see only what is left after cutting off, which leaves room
-    for a few slow runs before them. The distances to the two levels do not.
+    for a few slow runs before them. The distances to the levels on both sides do not.
     """
     import numpy as np
 
     lowest = float(np.nanmin(height)) if np.isfinite(height).any() else 0.0
     whole = np.where(np.isnan(height), lowest - LARGE * noise.scale * 2, height)
-    before, after = median(whole[:place]), median(whole[place:])
-    if abs(after - before) < LARGE * noise.scale:
-        return place
-    firsts = np.arange(max(1, place - EXACT_RUNS), min(len(whole) - 1, place + EXACT_RUNS) + 1)
-    costs = np.concatenate(([0.0], np.cumsum(np.abs(whole - before) - np.abs(whole - after))))
-    return int(firsts[int(np.argmin(costs[firsts] - noise.scale * _log_share(gaps)[firsts - 1]))])
+    best, least = place, math.inf
+    for first in range(max(1, place - EXACT_RUNS), min(len(whole) - 1, place + EXACT_RUNS) + 1):
+        before, after = (median(side) for side in (whole[:first], whole[first:]))
+        if abs(after - before) < LARGE * noise.scale:
+            continue
+        distance = np.abs(whole[:first] - before).sum() + np.abs(whole[first:] - after).sum()
+        cost = float(distance - noise.scale * _log_share(gaps)[first - 1])
+        if cost < least:
+            best, least = first, cost
+    return best
 
 
 def _first_lost(height: Floats, white: Floats, place: int, noise: Noise) -> int:
