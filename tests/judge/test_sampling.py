@@ -78,7 +78,7 @@ def holds(seen: StepSeen, ratio: float) -> None:
     assert seen.others == ()
     assert seen.effect == pytest.approx(ratio, abs=0.03)
     assert seen.placed, seen
-    # A suspect waits for a dozen runs; in nine of ten worlds eight are enough (docs/calibration.md).
+    # A suspect waits for a dozen runs; mostly eight are enough (docs/calibration.md).
     assert seen.in_time or (seen.delay_occasions or 0) <= CONFIRM_RUNS, seen
 
 
