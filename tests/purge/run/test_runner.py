@@ -9,7 +9,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from tests.purge.run.world import FILE_BYTES, NOW_S, World, policy, situation, with_plan
+from tests.purge.run.world import (
+    FILE_BYTES,
+    NOW_S,
+    Answer,
+    World,
+    policy,
+    situation,
+    with_plan,
+)
 from tests.support.codes import raises
 
 from trimtab.errors import Interrupted, RefusedError, ToolError
@@ -17,7 +25,7 @@ from trimtab.purge.policy import Caps
 from trimtab.purge.run.journal import read, replay
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import BatchLine, BeginLine, DoneLine, EndLine, UsageLine
-from trimtab.purge.run.runner import run
+from trimtab.purge.run.runner import _latency_s, run
 from trimtab.purge.run.situation import ArmingFacts, RootFacts
 from trimtab.purge.run.state import Rows
 from trimtab.record import chain
@@ -397,7 +405,7 @@ def test_an_empty_plan_is_over_at_once(tmp_path):
     assert (result.reason, result.files) == (StopReason.EXHAUSTED, 0)
 
 
-def test_of_several_calls_the_worst_latency_counts(world):
+def test_of_several_calls_the_latency_is_that_of_their_rows_together(world):
     caps = Caps(files=None, bytes=None, user_fraction=0.0, filesystem_fraction=None)
     world.surroundings.now = replace(situation(), policy=policy(target=0.5, caps=caps))
     world.surroundings.now = with_plan(world.surroundings.now, target=0.5)
@@ -407,3 +415,16 @@ def test_of_several_calls_the_worst_latency_counts(world):
     result = run(world.job(), apply=True)
     assert result.files == 2
     assert {line.latency_s_p99 for line in lines(result, DoneLine)} == {0.001, None}
+    assert (result.users, result.pace.rows, result.pace.latency_s_p99) == (2, 2, 0.001)
+
+
+def test_one_slow_row_of_many_short_calls_is_not_their_99th_percentile():
+    def answer(rows, slowest_s):
+        return Answer(bytes(rows), 0, latency_s_median=0.001, latency_s_p99=slowest_s)
+
+    quick = [answer(10, 0.001)] * 19
+    assert _latency_s([*quick, answer(10, 3.0)]) == (0.001, 0.001)
+    slow = [answer(10, slowest_s) for slowest_s in (3.0, 2.0, 1.0)]
+    assert _latency_s([*quick[2:], *slow]) == (0.001, 1.0)
+    assert _latency_s([answer(200, 3.0)]) == (0.001, 3.0)
+    assert _latency_s([]) is None

@@ -144,6 +144,8 @@ def run_progress(show: Show) -> Callable[[Progress], None]:
         part = done / now.rows if now.rows else 1.0
         if rate > 0:
             words.append(f"{rate:,.0f} rows/s")
+        if now.latency_s_p99 is not None:
+            words.append(f"99 % within {format_duration(now.latency_s_p99)}")
         if now.needed_bytes is not None:
             words.append(f"{format_bytes(now.needed_bytes)} to the target")
             whole = now.freed_bytes + now.needed_bytes

@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -53,8 +53,10 @@ from trimtab.purge.run.protocols import RemovalBatch, Remover, Surroundings
 from trimtab.purge.run.records import (
     BatchLine,
     BeginLine,
+    DoneLine,
     EndLine,
     PlanLine,
+    RunPace,
     SyncedLine,
     UndoneLine,
     UsageLine,
@@ -137,7 +139,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is; for people."""
+    """How far a run is; for people.
+
+    Attributes
+    ----------
+    latency_s_p99
+        Of one row, at the 99th percentile of the last batch.
+    """
 
     rows: int
     rows_left: int
@@ -145,6 +153,7 @@ class Progress:
     freed_bytes: int
     needed_bytes: int | None
     doing: str
+    latency_s_p99: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +183,10 @@ class RunResult:
         to look at them. Paths relative to the root.
     trim_due
         Space became free that the drives do not know of yet.
+    users
+        How many users the files belonged to.
+    pace
+        How fast it went.
     """
 
     id: str
@@ -193,6 +206,8 @@ class RunResult:
     unexplained: tuple[bytes, ...]
     journal: Path
     undone_rows: int = 0
+    users: int = 0
+    pace: RunPace = field(default_factory=RunPace)
 
     @property
     def trim_due(self) -> bool:
@@ -250,6 +265,9 @@ class Run:
         self.remover: Remover | None = None
         self.files = self.bytes = self.freed_bytes = self.recovered_rows = 0
         self.outcomes: Counter[str] = Counter()
+        self.users: set[int] = set()
+        self.pace = RunPace()
+        self.latency_s_p99: float | None = None
         self.unexplained: list[bytes] = []
         self.undone_rows = self.unsynced_rows = 0
         self.before: Usage | None = None
@@ -430,7 +448,7 @@ class Run:
             names,
             freed_bytes=sum(reply.freed_bytes for reply in answers),
             elapsed_s=sum(reply.elapsed_s for reply in answers),
-            latency_s=_worst_latency_s(answers),
+            latency_s=_latency_s(answers),
             recovered=recovered,
             dry=not self.apply,
             doubtful=self._doubtful(),
@@ -442,15 +460,18 @@ class Run:
 
     def _done(self, outcome: Outcome) -> Ended:
         at_s = self._now_s()
-        self.journal.write(done_line(self.job.id, moment_of(at_s), outcome, apply=self.apply))
-        self._count(outcome)
+        line = done_line(self.job.id, moment_of(at_s), outcome, apply=self.apply)
+        self.journal.write(line)
+        self._count(outcome, line)
         return Ended(at_s, outcome)
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: Outcome, line: DoneLine) -> None:
         """Add what was journalled to what the run came to."""
+        self.pace, self.latency_s_p99 = self.pace.after(line), line.latency_s_p99
         self.files += outcome.files
         self.bytes += outcome.bytes
         self.freed_bytes += outcome.freed_bytes
+        self.users |= outcome.by_user.keys()
         for name, count in outcome.outcomes:
             self.outcomes[name] += count
         if self.apply:
@@ -527,6 +548,7 @@ class Run:
                     freed_bytes=self.freed_bytes,
                     needed_bytes=state.needed_bytes,
                     doing=doing,
+                    latency_s_p99=self.latency_s_p99,
                 )
             )
 
@@ -552,6 +574,8 @@ class Run:
             unexplained=tuple(self.unexplained),
             journal=self.journal.path,
             undone_rows=self.undone_rows,
+            users=len(self.users),
+            pace=self.pace,
         )
 
 
@@ -573,11 +597,31 @@ def _named(
     return [names[code] for code in answer.outcomes]
 
 
-def _worst_latency_s(answers: Sequence[RemovalBatch]) -> tuple[float, float] | None:
-    """Return median and 99th percentile of the worst of several calls; a mean is neither."""
+def _latency_s(answers: Sequence[RemovalBatch]) -> tuple[float, float] | None:
+    """Return median and 99th percentile of the rows of several calls, as far as theirs show them.
+
+    Of a call of 16 rows the 99th percentile is the maximum: the worst of many short calls would
+    be that of a single row.
+    """
     if not answers:
         return None
-    return max(a.latency_s_median for a in answers), max(a.latency_s_p99 for a in answers)
+    known: list[tuple[float, int]] = []
+    for answer in answers:
+        rows = len(answer.outcomes)
+        slow, half = rows // 100 + 1, rows // 2 + 1
+        known += [(answer.latency_s_p99, slow), (answer.latency_s_median, half - slow)]
+    known.sort(reverse=True)
+    rows = sum(len(answer.outcomes) for answer in answers)
+    return _reached(known, rows // 2 + 1), _reached(known, rows // 100 + 1)
+
+
+def _reached(known: Sequence[tuple[float, int]], rows: int) -> float:
+    """Return the latency that so many rows have reached, of latencies in falling order."""
+    for latency_s, count in known:
+        rows -= count
+        if rows <= 0:
+            return latency_s
+    return known[-1][0]
 
 
 def _reasons(objections: Sequence[Objection]) -> str:

@@ -272,7 +272,7 @@ class SharedRun(Run):
                 raise _Overtaken
             if self.journal.offer(line):
                 break
-        self._count(outcome)
+        self._count(outcome, line)
         return Ended(at_s, outcome)
 
     def _doubtful(self) -> tuple[Rows, ...]:

@@ -270,7 +270,8 @@ class Outcome:
     by_user
         Files and listed bytes by uid.
     elapsed_s, latency_s_median, latency_s_p99
-        How long it took, and one deletion in it; ``None`` where there was none.
+        How long it took, and one deletion in it; ``None`` where there was none. Quantiles are
+        values of rows: the least that so many of them do not exceed.
     recovered
         It was begun by a run that was interrupted, and brought to its end by this one.
     """
@@ -295,6 +296,18 @@ class Outcome:
     def count(self, *wanted: str) -> int:
         """Return how many rows had one of the outcomes."""
         return sum(count for outcome, count in self.outcomes if outcome in wanted)
+
+    @property
+    def asked_rows(self) -> int:
+        """Rows of which something was asked."""
+        return self.batch.rows.count - self.count(CAPPED, NOT_BEGUN)
+
+    def late_rows(self, limit_s: float) -> int:
+        """Return how many rows took longer than a limit, at least, as the quantiles show."""
+        if self.latency_s_median is not None and self.latency_s_median > limit_s:
+            return self.asked_rows // 2 + 1
+        late = self.latency_s_p99 is not None and self.latency_s_p99 > limit_s
+        return self.asked_rows // 100 + 1 if late else 0
 
     def not_begun(self) -> tuple[Rows, ...]:
         """Return the rows that have to be done again."""
