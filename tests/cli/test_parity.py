@@ -11,10 +11,13 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 from tests.support.command import TRIMTAB, installed, trimtab
 from tests.support.documents import misfits
 
-from trimtab.cli.main import COMMANDS
+from trimtab.cli import options
+from trimtab.cli.main import COMMANDS, main
+from trimtab.cli.main import trimtab as root
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
@@ -75,10 +78,71 @@ def subcommands(words, command):
             yield from subcommands(f"{words} {name}", command.get_command(context, name))
 
 
+def long_option_names(command):
+    """Return the names of all options, that of the help too, without their dashes."""
+    parameters = command.get_params(click.Context(root))
+    return [
+        max(parameter.opts, key=len).removeprefix("--")
+        for parameter in parameters
+        if isinstance(parameter, click.Option)
+    ]
+
+
 def long_options(command):
     options = [option for option in command.params if option.param_type_name == "option"]
     names = (name for option in options for name in (*option.opts, *option.secondary_opts))
     return [name for name in names if name.startswith("--")]
+
+
+def test_the_commands_stand_in_five_groups_those_of_every_day_first():
+    shown = CliRunner().invoke(root, ["--help"]).output
+    titles = re.findall(r"^(\w[\w ]*):$", shown, re.M)
+    assert titles == ["Options", "Look", "Measure", "Act", "Plan", "Set up"]
+    assert re.findall(r"^  ([a-z]+) ", shown, re.M) == list(COMMANDS)
+    assert list(COMMANDS)[:5] == ["status", "judge", "incidents", "explain", "targets"]
+
+
+LONG_COMMANDS = {
+    words: command
+    for name, (module, _) in COMMANDS.items()
+    for words, command in subcommands(name, import_module(module).command)
+    if len(long_option_names(command)) > options.OPTIONS_MOST
+}
+
+
+@pytest.mark.parametrize("words", LONG_COMMANDS)
+def test_more_than_twelve_options_stand_in_groups(words):
+    groups = [names.split() for names in options.OPTION_GROUPS[words].values()]
+    grouped = [name for names in groups for name in names]
+    assert set(grouped) - set(options.OUTPUT.split()) <= set(
+        long_option_names(LONG_COMMANDS[words])
+    )
+    assert sorted(set(grouped)) == sorted(grouped)
+    assert max(map(len, groups)) <= options.OPTIONS_MOST
+    shown = CliRunner().invoke(root, [*words.split(), "--help"]).output
+    assert "\nOther:\n" not in shown
+    assert "\nOptions:\n" not in shown
+    assert re.findall(r"^  (?:-h, )?--([a-z-]+)", shown, re.M) == [
+        name for name in grouped if name in long_option_names(LONG_COMMANDS[words])
+    ]
+
+
+def test_only_commands_of_many_options_have_groups():
+    assert set(options.OPTION_GROUPS) == set(LONG_COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_rows_and_files_have_one_word_each(name):
+    for words, command in subcommands(name, import_module(COMMANDS[name][0]).command):
+        assert {"limit", "report"}.isdisjoint(long_option_names(command)), words
+
+
+@pytest.mark.parametrize("words", [["--limit", "5"], ["--limit=5"]])
+def test_the_words_of_earlier_versions_are_still_understood(words, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["runs", *words, "--store", str(tmp_path / "none.db")])
+    assert ended.value.code != 2  # not wrong use: the store is missing
+    assert "there is no store" in capsys.readouterr().err
 
 
 def test_every_finding_is_documented():

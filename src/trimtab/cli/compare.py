@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trimtab.model.compare import CompareResult, Effect, SeriesComparison, Side
 
 
-@click.command("compare")
+@click.command("compare", cls=options.GroupedCommand)
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
 @options.extent_options

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trimtab.explain.hints import Hint, JobRequest
 
 
-@click.command("hints")
+@click.command("hints", cls=options.GroupedCommand)
 @click.option(
     "--ost", "osts", type=click.IntRange(1, 100_000), required=True, help="OSTs of the file system."
 )

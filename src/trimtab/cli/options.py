@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -73,6 +73,112 @@ FRACTION = Quantity("fraction", units.parse_fraction)
 
 
 COUNT = click.IntRange(min=1)
+
+OPTIONS_MOST: Final = 12
+"""Options of a command that are listed without groups."""
+
+OUTPUT: Final = "out json all brief top help"
+OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
+    "check": {
+        "Probe": "no-probe probe budget timeout space repetitions tasks transfer-size block-size "
+        "direct allocator-statistics",
+        "Verdict": "cov-goal fullness-limit fail-on",
+        "Output": f"site store {OUTPUT}",
+    },
+    "judge": {
+        "Time series of a file": "csv time value by less-is-better timezone",
+        "Runs": "probe metric since until",
+        "Verdict": "cov-goal window fail-on",
+        "Output": f"store {OUTPUT}",
+    },
+    "compare": {
+        "Runs": "site probe metric wash-out",
+        "Difference": "margin targets files target-rate autocorrelation",
+        "Output": f"store {OUTPUT}",
+    },
+    "import": {
+        "Files": "kind at timezone layer dry-run dask",
+        "Where they are kept": "site probe store",
+        "Output": OUTPUT,
+    },
+    "survey": {
+        "Targets": "client server target all",
+        "Measurement": "benchmark size duration repetitions threads objects tasks direct together",
+        "Safety": "apply load-limit deadline",
+        "Output": "store json help",
+    },
+    "hints": {
+        "Job": "nodes tasks-per-node mpi shared file-size transfer-size",
+        "File system": "ost overstriping directory",
+        "Output": OUTPUT,
+    },
+    "size": {
+        "Demand": "capacity osts daily-writes daily-probe-writes kept retention growth years "
+        "write-bandwidth",
+        "Files": "mean-file files stripe-count",
+        "Drives": "drive drive-capacity drive-write spare dwpd raid drives-per-ost",
+        "Servers": "server family thresholds fullness trim",
+        "Output": f"seed explain {OUTPUT}",
+    },
+    "whatif": {
+        "Simulation": "vary until classes seeds most again",
+        "Where it runs": "workers dask",
+        "Output": f"results runs {OUTPUT}",
+    },
+    "purge follow": {
+        "Index": "index compact rescan threads",
+        "Rounds": "every once",
+        "Changelogs": "register deregister mdt yes",
+        "Output": f"store {OUTPUT}",
+    },
+    "purge import": {
+        "List": "format printf zone map delimiter users groups",
+        "Scan that it is of": "root beneath started ended complete mounted",
+        "Output": f"index {OUTPUT}",
+    },
+    "purge horizon": {
+        "Cut-off": "index policy target target-ost target-pool forecast",
+        "File system": "used available site place store",
+        "Where it runs": "threads dask",
+        "Output": OUTPUT,
+    },
+    "purge replay": {
+        "Replay": "index later policy target before reads-known",
+        "File system": "used available",
+        "Where it runs": "threads dask",
+        "Output": OUTPUT,
+    },
+    "purge plan": {
+        "Plan": "index policy out",
+        "File system": "site place store",
+        "Where it runs": "threads dask",
+        "Output": "json all brief top help",
+    },
+}
+"""Options of the commands that have more than `OPTIONS_MOST`, by what they are for."""
+
+
+class GroupedCommand(click.Command):
+    """A command that lists its options as `OPTION_GROUPS` has them."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options group by group, in the order of the groups."""
+        records = {
+            max(parameter.opts, key=len).removeprefix("--"): record
+            for parameter in self.get_params(ctx)
+            if isinstance(parameter, click.Option)
+            and (record := parameter.get_help_record(ctx)) is not None
+        }
+        groups = OPTION_GROUPS[ctx.command_path.removeprefix("trimtab ")]
+        sections = {
+            title: [records.pop(name) for name in names.split() if name in records]
+            for title, names in groups.items()
+        }
+        for title, rows in {**sections, "Other": list(records.values())}.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
 
 _JSON = "trimtab.json"
 
@@ -189,7 +295,9 @@ fail_on = click.option(
     type=click.Choice(["missed"]),
     help="Exit with 10 when a verdict over history is missed.",
 )
-report = click.option("--report", metavar="FILE", help="Also write an HTML page with charts.")
+report = click.option(
+    "--out", "report", metavar="FILE", help="Also write an HTML page with charts."
+)
 _DASK: Final = (
     "Address or file of a Dask scheduler whose workers do the work; local starts one, local:4 with "
     "four workers."

@@ -37,7 +37,7 @@ def _fullness() -> float:
     return LIMITS.fullness
 
 
-@click.command("size")
+@click.command("size", cls=options.GroupedCommand)
 @click.option(
     "--capacity", "capacity_bytes", type=options.SIZE, help="Usable, as df shows it: 33PiB."
 )

@@ -25,7 +25,7 @@ _COUNT = options.COUNT
 _NAMED = 4
 
 
-@click.command("survey")
+@click.command("survey", cls=options.GroupedCommand)
 @click.argument("where", metavar="SITE")
 @click.option(
     "--client",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trimtab.whatif.sweep import Row, SummedFigure, Swept
 
 
-@click.command("whatif")
+@click.command("whatif", cls=options.GroupedCommand)
 @click.argument("where", metavar="SCENARIO|SITE")
 @click.option(
     "--vary", metavar="NAME=VALUES", multiple=True,
