@@ -86,8 +86,8 @@ if TYPE_CHECKING:
 def command(before: str, after: str, store_url: str | None, **sides: Any) -> None:
     """Estimate how much B differs from A, for each metric of each series that both have.
 
-    A and B are each a SITE, a stretch of its time (SITE@2026-10-01..2026-11-01, or
-    @2026-10-01.. with --site), a setting (SITE:nodes=4,tasks=64), a run's id or several joined by
+    A and B are each a SITE, a stretch of its time (SITE@2026-10-01..2026-11-01, which excludes the
+    last date; SITE@2026-11-01, that day; or @2026-10-01.. with --site), a setting (SITE:nodes=4,tasks=64), a run's id or several joined by
     commas, result files of a tool joined by commas (fio-1.json,fio-2.json), or a published result:
     '673320±31779/240 MB/s' (mean, deviation, number of runs), or a TOML file of those.
     """

@@ -321,7 +321,9 @@ dask_or_site = click.option(
     help=f"{_DASK} Default: [dask] of the site file; none leaves it out.",
 )
 """``--dask`` of a command that may name a site: `trimtab.loop.sites.with_dask` reads it."""
-until = click.option("--until", metavar="TIME", help="Ignore everything after this time.")
+until = click.option(
+    "--until", metavar="TIME", help="Ignore everything after this time; a date is included."
+)
 
 
 def since(text: str) -> Callable[[Decorated], Decorated]:
