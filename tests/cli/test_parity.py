@@ -145,6 +145,24 @@ def test_the_words_of_earlier_versions_are_still_understood(words, tmp_path, cap
     assert "there is no store" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        ("size --capacity 33 --daily-writes 2PB", "33TB or 33TiB or 33PiB"),
+        ("size --osts 3 --daily-writes 2.5", "2.5TB or"),
+        ("size --osts 3 --daily-writes 5TB --drive-capacity 15e3", "15e3TB or"),
+        ("size --osts 3 --daily-writes 5TB --write-bandwidth 4", "4GB/s or 4TB/s"),
+        ("hints --ost 3 --nodes 3 --file-size 100", "100MiB or 100GiB"),
+        ("compare a b --target-rate 15", "15MB/s or 15GB/s"),
+    ],
+)
+def test_a_large_figure_without_its_unit_is_refused_with_what_to_type(words, typed):
+    ended = CliRunner().invoke(root, words.split())
+    assert ended.exit_code == 2
+    assert "has no unit; type " in ended.stderr
+    assert typed in " ".join(ended.stderr.split())
+
+
 def test_every_finding_is_documented():
     from trimtab.explain.findings import TABLE
 

@@ -67,9 +67,7 @@ def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
 @options.store
 @options.extent_options
 @options.since("Only events that began at or after this time.")
-@click.option(
-    "--until", metavar="TIME", help="Only events that began until this time; a date is included."
-)
+@click.option("--until", metavar="TIME", help="Only events that began until this time or day.")
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List events, the oldest first."""
     from trimtab.report import documents

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="One shared file, or one file per task.",
 )
-@click.option("--file-size", "file_size_bytes", type=options.SIZE, help="Size of one file: 100GiB.")
+@click.option(
+    "--file-size", "file_size_bytes", type=options.FILE_SIZE, help="Size of one file: 100GiB."
+)
 @click.option(
     "--transfer-size",
     "transfer_size_bytes",

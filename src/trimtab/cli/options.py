@@ -16,11 +16,20 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class Quantity(click.ParamType):
-    """A parameter that `trimtab.units` parses."""
+    """A parameter that `trimtab.units` parses.
 
-    def __init__(self, name: str, parse: Callable[[str], float]) -> None:
+    Parameters
+    ----------
+    example_units
+        Units of which one has to be named; empty: a bare number is in the base unit.
+    """
+
+    def __init__(
+        self, name: str, parse: Callable[[str], float], *, example_units: tuple[str, ...] = ()
+    ) -> None:
         self.name = name
         self._parse = parse
+        self._example_units = example_units
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -28,11 +37,22 @@ class Quantity(click.ParamType):
         """Return the value in base SI."""
         if not isinstance(value, str):
             return value
+        if self._example_units and _is_bare(value):
+            examples = " or ".join(f"{value.strip()}{unit}" for unit in self._example_units)
+            self.fail(f"{value!r} has no unit; type {examples}", param, ctx)
         try:
             return self._parse(value)
         except UsageError as error:
             hint = f" ({error.hint})" if error.hint else ""
             self.fail(f"{error.message}{hint}", param, ctx)
+
+
+def _is_bare(text: str) -> bool:
+    """Whether a text is a number other than 0, which needs no unit."""
+    try:
+        return float(text) != 0
+    except ValueError:
+        return False
 
 
 _DURATION_MAX_S = 100 * 366 * 86400.0
@@ -64,7 +84,10 @@ def _positive_duration(text: str) -> float:
 
 
 SIZE = Quantity("size", units.parse_bytes)
-RATE = Quantity("rate", units.parse_rate)
+LARGE_SIZE = Quantity("size", units.parse_bytes, example_units=("TB", "TiB", "PiB"))
+FILE_SIZE = Quantity("size", units.parse_bytes, example_units=("MiB", "GiB"))
+LARGE_RATE = Quantity("rate", units.parse_rate, example_units=("MB/s", "GB/s"))
+"""Of a file system or a job: nobody means bytes by a bare number."""
 DURATION = Quantity("duration", _duration)
 SIMULATED_TIME = Quantity("duration", _simulated_time)
 """A duration, or months: twelfths of a year."""
@@ -321,9 +344,7 @@ dask_or_site = click.option(
     help=f"{_DASK} Default: [dask] of the site file; none leaves it out.",
 )
 """``--dask`` of a command that may name a site: `trimtab.loop.sites.with_dask` reads it."""
-until = click.option(
-    "--until", metavar="TIME", help="Ignore everything after this time; a date is included."
-)
+until = click.option("--until", metavar="TIME", help="Ignore what comes after this time or day.")
 
 
 def since(text: str) -> Callable[[Decorated], Decorated]:

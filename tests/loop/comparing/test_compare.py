@@ -373,9 +373,7 @@ def test_a_day_alone_is_that_whole_day():
     assert parse_operand("@2026-10-25").where is None
 
 
-@pytest.mark.parametrize(
-    "text", ["lab@2026-11-01T12:00", "lab@2026-11-01 12:00", "@2026-11-01T12Z"]
-)
+@pytest.mark.parametrize("text", ["lab@2026-11-01T12:00", "@2026-11-01 12:00Z"])
 def test_a_moment_alone_is_refused_with_what_to_write(text):
     with pytest.raises(UsageError) as refused:
         parse_operand(text)

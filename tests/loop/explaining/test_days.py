@@ -55,9 +55,10 @@ def test_a_date_outside_the_record_is_refused_and_its_first_and_last_day_are_not
 
 
 def test_until_a_date_includes_that_day_and_since_begins_it(path: Path) -> None:
-    def found(**stretch: str) -> int:
+    def found(since: str | None = None, until: str | None = None) -> int:
         with Store.open(path) as store:
-            explained = incidents_of(store, Place(SITE, None), now=hour(24 * 21), **stretch)
+            place, now = Place(SITE, None), hour(24 * 21)
+            explained = incidents_of(store, place, now=now, since=since, until=until)
         return len(explained.explanations)
 
     day_before = f"{hour(BAD[0]) - timedelta(days=1):%Y-%m-%d}"
