@@ -15,7 +15,7 @@ from trimtab.cli.render.purge_progress import (
     scan_progress,
     watched,
 )
-from trimtab.purge.run.runner import Progress
+from trimtab.purge.run.messages import Progress
 
 
 @dataclass

@@ -12,7 +12,6 @@ import pytest
 from tests.purge.run.world import (
     FILE_BYTES,
     NOW_S,
-    Answer,
     World,
     policy,
     situation,
@@ -25,9 +24,9 @@ from trimtab.purge.policy import Caps
 from trimtab.purge.run.journal import read, replay
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import BatchLine, BeginLine, DoneLine, EndLine, UsageLine
-from trimtab.purge.run.runner import _latency_s, run
+from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts, RootFacts
-from trimtab.purge.run.state import Rows
+from trimtab.purge.run.state import Rows, latency_of
 from trimtab.record import chain
 
 T = TypeVar("T")
@@ -419,12 +418,9 @@ def test_of_several_calls_the_latency_is_that_of_their_rows_together(world):
 
 
 def test_one_slow_row_of_many_short_calls_is_not_their_99th_percentile():
-    def answer(rows, slowest_s):
-        return Answer(bytes(rows), 0, latency_s_median=0.001, latency_s_p99=slowest_s)
-
-    quick = [answer(10, 0.001)] * 19
-    assert _latency_s([*quick, answer(10, 3.0)]) == (0.001, 0.001)
-    slow = [answer(10, slowest_s) for slowest_s in (3.0, 2.0, 1.0)]
-    assert _latency_s([*quick[2:], *slow]) == (0.001, 1.0)
-    assert _latency_s([answer(200, 3.0)]) == (0.001, 3.0)
-    assert _latency_s([]) is None
+    quick = [(10, 0.001, 0.001)] * 19
+    assert latency_of([*quick, (10, 0.001, 3.0)]) == (0.001, 0.001)
+    slow = [(10, 0.001, slowest_s) for slowest_s in (3.0, 2.0, 1.0)]
+    assert latency_of([*quick[2:], *slow]) == (0.001, 1.0)
+    assert latency_of([(200, 0.001, 3.0)]) == (0.001, 3.0)
+    assert latency_of([]) is None

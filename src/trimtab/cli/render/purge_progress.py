@@ -17,7 +17,7 @@ from trimtab.cli.render.progress import Show
 from trimtab.units import format_bytes, format_duration, plural
 
 if TYPE_CHECKING:
-    from trimtab.purge.run.runner import Progress
+    from trimtab.purge.run.messages import Progress
 
 LINE_S = 10.0
 """Between two lines of a log."""

@@ -43,6 +43,7 @@ from trimtab.purge.run.messages import (
     Measure,
     Measured,
     Objection,
+    Progress,
     Recover,
     Stop,
     StopReason,
@@ -75,6 +76,7 @@ from trimtab.purge.run.state import (
     Outcome,
     Rows,
     joined,
+    latency_of,
     outcome_of,
 )
 from trimtab.units import plural
@@ -135,25 +137,6 @@ class Job:
     host: str = ""
     who: str = ""
     owner: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is; for people.
-
-    Attributes
-    ----------
-    latency_s_p99
-        Of one row, at the 99th percentile of the last batch.
-    """
-
-    rows: int
-    rows_left: int
-    files: int
-    freed_bytes: int
-    needed_bytes: int | None
-    doing: str
-    latency_s_p99: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,11 +419,13 @@ class Run:
     ) -> Outcome:
         names = [CAPPED] * batch.rows.count
         answers: list[RemovalBatch] = []
+        latencies: list[tuple[int, float, float]] = []
         for rows in batch.taken():
             answer = ask(rows.first, rows.count)
             start = rows.first - batch.rows.first
             names[start : start + rows.count] = _named(answer, rows, self.job.codes, recovered)
             answers.append(answer)
+            latencies.append((rows.count, answer.latency_s_median, answer.latency_s_p99))
         self.unexplained += [path for reply in answers for path in reply.unexplained]
         return outcome_of(
             batch,
@@ -448,7 +433,7 @@ class Run:
             names,
             freed_bytes=sum(reply.freed_bytes for reply in answers),
             elapsed_s=sum(reply.elapsed_s for reply in answers),
-            latency_s=_latency_s(answers),
+            latency_s=latency_of(latencies),
             recovered=recovered,
             dry=not self.apply,
             doubtful=self._doubtful(),
@@ -595,33 +580,6 @@ def _named(
         # It is where it was, and too young for the restorer as every file is: it is done again.
         names = {code: NOT_BEGUN if n in INTACT else n for code, n in names.items()}
     return [names[code] for code in answer.outcomes]
-
-
-def _latency_s(answers: Sequence[RemovalBatch]) -> tuple[float, float] | None:
-    """Return median and 99th percentile of the rows of several calls, as far as theirs show them.
-
-    Of a call of 16 rows the 99th percentile is the maximum: the worst of many short calls would
-    be that of a single row.
-    """
-    if not answers:
-        return None
-    known: list[tuple[float, int]] = []
-    for answer in answers:
-        rows = len(answer.outcomes)
-        slow, half = rows // 100 + 1, rows // 2 + 1
-        known += [(answer.latency_s_p99, slow), (answer.latency_s_median, half - slow)]
-    known.sort(reverse=True)
-    rows = sum(len(answer.outcomes) for answer in answers)
-    return _reached(known, rows // 2 + 1), _reached(known, rows // 100 + 1)
-
-
-def _reached(known: Sequence[tuple[float, int]], rows: int) -> float:
-    """Return the latency that so many rows have reached, of latencies in falling order."""
-    for latency_s, count in known:
-        rows -= count
-        if rows <= 0:
-            return latency_s
-    return known[-1][0]
 
 
 def _reasons(objections: Sequence[Objection]) -> str:

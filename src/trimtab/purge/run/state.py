@@ -7,8 +7,9 @@ is kept as stretches of equal outcomes, since neighbours mostly fare alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -312,6 +313,39 @@ class Outcome:
     def not_begun(self) -> tuple[Rows, ...]:
         """Return the rows that have to be done again."""
         return tuple(rows_with(self.batch.rows, self.outcomes, NOT_BEGUN))
+
+
+def latency_of(calls: Sequence[tuple[int, float, float]]) -> tuple[float, float] | None:
+    """Return median and 99th percentile of the rows of several calls, as far as theirs show them.
+
+    Of a call of 16 rows the 99th percentile is the maximum: the worst of many short calls would
+    be that of a single row.
+
+    Parameters
+    ----------
+    calls
+        Rows, median and 99th percentile of each; ``None`` is returned where there is none.
+
+    Examples
+    --------
+    >>> latency_of([(10, 0.001, 0.002)] * 19 + [(10, 0.001, 3.0)])
+    (0.001, 0.002)
+    """
+    known: list[tuple[float, int]] = []
+    for rows, median_s, p99_s in calls:
+        slowest, slower_half = rows // 100 + 1, rows // 2 + 1
+        known += [(p99_s, slowest), (median_s, slower_half - slowest)]
+    if not known:
+        return None
+    known.sort(reverse=True)
+    rows = sum(rows for rows, _, _ in calls)
+    return _reached(known, rows // 2 + 1), _reached(known, rows // 100 + 1)
+
+
+def _reached(known: Sequence[tuple[float, int]], rows: int) -> float:
+    """Return the latency that so many rows have reached, of latencies in falling order."""
+    so_far = accumulate(count for _, count in known)
+    return next(value_s for (value_s, _), sum_ in zip(known, so_far, strict=True) if sum_ >= rows)
 
 
 def outcome_of(
