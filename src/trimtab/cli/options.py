@@ -192,7 +192,7 @@ class GroupedCommand(click.Command):
             if isinstance(parameter, click.Option)
             and (record := parameter.get_help_record(ctx)) is not None
         }
-        groups = OPTION_GROUPS[ctx.command_path.removeprefix("trimtab ")]
+        groups = OPTION_GROUPS.get(ctx.command_path.removeprefix("trimtab "), {})
         sections = {
             title: [records.pop(name) for name in names.split() if name in records]
             for title, names in groups.items()
