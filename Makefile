@@ -70,7 +70,7 @@ run: .venv/.core
 	@mkdir -p build
 	@# Only the default: a name that is mistyped must not become a directory on the wrong disk.
 	@$(if $(filter build/target,$(TARGET)),mkdir -p build/target,true)
-	$(BIN)/trimtab check $(TARGET) --report build/report.html $(ARGS)
+	$(BIN)/trimtab check $(TARGET) --out build/report.html $(ARGS)
 
 check: .venv/.core .venv/.dev
 	$(ONE_THREAD_EACH) $(BIN)/pytest -m unit --numprocesses $(UNIT_WORKERS) --dist worksteal $(ARGS)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.model.run import METRIC_UNITS, Sample
@@ -13,9 +16,11 @@ from trimtab.units import (
     format_bytes_per_s,
     format_duration,
     format_value,
+    is_date,
     parse_bytes,
     parse_duration,
     parse_fraction,
+    parse_moment,
 )
 
 
@@ -101,3 +106,34 @@ def test_a_score_is_no_share_of_anything() -> None:
     assert format_value(0.884, METRIC_UNITS["accelerator_utilization"]) == "88.4 %"
     dimensionless = {metric for metric, unit in METRIC_UNITS.items() if unit == "1"}
     assert dimensionless == {"accelerator_utilization"}, "shown as per cent: only shares"
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "first", "last"),
+    [
+        ("2026-10-15", "UTC", "2026-10-15T00:00", "2026-10-16T00:00"),
+        (" 2026-10-15 ", "Europe/Zurich", "2026-10-14T22:00", "2026-10-15T22:00"),
+        ("20261015", "UTC", "2026-10-15T00:00", "2026-10-16T00:00"),
+        # 25 and 23 hours: summer time ends, and begins.
+        ("2026-10-25", "Europe/Zurich", "2026-10-24T22:00", "2026-10-25T23:00"),
+        ("2026-03-29", "Europe/Zurich", "2026-03-28T23:00", "2026-03-29T22:00"),
+        ("2026-12-31", "Pacific/Auckland", "2026-12-30T11:00", "2026-12-31T11:00"),
+    ],
+)
+def test_a_date_is_the_whole_day_of_its_zone(text, zone, first, last):
+    assert is_date(text)
+    assert parse_moment(text, zone) == datetime.fromisoformat(f"{first}+00:00")
+    end = parse_moment(text, zone, end=True)
+    assert end + timedelta(microseconds=1) == datetime.fromisoformat(f"{last}+00:00")
+
+
+@pytest.mark.parametrize("text", ["2026-10-15T00:00", "2026-10-15 12:00 +0200", "2026-10-15T03Z"])
+def test_a_time_is_a_moment_whichever_end_is_wanted(text):
+    assert not is_date(text)
+    assert parse_moment(text, "Europe/Zurich") == parse_moment(text, "Europe/Zurich", end=True)
+
+
+@pytest.mark.parametrize("text", ["9999-12-31", "2026-02-30", "tomorrow", ""])
+def test_what_has_no_next_day_or_is_no_day_is_refused(text):
+    with raises(UsageError, "time-malformed"):
+        parse_moment(text, end=True)

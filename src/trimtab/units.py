@@ -10,7 +10,7 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -188,8 +188,8 @@ def parse_fraction(text: str) -> float:
     return value
 
 
-def parse_moment(text: str, timezone: str = "UTC") -> datetime:
-    """Return the time that ``text`` names, in UTC.
+def parse_moment(text: str, timezone: str = "UTC", *, end: bool = False) -> datetime:
+    """Return the time that ``text`` names, in UTC; a date is the whole day.
 
     Parameters
     ----------
@@ -198,6 +198,8 @@ def parse_moment(text: str, timezone: str = "UTC") -> datetime:
         it is a time in ``timezone``; of an hour that comes twice, as summer time ends, the first.
     timezone
         An IANA name.
+    end
+        Return the last microsecond of the day that a date names, not its first.
 
     Raises
     ------
@@ -208,18 +210,38 @@ def parse_moment(text: str, timezone: str = "UTC") -> datetime:
     --------
     >>> parse_moment("2026-11-20 21:00", "Europe/Zurich").isoformat()
     '2026-11-20T20:00:00+00:00'
+    >>> parse_moment("2026-11-20", "Europe/Zurich", end=True).isoformat()
+    '2026-11-20T22:59:59.999999+00:00'
     """
     try:
         at = datetime.fromisoformat(text.strip())
+        is_last = end and is_date(text)
+        if is_last:
+            at += timedelta(days=1)
         if at.tzinfo is None:
             at = at.replace(tzinfo=ZoneInfo(timezone))
-        return at.astimezone(UTC)
+        return at.astimezone(UTC) - timedelta(microseconds=is_last)
     except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{text[:_TEXT_MAX]!r} is not a time",
             code="time-malformed",
             hint="write 2026-11-20, or 2026-11-20T20:00:00Z",
         ) from error
+
+
+def is_date(text: str) -> bool:
+    """Return whether a text names a day and no time of it.
+
+    Examples
+    --------
+    >>> is_date("2026-11-20"), is_date("2026-11-20T20:00")
+    (True, False)
+    """
+    try:
+        date.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return True
 
 
 def format_bytes(value: float) -> str:

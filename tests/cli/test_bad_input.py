@@ -193,7 +193,7 @@ def test_a_disk_that_fills_up_while_measuring_loses_no_result(small_disk, target
     path = fake_fio(
         tmp_path / "bin", f'dd if=/dev/zero of={small_disk}/filler bs=4k 2>/dev/null; {fio} "$@"'
     )
-    arguments = ("check", target, *SHORT, "--probe", "fio", "--json", "--report", report)
+    arguments = ("check", target, *SHORT, "--probe", "fio", "--json", "--out", report)
     ended = trimtab(*arguments, store=store, PATH=path)
     assert_clear(ended, 5, "raw-output-inaccessible", small_disk)
     assert [one for one in ended.document["runs"][0]["samples"] if one["value"]]
@@ -203,7 +203,7 @@ def test_a_disk_that_fills_up_while_measuring_loses_no_result(small_disk, target
 
 
 def test_an_unreachable_report_is_refused_before_measuring(store, target):
-    ended = trimtab("check", target, "--json", "--report", target / "no" / "r.html", store=store)
+    ended = trimtab("check", target, "--json", "--out", target / "no" / "r.html", store=store)
     assert_clear(ended, 2, "directory-missing", target / "no")
     assert not list(target.iterdir())
 

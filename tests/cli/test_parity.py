@@ -11,10 +11,13 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 from tests.support.command import TRIMTAB, installed, trimtab
 from tests.support.documents import misfits
 
-from trimtab.cli.main import COMMANDS
+from trimtab.cli import options
+from trimtab.cli.main import COMMANDS, main
+from trimtab.cli.main import trimtab as root
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
@@ -75,10 +78,90 @@ def subcommands(words, command):
             yield from subcommands(f"{words} {name}", command.get_command(context, name))
 
 
+def long_option_names(command):
+    """Return the names of all options, that of the help too, without their dashes."""
+    parameters = command.get_params(click.Context(root))
+    return [
+        max(parameter.opts, key=len).removeprefix("--")
+        for parameter in parameters
+        if isinstance(parameter, click.Option)
+    ]
+
+
 def long_options(command):
     options = [option for option in command.params if option.param_type_name == "option"]
     names = (name for option in options for name in (*option.opts, *option.secondary_opts))
     return [name for name in names if name.startswith("--")]
+
+
+def test_the_commands_stand_in_five_groups_those_of_every_day_first():
+    shown = CliRunner().invoke(root, ["--help"]).output
+    titles = re.findall(r"^(\w[\w ]*):$", shown, re.M)
+    assert titles == ["Options", "Look", "Measure", "Act", "Plan", "Set up"]
+    assert re.findall(r"^  ([a-z]+) ", shown, re.M) == list(COMMANDS)
+    assert list(COMMANDS)[:5] == ["status", "judge", "incidents", "explain", "targets"]
+
+
+LONG_COMMANDS = {
+    words: command
+    for name, (module, _) in COMMANDS.items()
+    for words, command in subcommands(name, import_module(module).command)
+    if len(long_option_names(command)) > options.OPTIONS_MOST
+}
+
+
+@pytest.mark.parametrize("words", LONG_COMMANDS)
+def test_more_than_twelve_options_stand_in_groups(words):
+    groups = [names.split() for names in options.OPTION_GROUPS[words].values()]
+    grouped = [name for names in groups for name in names]
+    assert set(grouped) - set(options.OUTPUT.split()) <= set(
+        long_option_names(LONG_COMMANDS[words])
+    )
+    assert sorted(set(grouped)) == sorted(grouped)
+    assert max(map(len, groups)) <= options.OPTIONS_MOST
+    shown = CliRunner().invoke(root, [*words.split(), "--help"]).output
+    assert "\nOther:\n" not in shown
+    assert "\nOptions:\n" not in shown
+    listed = shown.partition(f"\n{next(iter(options.OPTION_GROUPS[words]))}:\n")[2]
+    assert re.findall(r"^  (?:-h, )?--([a-z-]+)", listed, re.M) == [
+        name for name in grouped if name in long_option_names(LONG_COMMANDS[words])
+    ]
+
+
+def test_only_commands_of_many_options_have_groups():
+    assert set(options.OPTION_GROUPS) == set(LONG_COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_rows_and_files_have_one_word_each(name):
+    for words, command in subcommands(name, import_module(COMMANDS[name][0]).command):
+        assert {"limit", "report"}.isdisjoint(long_option_names(command)), words
+
+
+@pytest.mark.parametrize("words", [["--limit", "5"], ["--limit=5"]])
+def test_the_words_of_earlier_versions_are_still_understood(words, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["runs", *words, "--store", str(tmp_path / "none.db")])
+    assert ended.value.code != 2  # not wrong use: the store is missing
+    assert "there is no store" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        ("size --capacity 33 --daily-writes 2PB", "33TB or 33TiB or 33PiB"),
+        ("size --osts 3 --daily-writes 2.5", "2.5TB or"),
+        ("size --osts 3 --daily-writes 5TB --drive-capacity 15e3", "15e3TB or"),
+        ("size --osts 3 --daily-writes 5TB --write-bandwidth 4", "4GB/s or 4TB/s"),
+        ("hints --ost 3 --nodes 3 --file-size 100", "100MiB or 100GiB"),
+        ("compare a b --target-rate 15", "15MB/s or 15GB/s"),
+    ],
+)
+def test_a_large_figure_without_its_unit_is_refused_with_what_to_type(words, typed):
+    ended = CliRunner().invoke(root, words.split())
+    assert ended.exit_code == 2
+    assert "has no unit; type " in ended.stderr
+    assert typed in " ".join(ended.stderr.split())
 
 
 def test_every_finding_is_documented():

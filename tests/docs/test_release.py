@@ -135,7 +135,7 @@ def test_the_wheelhouse_installs_everything_without_a_network(
     home = environment_of(tmp_path, wheelhouse, "trimtab[charts,postgresql,web]")
     assert newest_c_library(home) <= C_LIBRARY
     page = tmp_path / "page.html"
-    used(tmp_path, home, "--report", page)
+    used(tmp_path, home, "--out", page)
     assert "</html>" in page.read_text()
     offline(home / "bin/python", "-c", "import fastapi, psycopg, uvicorn, vl_convert", cwd=tmp_path)
 

@@ -113,7 +113,7 @@ def test_probe_and_metric_narrow_it(kept: Path) -> None:
 
 def test_the_page_stands_alone(kept: Path, tmp_path: Path) -> None:
     page = tmp_path / "judge.html"
-    ended = trimtab("judge", "world", "--probe", "hourly", "--report", page, store=kept)
+    ended = trimtab("judge", "world", "--probe", "hourly", "--out", page, store=kept)
     assert ended.code == 0, ended.stderr
     html = page.read_text()
     assert html.count("<svg") >= 4

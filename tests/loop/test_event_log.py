@@ -44,6 +44,13 @@ def test_an_event_is_kept_as_it_was_written(store: Store) -> None:
     assert (event.detail, event.source) == ("checksums on", "person")
 
 
+def test_dates_of_an_event_are_whole_days(store: Store) -> None:
+    days = {"at": "2026-11-14", "until": "2026-11-15"}
+    event = add_event(store, "scratch", kind="config-change", detail="x", now=NOW, **days)
+    assert event.at == datetime(2026, 11, 14, tzinfo=UTC)
+    assert event.until == datetime(2026, 11, 15, 23, 59, 59, 999999, tzinfo=UTC)
+
+
 def test_without_a_time_it_is_now(store: Store) -> None:
     assert add_event(store, "scratch", kind="note", detail="x", now=NOW).at == NOW
 

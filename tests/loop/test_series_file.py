@@ -272,3 +272,13 @@ def test_a_stretch_of_a_table_is_told_as_a_stretch(tmp_path: Path) -> None:
     terms = FileTerms(since=since.isoformat(), until=until.isoformat())
     judgement = judge_file(file, terms).judgement
     assert (judgement.from_, judgement.to) == (since, until)
+
+
+def test_dates_of_a_stretch_are_whole_days_of_its_zone(tmp_path: Path) -> None:
+    file = table(tmp_path / "s.csv", list(values()), datetime.isoformat)
+    day = f"{FIRST + timedelta(days=2):%Y-%m-%d}"
+    judgement = judge_file(file, FileTerms(since=day, until=day, timezone="UTC")).judgement
+    assert judgement.from_ is not None
+    assert judgement.to is not None
+    assert {f"{at:%Y-%m-%d}" for at in (judgement.from_, judgement.to)} == {day}
+    assert judgement.to > judgement.from_

@@ -220,6 +220,24 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("site", "found"),
+    [
+        ("scratch", "scratch"),
+        ("mine.toml", "{0}/mine.toml"),
+        ("./mine", "{0}/mine"),
+        ("../sites/mine.toml", "{0}/../sites/mine.toml"),
+        ("/sites/mine.toml", "/sites/mine.toml"),
+    ],
+)
+def test_a_site_file_is_seen_from_the_file_of_the_sweep(
+    tmp_path: Path, site: str, found: str
+) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(GOOD.replace('site = "scratch"', f'site = "{site}"'))
+    assert load_sweep(str(path)).site == found.format(tmp_path)
+
+
+@pytest.mark.parametrize(
     ("old", "new", "place", "code"),
     [
         ("[factor]", "[factors]", "[factors]", "unknown-table"),

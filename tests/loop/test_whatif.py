@@ -12,8 +12,8 @@ import pytest
 from tests.support.command import trimtab
 
 from trimtab.cli.whatif import print_swept
-from trimtab.errors import UsageError
-from trimtab.loop.whatif import WhatIf, default_results, scenario_of, what_if
+from trimtab.errors import UnreadableError, UsageError
+from trimtab.loop.whatif import WhatIf, default_results, results_file, scenario_of, what_if
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.whatif.figures import KINDS
 
@@ -159,6 +159,36 @@ def test_the_cache_is_the_users():
     assert default_results({"XDG_CACHE_HOME": "relative"}).parts[-3:] == (
         ".cache", "trimtab", "whatif.jsonl",
     )  # fmt: skip
+
+
+NOWHERE = "/proc/none"
+"""No directory can be made there, not by root either."""
+
+
+@pytest.mark.parametrize("home", [NOWHERE, "/dev/null"])
+def test_without_a_writable_home_figures_are_not_kept_and_that_is_said(monkeypatch, home):
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    file, note = results_file(None)
+    assert file is None
+    assert note is not None
+    assert "cannot be kept" in note
+    assert "--results FILE" in note
+
+
+def test_a_named_place_that_cannot_be_written_is_an_error_before_anything_is_simulated():
+    with pytest.raises(UnreadableError) as refused:
+        results_file(f"{NOWHERE}/figures.jsonl")
+    assert "--results" in (refused.value.hint or "")
+
+
+@pytest.mark.cli
+def test_the_command_works_without_a_writable_home(small, tmp_path):
+    words = ("whatif", small, "--until", "2h", "--seeds", 1, "--workers", 1, "--brief")
+    ended = trimtab(*words, store=tmp_path / "t.db", HOME=NOWHERE, XDG_CACHE_HOME="")
+    assert ended.code == 0, ended.stderr
+    assert "note: the figures of runs cannot be kept" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_kept_lines_are_json(small, tmp_path):

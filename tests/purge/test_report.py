@@ -18,6 +18,7 @@ from trimtab.purge.run.records import (
     DoneLine,
     EndLine,
     PlanLine,
+    RunPace,
     SyncedLine,
     UndoneLine,
 )
@@ -65,6 +66,7 @@ def test_a_day_says_what_went_what_stayed_and_why(world):
         (user.bytes for user in day.users), reverse=True
     )
     (one,) = day.runs
+    assert (one.pace.rows, one.pace.latency_s_p99) == (52, 0.002)
     assert (one.plan, one.end, one.who, one.objections) == ("plan-1", "target-reached", "alice", ())
 
 
@@ -139,6 +141,16 @@ def done(at, first, outcomes, *, uid=5):
     return DoneLine(
         "r", at, True, Rows(first, count), outcomes, gone, 7 * gone, 6 * gone, by_user, 0.1
     )
+
+
+def test_the_pace_of_a_run_includes_its_pauses_and_names_its_slowest_batch():
+    pace = RunPace()
+    assert (pace.rows_per_s, pace.text()) == (None, "")
+    first = replace(done(AT, 0, (("deleted", 90), ("capped", 10))), elapsed_s=10.0)
+    second = done(AT + timedelta(seconds=70), 100, (("touched", 60),))
+    for line in (replace(first, latency_s_p99=0.5), replace(second, latency_s_p99=0.25), second):
+        pace = pace.after(line)
+    assert (pace.rows, pace.rows_per_s, pace.latency_s_p99) == (210, 210 / 80, 0.5)
 
 
 OUTCOMES = st.lists(

@@ -155,3 +155,27 @@ def test_a_file_here_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.Mo
     assert site_file("scratch", only_sites=True) is None
     (tmp_path / "scratch").mkdir()
     assert site_file("scratch") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "seen"),
+    [
+        ("x.db", "sites/x.db"),
+        ("../x.db", "sites/../x.db"),
+        ("sqlite:///x.db", "sqlite:///{0}/sites/x.db"),
+        ("/var/x.db", None),
+        ("sqlite:////var/x.db", None),
+        ("~/x.db", None),
+        ("postgresql://host/trimtab", None),
+    ],
+)
+def test_a_store_is_seen_from_the_file_that_names_it(tmp_path, monkeypatch, written, seen):
+    (tmp_path / "sites").mkdir()
+    text = f'[site]\nname = "s"\ndriver = "local"\npath = "/s"\n[store]\nurl = "{written}"\n'
+    (tmp_path / "sites/s.toml").write_text(text)
+    expected = written if seen is None else seen.format(tmp_path)
+    if seen is not None and "://" not in seen:
+        expected = f"{tmp_path}/{seen}"
+    for directory, name in ((tmp_path, "sites/s.toml"), (tmp_path / "sites", "s.toml")):
+        monkeypatch.chdir(directory)
+        assert load_site(name).site.store.url == expected

@@ -9,7 +9,7 @@ from trimtab.cli.output import show
 from trimtab.measure.table import names
 
 
-@click.command("check")
+@click.command("check", cls=options.GroupedCommand)
 @click.argument("path", metavar="PATH|SITE")
 @options.as_json
 @options.extent_options
@@ -20,7 +20,8 @@ from trimtab.measure.table import names
     help="Keep the result under this name. Default: the file system's UUID and mount point.",
 )
 @click.option(
-    "--report",
+    "--out",
+    "report",
     metavar="FILE",
     help="Where to write the HTML report. Default: beside the store, under reports/.",
 )

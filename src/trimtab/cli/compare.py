@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from trimtab.model.compare import CompareResult, Effect, SeriesComparison, Side
 
 
-@click.command("compare")
-@click.argument("before", metavar="A")
-@click.argument("after", metavar="B")
+@click.command("compare", cls=options.GroupedCommand)
+@click.argument("names", metavar="A B", nargs=-1)
 @options.extent_options
 @options.as_json
 @options.store
@@ -73,7 +72,7 @@ if TYPE_CHECKING:
 @click.option(
     "--target-rate",
     "target_bytes_per_s",
-    type=options.RATE,
+    type=options.LARGE_RATE,
     help="Rate of one target alone: 15GB/s. Below it, targets do not limit the job.",
 )
 @click.option(
@@ -83,17 +82,22 @@ if TYPE_CHECKING:
     show_default=True,
     help="Autocorrelation of neighbouring runs, for published results.",
 )
-def command(before: str, after: str, store_url: str | None, **sides: Any) -> None:
+def command(names: tuple[str, ...], store_url: str | None, **sides: Any) -> None:
     """Estimate how much B differs from A, for each metric of each series that both have.
 
-    A and B are each a SITE, a stretch of its time (SITE@2026-10-01..2026-11-01, or
-    @2026-10-01.. with --site), a setting (SITE:nodes=4,tasks=64), a run's id or several joined by
-    commas, result files of a tool joined by commas (fio-1.json,fio-2.json), or a published result:
-    '673320±31779/240 MB/s' (mean, deviation, number of runs), or a TOML file of those.
+    A and B are each a SITE, a stretch of its time (SITE@2026-10-01..2026-11-01, which excludes the
+    last date; SITE@2026-11-01, that day; or @2026-10-01.. with --site), a setting
+    (SITE:nodes=4,tasks=64), a run's id or several joined by commas, result files of a tool, or a
+    published result: '673320±31779/240 MB/s' (mean, deviation, number of runs), or a TOML file of
+    those.
+
+    Result files of either side are joined by commas (fio-1.json,fio-2.json), or lie in a directory
+    each: trimtab compare before/*.json after/*.json.
     """
     from trimtab.errors import UsageError
     from trimtab.judge.compare import CompareTerms
     from trimtab.loop.comparing.compare import Request, compare_sides
+    from trimtab.loop.comparing.files import sides_of
     from trimtab.report import documents
 
     margin, wash_out_s = sides.pop("margin"), sides.pop("wash_out_s")
@@ -101,6 +105,7 @@ def command(before: str, after: str, store_url: str | None, **sides: Any) -> Non
         problem = "--margin must be greater than 0 and less than 100%"
         raise UsageError(problem, code="margin-out-of-range")
     terms = CompareTerms(margin=margin, wash_out_s=wash_out_s)
+    before, after = sides_of(names)
     request = Request(before, after, store_url=store_url, terms=terms, **sides)
     result = compare_sides(request)
     show(lambda: documents.judged.CompareDocument(result), lambda: print_compare(result))
@@ -160,8 +165,8 @@ _NAMED = 3
 
 
 def _print_sides(result: CompareResult, out: Console) -> None:
-    print_wrapped(out, f"A  {result.before}", hang=3)
-    print_wrapped(out, f"B  {result.after}", hang=3)
+    print_wrapped(out, f"A  {_side_text(result.before)}", hang=3)
+    print_wrapped(out, f"B  {_side_text(result.after)}", hang=3)
     titles = set[str]()
     for series in sorted(result.series, key=lambda series: min(map(_rank, series.effects))):
         out.print()
@@ -176,6 +181,11 @@ def _print_sides(result: CompareResult, out: Console) -> None:
             out.print(f"only {name} has  {visible(name_alone)}", style="dim")
     for note in result.notes:
         out.print(f"note  {visible(note)}", style="dim")
+
+
+def _side_text(text: str) -> str:
+    names = text.split(",")
+    return text if len(names) <= _NAMED else f"{names[0]} to {names[-1]}, {len(names)} in all"
 
 
 def _print_series(out: Console, series: SeriesComparison) -> frozenset[str]:

@@ -67,14 +67,14 @@ def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
 @options.store
 @options.extent_options
 @options.since("Only events that began at or after this time.")
-@click.option("--until", metavar="TIME", help="Only events that began at or before this time.")
+@click.option("--until", metavar="TIME", help="Only events that began until this time or day.")
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List events, the oldest first."""
     from trimtab.report import documents
 
     with opened(where, store_url) as record:
         place = record.place
-        begin, end = place.moment(since), place.moment(until)
+        begin, end = place.moment(since), place.moment(until, end=True)
         events = record.store.events(site=place.name, since=begin, until=end)
     show(
         lambda: documents.kept.EventsDocument(record.location, tuple(events)),

@@ -11,7 +11,10 @@ from trimtab.cli.output import show
 
 @click.command("explain")
 @click.argument("where", metavar="SITE")
-@click.option("--at", "moment", metavar="TIME", required=True, help="The moment, in its zone.")
+@click.option(
+    "--at", "moment", metavar="TIME", required=True,
+    help="The moment, in the site's zone; a date is any time of that day.",
+)  # fmt: skip
 @options.extent_options
 @options.as_json
 @options.store

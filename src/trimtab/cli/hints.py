@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trimtab.explain.hints import Hint, JobRequest
 
 
-@click.command("hints")
+@click.command("hints", cls=options.GroupedCommand)
 @click.option(
     "--ost", "osts", type=click.IntRange(1, 100_000), required=True, help="OSTs of the file system."
 )
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="One shared file, or one file per task.",
 )
-@click.option("--file-size", "file_size_bytes", type=options.SIZE, help="Size of one file: 100GiB.")
+@click.option(
+    "--file-size", "file_size_bytes", type=options.FILE_SIZE, help="Size of one file: 100GiB."
+)
 @click.option(
     "--transfer-size",
     "transfer_size_bytes",

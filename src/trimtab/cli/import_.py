@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 
-@click.command("import")
+@click.command("import", cls=options.GroupedCommand)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @options.as_json
 @options.store

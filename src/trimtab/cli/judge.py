@@ -14,7 +14,7 @@ from trimtab.cli.render.judge import print_judgement
 from trimtab.errors import UsageError
 
 
-@click.command("judge")
+@click.command("judge", cls=options.GroupedCommand)
 @click.argument("where", metavar="[SITE]", required=False)
 @click.option(
     "--csv",

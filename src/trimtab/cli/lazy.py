@@ -39,11 +39,17 @@ class LazyGroup(SuggestingGroup):
 
     Attributes
     ----------
-    table
-        Every subcommand, in order: the module that holds ``command``, and one line of help.
+    groups
+        Every subcommand under the title of its group, in order: the module that holds ``command``,
+        and one line of help.
     """
 
-    table: Mapping[str, tuple[str, str]] = {}
+    groups: Mapping[str, Mapping[str, tuple[str, str]]] = {}
+
+    @property
+    def table(self) -> dict[str, tuple[str, str]]:
+        """Every subcommand of every group."""
+        return {name: entry for group in self.groups.values() for name, entry in group.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the subcommands in the order of the table."""
@@ -51,9 +57,10 @@ class LazyGroup(SuggestingGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a subcommand, or ``None`` if there is none of that name."""
-        if cmd_name not in self.table:
+        entry = self.table.get(cmd_name)
+        if entry is None:
             return None
-        command = import_module(self.table[cmd_name][0]).command
+        command = import_module(entry[0]).command
         if COMPLETE in os.environ:
             from trimtab.cli.completion import completable
 
@@ -72,6 +79,10 @@ class LazyGroup(SuggestingGroup):
         ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of subcommands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
+        """Write the subcommands group by group, without importing them."""
+        widest = max(map(len, self.table))
+        for title, group in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.ljust(widest), text) for name, (_, text) in group.items()]
+                )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
@@ -20,85 +20,97 @@ from trimtab.errors import Interrupted, TrimtabError, UnreadableError, UsageErro
 from trimtab.launch.interruption import interruptible
 from trimtab.visible import visible
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "check": (
-        "trimtab.cli.check",
-        "Measure a file system, keep the result and report what is wrong.",
-    ),
-    "init": ("trimtab.cli.init", "Discover a file system and write its site file."),
-    "site": ("trimtab.cli.site", "Show a site file and compare it with the live system."),
-    "targets": ("trimtab.cli.targets", "List every OST and MDT, the most troubled first."),
-    "snapshot": ("trimtab.cli.snapshot", "Take a snapshot of every target and server and keep it."),
-    "probe": ("trimtab.cli.probe", "Run a probe of a site file now and judge it."),
-    "sweep": ("trimtab.cli.sweep", "Measure a matrix of settings and find the best."),
-    "watch": ("trimtab.cli.watch", "Probe and take snapshots on schedule, and judge them."),
-    "alerts": ("trimtab.cli.alerts", "List the alerts of a site, or test its receivers."),
-    "import": (
-        "trimtab.cli.import_",
-        "Import results of other tools: IOR, mdtest, fio, surveys, MLPerf, WRF, Darshan ...",
-    ),
-    "status": ("trimtab.cli.status", "Show the state of every series from the kept runs."),
-    "judge": (
-        "trimtab.cli.judge",
-        "Analyse months of runs: variability, change points, slow targets.",
-    ),
-    "incidents": ("trimtab.cli.incidents", "List incidents with their likely causes."),
-    "explain": ("trimtab.cli.explain", "Show all evidence about one moment."),
-    "correlate": (
-        "trimtab.cli.correlate",
-        "Correlate telemetry with performance; correlation is not cause.",
-    ),
-    "event": ("trimtab.cli.event", "Record what happened in the site's event log, or list it."),
-    "compare": (
-        "trimtab.cli.compare",
-        "Estimate how much B differs from A: systems, dates, settings.",
-    ),
-    "ladder": (
-        "trimtab.cli.ladder",
-        "Show the efficiency of each layer against the layer below.",
-    ),
-    "survey": ("trimtab.cli.survey", "Measure every OST by itself and list the slowest first."),
-    "hints": (
-        "trimtab.cli.hints",
-        "Recommend stripes, aggregators and MPI-IO hints for a job, with reasons.",
-    ),
-    "twin": ("trimtab.cli.twin", "Simulate an all-flash file system, from the flash up."),
-    "size": (
-        "trimtab.cli.size",
-        "Size a file system: drives, endurance, trim schedule.",
-    ),
-    "whatif": (
-        "trimtab.cli.whatif",
-        "Simulate policies: trims, limits and thresholds, swept over seeds.",
-    ),
-    "reproduce": (
-        "trimtab.cli.reproduce",
-        "Compare the twin with the figures of five documents and list the misses.",
-    ),
-    "tune": ("trimtab.cli.tune", "Hold settings at the values that the site file wants."),
-    "trim": ("trimtab.cli.trim", "Trim the targets that are due, one at a time."),
-    "balance": ("trimtab.cli.balance", "Close full targets to new files, and reopen them."),
-    "actions": ("trimtab.cli.actions", "List what was done to a site, and what came of it."),
-    "revert": ("trimtab.cli.revert", "Take back what was done, where nobody changed it since."),
-    "purge": (
-        "trimtab.cli.purge",
-        "Keep a file system below its limit: age cut-off, notices, verified deletion.",
-    ),
-    "report": ("trimtab.cli.report", "Write the report of one month: HTML, PDF or Markdown."),
-    "serve": ("trimtab.web.command", "Serve the dashboard and its API from the store."),
-    "demo": ("trimtab.web.demo", "Show the dashboard on nine simulated months."),
-    "runs": ("trimtab.cli.runs", "List kept runs."),
-    "store": ("trimtab.cli.store", "Copy the store from SQLite to PostgreSQL, or back."),
-    "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
+GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "Look": {
+        "status": ("trimtab.cli.status", "Show the state of every series from the kept runs."),
+        "judge": (
+            "trimtab.cli.judge",
+            "Analyse months of runs: variability, change points, slow targets.",
+        ),
+        "incidents": ("trimtab.cli.incidents", "List incidents with their likely causes."),
+        "explain": ("trimtab.cli.explain", "Show all evidence about one moment."),
+        "targets": ("trimtab.cli.targets", "List every OST and MDT, the most troubled first."),
+        "alerts": ("trimtab.cli.alerts", "List the alerts of a site, or test its receivers."),
+        "compare": (
+            "trimtab.cli.compare",
+            "Estimate how much B differs from A: systems, dates, settings.",
+        ),
+        "correlate": (
+            "trimtab.cli.correlate",
+            "Correlate telemetry with performance; correlation is not cause.",
+        ),
+        "ladder": (
+            "trimtab.cli.ladder",
+            "Show the efficiency of each layer against the layer below.",
+        ),
+        "runs": ("trimtab.cli.runs", "List kept runs."),
+        "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
+        "report": ("trimtab.cli.report", "Write the report of one month: HTML, PDF or Markdown."),
+        "serve": ("trimtab.web.command", "Serve the dashboard and its API from the store."),
+        "demo": ("trimtab.web.demo", "Show the dashboard on nine simulated months."),
+    },
+    "Measure": {
+        "check": (
+            "trimtab.cli.check",
+            "Measure a file system, keep the result and report what is wrong.",
+        ),
+        "probe": ("trimtab.cli.probe", "Run a probe of a site file now and judge it."),
+        "snapshot": (
+            "trimtab.cli.snapshot",
+            "Take a snapshot of every target and server and keep it.",
+        ),
+        "survey": ("trimtab.cli.survey", "Measure every OST by itself and list the slowest first."),
+        "sweep": ("trimtab.cli.sweep", "Measure a matrix of settings and find the best."),
+        "watch": ("trimtab.cli.watch", "Probe and take snapshots on schedule, and judge them."),
+        "import": (
+            "trimtab.cli.import_",
+            "Import results of other tools: IOR, mdtest, fio, surveys, MLPerf, WRF, Darshan ...",
+        ),
+    },
+    "Act": {
+        "trim": ("trimtab.cli.trim", "Trim the targets that are due, one at a time."),
+        "tune": ("trimtab.cli.tune", "Hold settings at the values that the site file wants."),
+        "balance": ("trimtab.cli.balance", "Close full targets to new files, and reopen them."),
+        "purge": (
+            "trimtab.cli.purge",
+            "Keep a file system below its limit: age cut-off, notices, verified deletion.",
+        ),
+        "revert": ("trimtab.cli.revert", "Take back what was done, where nobody changed it since."),
+        "actions": ("trimtab.cli.actions", "List what was done to a site, and what came of it."),
+        "event": ("trimtab.cli.event", "Record what happened in the site's event log, or list it."),
+    },
+    "Plan": {
+        "hints": (
+            "trimtab.cli.hints",
+            "Recommend stripes, aggregators and MPI-IO hints for a job, with reasons.",
+        ),
+        "size": ("trimtab.cli.size", "Size a file system: drives, endurance, trim schedule."),
+        "twin": ("trimtab.cli.twin", "Simulate an all-flash file system, from the flash up."),
+        "whatif": (
+            "trimtab.cli.whatif",
+            "Simulate policies: trims, limits and thresholds, swept over seeds.",
+        ),
+        "reproduce": (
+            "trimtab.cli.reproduce",
+            "Compare the twin with the figures of five documents and list the misses.",
+        ),
+    },
+    "Set up": {
+        "init": ("trimtab.cli.init", "Discover a file system and write its site file."),
+        "site": ("trimtab.cli.site", "Show a site file and compare it with the live system."),
+        "store": ("trimtab.cli.store", "Copy the store from SQLite to PostgreSQL, or back."),
+    },
 }
-"""Every subcommand: the module that holds ``command``, and one line of help."""
+"""Every subcommand by what it is for, those of every day first: the module that holds ``command``,
+and one line of help."""
 
+COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 _PROGRAM: Final = "trimtab"
 
 
 class _Commands(LazyGroup):
-    table = COMMANDS
+    groups = GROUPS
 
 
 def _print_completion(context: click.Context, _: click.Parameter, shell: str | None) -> None:
@@ -135,7 +147,7 @@ def trimtab() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code; ``docs`` list the codes."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = [_renamed(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     _make_streams_safe()
     if (instruction := os.environ.get(COMPLETE)) is not None:
         from click.shell_completion import shell_complete
@@ -172,6 +184,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 _OF_CHARTS = {"altair", "vl_convert"}
+_OLD_WORDS: Final = {"--limit": "--top", "--report": "--out"}
+"""Options by the names of earlier versions, which scripts may still have."""
+
+
+def _renamed(word: str) -> str:
+    name, equals, value = word.partition("=")
+    return f"{_OLD_WORDS.get(name, name)}{equals}{value}"
 
 
 def _invoke(context: click.Context) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -16,11 +16,20 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class Quantity(click.ParamType):
-    """A parameter that `trimtab.units` parses."""
+    """A parameter that `trimtab.units` parses.
 
-    def __init__(self, name: str, parse: Callable[[str], float]) -> None:
+    Parameters
+    ----------
+    example_units
+        Units of which one has to be named; empty: a bare number is in the base unit.
+    """
+
+    def __init__(
+        self, name: str, parse: Callable[[str], float], *, example_units: tuple[str, ...] = ()
+    ) -> None:
         self.name = name
         self._parse = parse
+        self._example_units = example_units
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -28,11 +37,22 @@ class Quantity(click.ParamType):
         """Return the value in base SI."""
         if not isinstance(value, str):
             return value
+        if self._example_units and _is_bare(value):
+            examples = " or ".join(f"{value.strip()}{unit}" for unit in self._example_units)
+            self.fail(f"{value!r} has no unit; type {examples}", param, ctx)
         try:
             return self._parse(value)
         except UsageError as error:
             hint = f" ({error.hint})" if error.hint else ""
             self.fail(f"{error.message}{hint}", param, ctx)
+
+
+def _is_bare(text: str) -> bool:
+    """Whether a text is a number other than 0, which needs no unit."""
+    try:
+        return float(text) != 0
+    except ValueError:
+        return False
 
 
 _DURATION_MAX_S = 100 * 366 * 86400.0
@@ -64,7 +84,10 @@ def _positive_duration(text: str) -> float:
 
 
 SIZE = Quantity("size", units.parse_bytes)
-RATE = Quantity("rate", units.parse_rate)
+LARGE_SIZE = Quantity("size", units.parse_bytes, example_units=("TB", "TiB", "PiB"))
+FILE_SIZE = Quantity("size", units.parse_bytes, example_units=("MiB", "GiB"))
+LARGE_RATE = Quantity("rate", units.parse_rate, example_units=("MB/s", "GB/s"))
+"""Of a file system or a job: nobody means bytes by a bare number."""
 DURATION = Quantity("duration", _duration)
 SIMULATED_TIME = Quantity("duration", _simulated_time)
 """A duration, or months: twelfths of a year."""
@@ -73,6 +96,112 @@ FRACTION = Quantity("fraction", units.parse_fraction)
 
 
 COUNT = click.IntRange(min=1)
+
+OPTIONS_MOST: Final = 12
+"""Options of a command that are listed without groups."""
+
+OUTPUT: Final = "out json all brief top help"
+OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
+    "check": {
+        "Probe": "no-probe probe budget timeout space repetitions tasks transfer-size block-size "
+        "direct allocator-statistics",
+        "Verdict": "cov-goal fullness-limit fail-on",
+        "Output": f"site store {OUTPUT}",
+    },
+    "judge": {
+        "Time series of a file": "csv time value by less-is-better timezone",
+        "Runs": "probe metric since until",
+        "Verdict": "cov-goal window fail-on",
+        "Output": f"store {OUTPUT}",
+    },
+    "compare": {
+        "Runs": "site probe metric wash-out",
+        "Difference": "margin targets files target-rate autocorrelation",
+        "Output": f"store {OUTPUT}",
+    },
+    "import": {
+        "Files": "kind at timezone layer dry-run dask",
+        "Where they are kept": "site probe store",
+        "Output": OUTPUT,
+    },
+    "survey": {
+        "Targets": "client server target all",
+        "Measurement": "benchmark size duration repetitions threads objects tasks direct together",
+        "Safety": "apply load-limit deadline",
+        "Output": "store json help",
+    },
+    "hints": {
+        "Job": "nodes tasks-per-node mpi shared file-size transfer-size",
+        "File system": "ost overstriping directory",
+        "Output": OUTPUT,
+    },
+    "size": {
+        "Demand": "capacity osts daily-writes daily-probe-writes kept retention growth years "
+        "write-bandwidth",
+        "Files": "mean-file files stripe-count",
+        "Drives": "drive drive-capacity drive-write spare dwpd raid drives-per-ost",
+        "Servers": "server family thresholds fullness trim",
+        "Output": f"seed explain {OUTPUT}",
+    },
+    "whatif": {
+        "Simulation": "vary until classes seeds most again",
+        "Where it runs": "workers dask",
+        "Output": f"results runs {OUTPUT}",
+    },
+    "purge follow": {
+        "Index": "index compact rescan threads",
+        "Rounds": "every once",
+        "Changelogs": "register deregister mdt yes",
+        "Output": f"store {OUTPUT}",
+    },
+    "purge import": {
+        "List": "format printf zone map delimiter users groups",
+        "Scan that it is of": "root beneath started ended complete mounted",
+        "Output": f"index {OUTPUT}",
+    },
+    "purge horizon": {
+        "Cut-off": "index policy target target-ost target-pool forecast",
+        "File system": "used available site place store",
+        "Where it runs": "threads dask",
+        "Output": OUTPUT,
+    },
+    "purge replay": {
+        "Replay": "index later policy target before reads-known",
+        "File system": "used available",
+        "Where it runs": "threads dask",
+        "Output": OUTPUT,
+    },
+    "purge plan": {
+        "Plan": "index policy out",
+        "File system": "site place store",
+        "Where it runs": "threads dask",
+        "Output": "json all brief top help",
+    },
+}
+"""Options of the commands that have more than `OPTIONS_MOST`, by what they are for."""
+
+
+class GroupedCommand(click.Command):
+    """A command that lists its options as `OPTION_GROUPS` has them."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options group by group, in the order of the groups."""
+        records = {
+            max(parameter.opts, key=len).removeprefix("--"): record
+            for parameter in self.get_params(ctx)
+            if isinstance(parameter, click.Option)
+            and (record := parameter.get_help_record(ctx)) is not None
+        }
+        groups = OPTION_GROUPS.get(ctx.command_path.removeprefix("trimtab "), {})
+        sections = {
+            title: [records.pop(name) for name in names.split() if name in records]
+            for title, names in groups.items()
+        }
+        for title, rows in {**sections, "Other": list(records.values())}.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
 
 _JSON = "trimtab.json"
 
@@ -189,7 +318,9 @@ fail_on = click.option(
     type=click.Choice(["missed"]),
     help="Exit with 10 when a verdict over history is missed.",
 )
-report = click.option("--report", metavar="FILE", help="Also write an HTML page with charts.")
+report = click.option(
+    "--out", "report", metavar="FILE", help="Also write an HTML page with charts."
+)
 _DASK: Final = (
     "Address or file of a Dask scheduler whose workers do the work; local starts one, local:4 with "
     "four workers."
@@ -213,7 +344,7 @@ dask_or_site = click.option(
     help=f"{_DASK} Default: [dask] of the site file; none leaves it out.",
 )
 """``--dask`` of a command that may name a site: `trimtab.loop.sites.with_dask` reads it."""
-until = click.option("--until", metavar="TIME", help="Ignore everything after this time.")
+until = click.option("--until", metavar="TIME", help="Ignore what comes after this time or day.")
 
 
 def since(text: str) -> Callable[[Decorated], Decorated]:

@@ -15,9 +15,9 @@ from trimtab.cli.output import show
 @click.option("--site", metavar="NAME", help="Only runs of this site or path.")
 @click.option("--probe", metavar="NAME", help="Only runs of this probe.")
 @click.option(
-    "--limit", type=options.COUNT, default=20, show_default=True, help="Maximum number of rows."
+    "--top", type=options.COUNT, default=20, show_default=True, metavar="N", help="Print N rows."
 )
-def command(store_url: str | None, site: str | None, probe: str | None, limit: int) -> None:
+def command(store_url: str | None, site: str | None, probe: str | None, top: int) -> None:
     """List kept runs, the newest first."""
     from trimtab.cli.render.kept import print_runs
     from trimtab.loop.status import site_of
@@ -26,8 +26,8 @@ def command(store_url: str | None, site: str | None, probe: str | None, limit: i
     with opened(site, store_url) as record:
         named = site if record.site is None else record.site.name
         name = None if named is None else site_of(record.store, named)
-        runs = record.store.runs(site=name, probe=probe, limit=limit)
+        runs = record.store.runs(site=name, probe=probe, limit=top)
     show(
         lambda: documents.kept.RunsDocument(record.location, tuple(runs)),
-        lambda: print_runs(runs, requested=limit),
+        lambda: print_runs(runs, requested=top),
     )

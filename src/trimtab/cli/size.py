@@ -28,7 +28,7 @@ def _rate(text: str) -> float:
     return parse_figure(text, "B/s").value
 
 
-_RATE = options.Quantity("rate", _rate)
+_RATE = options.Quantity("rate", _rate, example_units=("GB/s", "TB/s"))
 
 
 def _fullness() -> float:
@@ -37,22 +37,22 @@ def _fullness() -> float:
     return LIMITS.fullness
 
 
-@click.command("size")
+@click.command("size", cls=options.GroupedCommand)
 @click.option(
-    "--capacity", "capacity_bytes", type=options.SIZE, help="Usable, as df shows it: 33PiB."
+    "--capacity", "capacity_bytes", type=options.LARGE_SIZE, help="Usable, as df shows it: 33PiB."
 )
 @click.option("--osts", type=int, metavar="N", help="So many OSTs, in place of a capacity.")
 @click.option(
     "--daily-writes",
     "daily_writes_bytes",
-    type=options.SIZE,
+    type=options.LARGE_SIZE,
     required=True,
     help="What users write a day: 2.5PB.",
 )
 @click.option(
     "--daily-probe-writes",
     "daily_probe_writes_bytes",
-    type=options.SIZE,
+    type=options.LARGE_SIZE,
     default=0,
     help="What benchmarks write a day, in hourly runs.",
 )
@@ -69,12 +69,12 @@ def _fullness() -> float:
 @click.option(
     "--growth",
     "growth_bytes_per_year",
-    type=options.SIZE,
+    type=options.LARGE_SIZE,
     help="Growth of stored data per year; in place of --kept.",
 )
 @click.option("--drive", metavar="NAME", help="pm1733 (default), pm1733a, pm1735, pm1743 ...")
 @click.option(
-    "--drive-capacity", type=options.SIZE, help="Capacity of a drive, in place of its own."
+    "--drive-capacity", type=options.LARGE_SIZE, help="Capacity of a drive, in place of its own."
 )
 @click.option("--drive-write", type=_RATE, help="Sequential, as one server sees it.")
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash.")

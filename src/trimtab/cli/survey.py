@@ -25,7 +25,7 @@ _COUNT = options.COUNT
 _NAMED = 4
 
 
-@click.command("survey")
+@click.command("survey", cls=options.GroupedCommand)
 @click.argument("where", metavar="SITE")
 @click.option(
     "--client",
@@ -67,7 +67,7 @@ _NAMED = 4
 @click.option(
     "--load-limit",
     "load_bytes_per_s",
-    type=options.RATE,
+    type=options.LARGE_RATE,
     default="20MB/s",
     show_default=True,
     help="Highest load of others on an OST; above it the OST is refused (--server).",

@@ -41,7 +41,7 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
         state = look(site, open_driver(site), with_store(site, store_url))
     else:
         with open_store(with_store(site, store_url)) as store:
-            state = recall(site, store, parse_moment(at, site.timezone))
+            state = recall(site, store, parse_moment(at, site.timezone, end=True))
     known = {target.name: target for target in state.targets}
     for name in names:
         if name not in known:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trimtab.whatif.sweep import Row, SummedFigure, Swept
 
 
-@click.command("whatif")
+@click.command("whatif", cls=options.GroupedCommand)
 @click.argument("where", metavar="SCENARIO|SITE")
 @click.option(
     "--vary", metavar="NAME=VALUES", multiple=True,
@@ -81,14 +81,16 @@ def command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.errors import UsageError
-    from trimtab.loop.whatif import WhatIf, default_results, what_if
+    from trimtab.loop.whatif import WhatIf, results_file, what_if
     from trimtab.report import documents
     from trimtab.report.whatif import render_whatif
     from trimtab.report.write import check_report_path, write_report
 
     if again and results is not None:
         raise UsageError("--again keeps nothing: leave --results out", code="options-exclusive")
-    file = None if again else Path(results) if results is not None else default_results()
+    file, note = (None, None) if again else results_file(results)
+    if note is not None:
+        click.echo(f"note: {note}", err=True)
     terms = WhatIf(where=where, results=file, **options_given)
     for path in (report, runs):
         if path is not None:

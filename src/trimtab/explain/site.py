@@ -196,11 +196,12 @@ def explain_moment(
     known: Known,
     source: TelemetrySource,
     *,
+    until: datetime | None = None,
     standing: Sequence[Assessment] | None = None,
 ) -> Explanation:
-    """Explain one moment, whether anything was wrong or not.
+    """Explain one moment, or a stretch, whether anything was wrong or not.
 
-    The hour before and after is compared with the week before.
+    The hour before and after a moment, or the stretch, is compared with the week before.
 
     Parameters
     ----------
@@ -210,6 +211,8 @@ def explain_moment(
         The record of the site.
     source
         Its snapshots; only those that are needed are loaded.
+    until
+        The end of the stretch that begins ``at``; ``None``: it is a moment.
     standing
         Result of `standing_of`; ``None``: determined here.
 
@@ -218,14 +221,16 @@ def explain_moment(
     Explanation
         Of an incident of shape ``moment``.
     """
-    window = Window(at - _MOMENT, min(known.now, at + _MOMENT))
-    before = Window(max(known.record_from, at - timedelta(days=7)), at - 2 * _MOMENT)
+    around = _around(at, until)
+    window = Window(around.from_, min(known.now, around.to))
+    before = Window(max(known.record_from, at - timedelta(days=7)), around.from_ - _MOMENT)
+    name = f"{at:%Y-%m-%d %H:%M}" + ("" if until is None else f" to {until:%Y-%m-%d %H:%M}")
     good = (before,) if before.to > before.from_ else ()
     moment = replace(
         _standing_incident(known, window),
         id=_id(known.site, "moment", at), shape=Shape.MOMENT, state=IncidentState.ENDED,
         certainty=ChangeStatus.SUSPECT, until=window.to, detected_at=at,
-        runs=sum(window.holds(run.at) for run in known.runs), summary=f"{at:%Y-%m-%d %H:%M} UTC",
+        runs=sum(window.holds(run.at) for run in known.runs), summary=f"{name} UTC",
     )  # fmt: skip
     context = _context(moment, known, source, Stretches((window,), good))
     if standing is None:
@@ -233,17 +238,26 @@ def explain_moment(
     return explain(context, standing=standing)
 
 
-def speeds_at(at: datetime, known: Known, active: Sequence[Incident]) -> tuple[SpeedAt, ...]:
+def _around(at: datetime, until: datetime | None) -> Window:
+    return Window(at - _MOMENT, at + _MOMENT) if until is None else Window(at, until)
+
+
+def speeds_at(
+    at: datetime, known: Known, active: Sequence[Incident], *, until: datetime | None = None
+) -> tuple[SpeedAt, ...]:
     """Return how fast the runs of a moment were, the series that differs most first.
 
     Parameters
     ----------
     at
         The moment, aware UTC.
+    until
+        The end of the stretch that begins ``at``; ``None``: it is a moment.
     active
         The incidents that it lies in: usual is what was before them.
     """
-    window = Window(at - _MOMENT, at + _MOMENT)
+    window = _around(at, until)
+    at += (window.to - at) / 2 if until else timedelta(0)
     begins = [incident.at for incident in active if incident.shape is not Shape.STANDING]
     usual_until = min([window.from_, *begins])
     speeds = (

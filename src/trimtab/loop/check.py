@@ -461,7 +461,7 @@ def _report_path(wanted: CheckOptions, driver: PathDriver, store: Store) -> Path
         raise UnreadableError(
             f"{directory} cannot be created: {error.strerror}",
             code="cannot-write",
-            hint="name a file with --report",
+            hint="name a file with --out",
         ) from error
     # Two paths may read alike once their signs are gone: the hash keeps them apart.
     path = driver.description.real_path

@@ -56,7 +56,7 @@ def correlate_site(
     UsageError
         No series has enough runs, or nothing is kept that it could be held against.
     """
-    end = place.moment(until) or _last_run(store, place)
+    end = place.moment(until, end=True) or _last_run(store, place)
     begin = place.moment(since) or end - STRETCH
     series = [
         (key, frame, entry)

@@ -43,9 +43,9 @@ class Place:
         """The zone in which its people's days run."""
         return "UTC" if self.site is None else self.site.timezone
 
-    def moment(self, text: str | None) -> datetime | None:
-        """Return a time that a person wrote, in the site's zone."""
-        return None if text is None else parse_moment(text, self.timezone)
+    def moment(self, text: str | None, *, end: bool = False) -> datetime | None:
+        """Return a time that a person wrote, in the site's zone; of a date its begin or end."""
+        return None if text is None else parse_moment(text, self.timezone, end=end)
 
 
 def place_of(store: Store, where: str) -> Place:
@@ -98,7 +98,7 @@ def add_event(
         raise UsageError(
             f"more than {_DETAIL_MAXIMUM} characters; describe one event", code="event-too-long"
         )
-    begin, end = place.moment(at) or now, place.moment(until)
+    begin, end = place.moment(at) or now, place.moment(until, end=True)
     if begin > now + _FUTURE:
         problem, hint = f"{begin.isoformat()} is in the future", "record an event after it happened"
         raise UsageError(problem, code="time-in-future", hint=hint)

@@ -99,7 +99,7 @@ class SiteRecord:
 
         Columns: event, kind, at, until, targets, detail, source.
         """
-        begin, end = self._moment(since), self._moment(until)
+        begin, end = self._moment(since), self._moment(until, end=True)
         names = ("kind", "at", "until", "detail", "source")
         rows = (
             {
@@ -127,7 +127,7 @@ class SiteRecord:
         names
             Readings that are wanted, such as ``available_bytes``; all where ``None``.
         """
-        begin, end = self._moment(since), self._moment(until)
+        begin, end = self._moment(since), self._moment(until, end=True)
         times = [
             at
             for at in self.store.snapshot_times(self.name)
@@ -181,8 +181,8 @@ class SiteRecord:
 
         return explain_at(self.store, self.place, _written(at) or "")
 
-    def _moment(self, time: Time | None) -> datetime | None:
-        return self.place.moment(_written(time))
+    def _moment(self, time: Time | None, *, end: bool = False) -> datetime | None:
+        return self.place.moment(_written(time), end=end)
 
 
 def open_site(site: str, *, store: str | os.PathLike[str] | None = None) -> SiteRecord:

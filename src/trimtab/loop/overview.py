@@ -25,6 +25,7 @@ from trimtab.model.overview import (
     UpcomingOverview,
 )
 from trimtab.model.site import Site, SiteLimits
+from trimtab.record.slots import process_text
 from trimtab.report.answers import status_answer
 from trimtab.visible import visible
 
@@ -70,7 +71,7 @@ def overview(
         answer=status_answer(status),
         last_run_at=max((series.last_at for series in status.series), default=None),
         snapshot_at=snapshot_at,
-        watched_by=None if lease is None else lease.holder,
+        watched_by=None if lease is None else process_text(lease.holder),
         series=status.series,
         incidents=status.incidents,
         judged=status.judged,

@@ -89,9 +89,9 @@ class FileTerms:
     timezone: str = "UTC"
     less_is_better: bool = False
 
-    def moment(self, text: str | None) -> datetime | None:
-        """Return a time that a person wrote."""
-        return None if text is None else parse_moment(text, self.timezone)
+    def moment(self, text: str | None, *, end: bool = False) -> datetime | None:
+        """Return a time that a person wrote; of a date its begin or end."""
+        return None if text is None else parse_moment(text, self.timezone, end=end)
 
 
 def judge_file(
@@ -123,7 +123,7 @@ def judge_file(
     terms, limits = terms or FileTerms(), SiteLimits()
     timezone = terms.timezone
     find_zone(timezone)
-    since, until = terms.moment(terms.since), terms.moment(terms.until)
+    since, until = terms.moment(terms.since), terms.moment(terms.until, end=True)
     shown = "standard input" if name == STANDARD_INPUT else visible(name)
     progress(f"reading {shown}", 0.0)
     table = _table(_content(name), shown)

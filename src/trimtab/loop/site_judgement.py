@@ -178,7 +178,7 @@ def judge_site(
     """
     terms = terms or Terms()
     limits = terms.limits(place)
-    since, until = place.moment(terms.since), place.moment(terms.until)
+    since, until = place.moment(terms.since), place.moment(terms.until, end=True)
     stored = series_of(store, place.name, terms.probe)
     histories = {
         (series.site, series.comparability): store.history(

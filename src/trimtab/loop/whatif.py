@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.config.problems import did_you_mean
-from trimtab.errors import UsageError
+from trimtab.errors import UnreadableError, UsageError
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.sites import open_site, with_dask
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
+from trimtab.record.system_errors import system_errors
 from trimtab.twin.scenario.load import is_path, load_scenario, preset_names
 from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
@@ -150,6 +151,27 @@ def _is_site_file(path: Path) -> bool:
     if not path.is_file():
         return False
     return "site" in parse_toml(read_text(path, "scenario"), visible(str(path)))
+
+
+def results_file(named: str | None) -> tuple[Path | None, str | None]:
+    """Return where figures of runs are kept, and why nowhere, where nobody named a place.
+
+    Raises
+    ------
+    UnreadableError
+        Nothing can be written at the place that was named.
+    """
+    problem = "the figures of runs cannot be kept"
+    try:
+        with system_errors(problem, code="cannot-write", hint="--results FILE names another place"):
+            file = default_results() if named is None else Path(named)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.open("ab").close()
+    except (UnreadableError, RuntimeError) as error:  # the latter where there is no home at all
+        if named is not None:
+            raise
+        return None, f"{error}; --results FILE keeps them, so that a sweep can be taken up again"
+    return file, None
 
 
 def default_results(environment: Mapping[str, str] = os.environ) -> Path:

@@ -24,6 +24,7 @@ from trimtab.purge.run.records import (
     Line,
     NeedLine,
     PlanLine,
+    RunPace,
     SharedLine,
     SyncedLine,
     TakeoverLine,
@@ -63,6 +64,8 @@ class RunDay:
         What held it back or, of a dry run, would have.
     unexplained
         Files that it found moved aside and that no row explains: a person has to look.
+    pace
+        How fast it went on that day.
     """
 
     run: str
@@ -74,6 +77,7 @@ class RunDay:
     text: str | None
     objections: tuple[str, ...]
     unexplained: tuple[str, ...] = ()
+    pace: RunPace = field(default_factory=RunPace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +275,11 @@ def _gather(
             )
         elif not isinstance(line, BeginLine):
             gathered.take(line)
-            if isinstance(line, DoneLine) and line.apply:
-                days_of_batches[line.rows] = gathered
+            if isinstance(line, DoneLine):
+                known = gathered.runs[line.run]
+                gathered.runs[line.run] = replace(known, pace=known.pace.after(line))
+                if line.apply:
+                    days_of_batches[line.rows] = gathered
 
 
 def _run_day(plan: PlanLine, run: str, begin: BeginLine | None) -> RunDay:

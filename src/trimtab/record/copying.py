@@ -13,6 +13,7 @@ from trimtab.errors import RefusedError, UnreadableError, UsageError
 from trimtab.record import schema
 from trimtab.record.connections import Connections
 from trimtab.record.raw import EMPTY_SHA256
+from trimtab.record.slots import process_text
 
 _ROWS_AT_ONCE: Final = 5000
 _OUTPUTS_AT_ONCE: Final = 200
@@ -114,7 +115,7 @@ def _refuse_a_watched(source: Connection, now: datetime) -> None:
     watched = source.execute(query.where(lease.until > now)).first()
     if watched is not None:
         raise RefusedError(
-            f"{watched.name} is watched by {watched.holder}",
+            f"{watched.name} is watched by {process_text(watched.holder)}",
             code="site-watched-elsewhere",
             hint="stop the watch, copy, and start it with the new store",
         )

@@ -87,6 +87,18 @@ class Lease:
     until: datetime
 
 
+def process_text(holder: str) -> str:
+    """Return the process that a lease names, as people name it.
+
+    Examples
+    --------
+    >>> process_text("vm:30484:1b0c7a3e-81273:0a1b2c3d4e5f6071-4026531836")
+    'process 30484 on vm'
+    """
+    host, *rest = holder.rsplit(":", 3)
+    return f"process {rest[0]} on {host}" if len(rest) == 3 else holder
+
+
 @dataclass(frozen=True, slots=True)
 class ItemState:
     """One item of the watch.

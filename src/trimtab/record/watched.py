@@ -13,7 +13,7 @@ from trimtab.model.event import Event
 from trimtab.model.run import Run
 from trimtab.model.telemetry import Snapshot
 from trimtab.record import queries, rows, schema, slots
-from trimtab.record.slots import Lease, Slot, SlotState
+from trimtab.record.slots import Lease, Slot, SlotState, process_text
 from trimtab.record.snapshots import SnapshotRecords, insert_snapshots
 
 _NOTHING: Mapping[str, Snapshot] = MappingProxyType({})
@@ -53,7 +53,7 @@ class WatchRecords(SnapshotRecords):
             # who takes it at this moment waits for the end of this transaction, or goes first.
             if not slots.renew_lease(connection, site, holder, lease_until):
                 lease = slots.lease_of(connection, site)
-                since = lease and f"{lease.holder} since {lease.taken_at.isoformat()}"
+                since = lease and f"{process_text(lease.holder)} since {lease.taken_at.isoformat()}"
                 raise RefusedError(
                     f"{site} is watched by {since or 'nobody: the lease was released'}",
                     code="site-watched-elsewhere",

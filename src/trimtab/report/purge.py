@@ -497,7 +497,7 @@ def _runs_table(days: Sequence[Day]) -> Table | None:
                 "dry run" if day.dry else "deleting",
                 visible(run.who) or "-",
                 Cell("did not say how", tone="warning") if run.end is None else Cell(run.end),
-                note="; ".join(filter(None, (run.text, *run.objections))),
+                note="; ".join(filter(None, (run.text, run.pace.text(), *run.objections))),
             )
             for day in days
             for run in day.runs

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from trimtab.config.files import parse_toml, read_text
 from trimtab.config.lines import key_lines
@@ -16,6 +17,8 @@ from trimtab.model.site import Site
 from trimtab.site.checks import problems, warnings
 from trimtab.site.schema import SCHEMA
 from trimtab.visible import visible
+
+_SQLITE: Final = "sqlite:///"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,20 @@ def load_site(path: str | os.PathLike[str]) -> LoadedSite:
         where we are root, can be changed by others: it says what runs as root.
     """
     loaded = parse_site(read_text(Path(path), "the site file"), os.fspath(path))
-    return LoadedSite(loaded.site, (*loaded.warnings, *_other_name(loaded.site, Path(path))))
+    store = loaded.site.store
+    # From wherever a command is started, or each directory would have a store of its own.
+    store = replace(store, url=_beside(store.url, path), raw=_beside(store.raw, path))
+    site = replace(loaded.site, store=store)
+    return LoadedSite(site, (*loaded.warnings, *_other_name(site, Path(path))))
+
+
+def _beside(place: str | None, path: str | os.PathLike[str]) -> str | None:
+    """Return a path, or the URL of SQLite's file, as seen from the file that names it."""
+    scheme = _SQLITE if place is not None and place.startswith(_SQLITE) else ""
+    name = (place or "").removeprefix(scheme)
+    if not name or "://" in name or name.startswith(("/", "~", ":")):
+        return place
+    return f"{scheme}{Path(path).absolute().parent / name}"
 
 
 def parse_site(text: str, source: str) -> LoadedSite:

@@ -81,7 +81,7 @@ class Sweep:
     """
 
     name: str = key(TEXT, "Of the sweep: small letters, digits, dashes.", at="sweep.name")
-    site: str = key(TEXT, "A site, or its file.", at="sweep.site")
+    site: str = key(TEXT, "A site, or its file as seen from this file.", at="sweep.site")
     probe: str = key(TEXT, "What is not varied is as in this probe.", at="sweep.probe")
     factors: Mapping[str, tuple[Level, ...]] = key(
         _AXES, "Keys of a probe, each with its values.", {}, at="factor"
@@ -135,7 +135,9 @@ def load_sweep(path: str) -> Sweep:
         sweep: Sweep = SCHEMA.build(values)
         troubles = list(_problems(sweep))
         if not troubles:
-            return sweep
+            is_file = "/" in sweep.site or sweep.site.endswith(".toml")
+            place = Path(path).parent / sweep.site
+            return replace(sweep, site=str(place)) if is_file else sweep
     raise config_error(list(map(_with_example, troubles)), name, key_lines(text))
 
 

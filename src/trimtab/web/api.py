@@ -112,9 +112,9 @@ def paged(
     return pages.Paging(len(entries), offset, limit, further), page
 
 
-def moment(text: str | None) -> datetime | None:
-    """Return a time of an address."""
-    return None if text is None else parse_moment(text, "UTC")
+def moment(text: str | None, *, end: bool = False) -> datetime | None:
+    """Return a time of an address; of a date its begin or end."""
+    return None if text is None else parse_moment(text, "UTC", end=end)
 
 
 @router.get("/sites", responses=answers(pages.SitesPage))
@@ -183,7 +183,7 @@ def runs(
     limit: Limit = _LIMIT,
 ) -> Response:
     """List the runs of a series by time: a page of them, or a sample for a chart."""
-    stretch = (moment(since), moment(until))
+    stretch = (moment(since), moment(until, end=True))
     page = (offset, limit)
     return remembered(
         request, desk, site, lambda: _runs_page(desk, site, name, stretch, points=points, page=page)
@@ -332,7 +332,7 @@ def events(
     limit: Limit = _LIMIT,
 ) -> Response:
     """List the events of a site, the newest first."""
-    begin, end = moment(since), moment(until)
+    begin, end = moment(since), moment(until, end=True)
 
     def document() -> pages.EventsPage:
         stored = desk.store.events(site=site, since=begin, until=end)

@@ -54,7 +54,7 @@ def runs_file(
 ) -> Response:
     """Return all runs of a series as a file: at (UTC), value, unfinished, run."""
     judgement, frame = desk.series(site, name)
-    chosen = between(frame, moment(since), moment(until))
+    chosen = between(frame, moment(since), moment(until, end=True))
     columns = chosen.select("at", "value", "unfinished", "run")
     return as_file(request, columns, judgement.key.metric, form)
 
@@ -113,7 +113,9 @@ def surveys_file(
     surveys = None if judged is None else judged.surveys
     if surveys is None:
         raise UsageError("no survey is stored", code="series-unknown")
-    return as_file(request, between(surveys, moment(since), moment(until)), "surveys", form)
+    return as_file(
+        request, between(surveys, moment(since), moment(until, end=True)), "surveys", form
+    )
 
 
 @router.get("/sites/{site:path}/targets/{target:path}/readings.{form}", response_class=Response)
@@ -131,7 +133,7 @@ def readings_file(
     import polars as pl
 
     _known(desk, site, target)
-    times = desk.store.snapshot_times(site, since=moment(since), until=moment(until))
+    times = desk.store.snapshot_times(site, since=moment(since), until=moment(until, end=True))
     if len(times) > SNAPSHOTS_MAX:
         raise UsageError(
             f"{len(times):,} snapshots lie in this stretch, more than {SNAPSHOTS_MAX:,}",

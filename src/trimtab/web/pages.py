@@ -193,7 +193,7 @@ def series_page(
         return page(request, desk, site, "series", "series.html.j2", entries={}, chosen="")
     times = Zone(zone)
     judgement, frame = desk.series(site, chosen)
-    ends = times.read(since), times.read(until)
+    ends = times.read(since), times.read(until, end=True)
     stretch = between(frame, *ends)
     comparison, problem = None, None
     if before and after:
@@ -273,7 +273,7 @@ def chart_data(
 
     def make() -> str:
         judgement, frame = desk.series(site, name)
-        stretch = between(frame, moment(since or None), moment(until or None))
+        stretch = between(frame, moment(since or None), moment(until or None, end=True))
         largest: Any = frame["value"].max()
         return json.dumps(charts.series_chart(judgement, stretch, largest=largest), allow_nan=False)
 

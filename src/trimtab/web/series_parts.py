@@ -46,9 +46,9 @@ class Zone:
         """
         find_zone(self.name)
 
-    def read(self, words: str) -> datetime | None:
-        """Return a time of an address: in this zone where it has no offset."""
-        return parse_moment(words, self.name) if words.strip() else None
+    def read(self, words: str, *, end: bool = False) -> datetime | None:
+        """Return a time of an address: in this zone where it has no offset; see `parse_moment`."""
+        return parse_moment(words, self.name, end=end) if words.strip() else None
 
     def show(self, at: datetime) -> str:
         """Return a time to the minute, without the zone: the column's head names it."""

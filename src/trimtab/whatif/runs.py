@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from trimtab.record.system_errors import system_errors
 from trimtab.twin import version
 from trimtab.twin.scenario.model import Scenario
+from trimtab.visible import visible
 from trimtab.whatif.figures import Simulated, figures_of
 
 Figures = Mapping[str, float | None]
@@ -115,12 +117,13 @@ class FigureCache:
         self._figures[key] = figures
         if self._path is None:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         whole = json.dumps({"key": key, "figures": dict(figures)}, allow_nan=False)
-        # A line that was cut off has no end: the next one begins on its own.
-        with self._path.open("a+b") as file:
-            torn = file.tell() > 0 and not self._ends_whole()
-            file.write((b"\n" if torn else b"") + whole.encode() + b"\n")
+        with system_errors(f"cannot write {visible(str(self._path))}", code="cannot-write"):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # A line that was cut off has no end: the next one begins on its own.
+            with self._path.open("a+b") as file:
+                torn = file.tell() > 0 and not self._ends_whole()
+                file.write((b"\n" if torn else b"") + whole.encode() + b"\n")
 
     def _ends_whole(self) -> bool:
         assert self._path is not None

@@ -70,7 +70,6 @@ def test_the_group_lists_its_steps_in_the_order_of_a_purge():
         ("evasion", "--index", "x", "--files", "0"),
         ("policy",),
         ("policy", "x", "--target", "70%"),
-        ("policy", "--root", "scratch"),
         ("policy", "--root", "/scratch", "--target", "70%", "--target-ost", "75%"),
         ("policy", "--root", "/scratch", "--target", "70%", "--target-pool", "flash=75%"),
         ("policy", "--root", "/scratch", "--target-pool", "no/pool=75%"),
@@ -92,6 +91,12 @@ def test_wrong_use(arguments, tmp_path, monkeypatch):
     else:
         assert ended.exit_code == 2, ended.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_relative_root_of_a_policy_is_seen_from_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert f'root = "{tmp_path}/scratch"' in invoke("policy", "--root", "scratch").output
+    assert f'root = "{tmp_path}"' in invoke("policy", "--root", ".", "--name", "x").output
 
 
 def test_a_policy_is_written_once_and_checked(tmp_path):

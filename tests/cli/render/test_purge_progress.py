@@ -15,7 +15,7 @@ from trimtab.cli.render.purge_progress import (
     scan_progress,
     watched,
 )
-from trimtab.purge.run.runner import Progress
+from trimtab.purge.run.messages import Progress
 
 
 @dataclass
@@ -92,7 +92,7 @@ def test_a_scan_that_stands_still_says_for_how_long():
 def progress(left: int, freed: int, needed: int | None) -> Progress:
     return Progress(
         rows=100, rows_left=left, files=100 - left, freed_bytes=freed, needed_bytes=needed,
-        doing="checking",
+        doing="checking", latency_s_p99=0.0125,
     )  # fmt: skip
 
 
@@ -102,6 +102,7 @@ def test_a_run_says_how_far_it_is_to_the_target_or_the_end_of_its_plan():
     show(progress(100, 0, 2**20))
     show(progress(90, 2**19, 2**19))
     assert shown.lines[-1][1] == 0.5
+    assert "99 % within 12.5 ms" in shown.lines[-1][0]
     assert "512 KiB to the target" in shown.lines[-1][0]
     show(progress(10, 2**19, None))
     assert shown.lines[-1][1] == 0.9

@@ -364,6 +364,28 @@ def test_any_text_is_named_or_refused(text):
         pass
 
 
+def test_a_day_alone_is_that_whole_day():
+    operand = parse_operand("scratch:nodes=4@2026-10-25")
+    assert (operand.where, operand.levels) == ("scratch", (("nodes", "4"),))
+    since, until = operand.stretch("Europe/Zurich")
+    assert since == datetime(2026, 10, 24, 22, tzinfo=UTC)
+    assert until == datetime(2026, 10, 25, 23, tzinfo=UTC)
+    assert parse_operand("@2026-10-25").where is None
+
+
+@pytest.mark.parametrize("text", ["lab@2026-11-01T12:00", "@2026-11-01 12:00Z"])
+def test_a_moment_alone_is_refused_with_what_to_write(text):
+    with pytest.raises(UsageError) as refused:
+        parse_operand(text)
+    assert refused.value.code == "operand-moment"
+    assert f"{text.partition('@')[0]}@FROM..TO" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("text", ["me@host", "lab@2026", "user@10.0.0.1", "/mnt/a@b"])
+def test_other_words_after_an_at_sign_belong_to_the_name(text):
+    assert parse_operand(text).where == text
+
+
 TABLES = """
 [[summary]]
 metric = "write_bandwidth"

@@ -503,7 +503,7 @@ def test_every_result_is_kept_and_told(tmp_path: Path) -> None:
     told = ended.document["runs"]
     assert told[0]["probe"] == "all"
     assert "all: score" in {one["probe"] for one in told}
-    kept = trimtab("runs", "--json", "--limit", 100, store=store).document["runs"]
+    kept = trimtab("runs", "--json", "--top", 100, store=store).document["runs"]
     assert {one["id"] for one in kept} == {one["id"] for one in told}
     text = trimtab("probe", "all", "--site", file, store=store)
     assert "all: score" in text.stdout
@@ -522,7 +522,7 @@ def test_the_watch_keeps_every_result(tmp_path: Path) -> None:
     )
     ended = trimtab("watch", file, "--once", store=tmp_path / "t.db")
     assert ended.code in (0, 3), ended.stderr  # IO500 itself calls this short run invalid
-    kept = trimtab("runs", "--json", "--limit", 100, store=tmp_path / "t.db").document["runs"]
+    kept = trimtab("runs", "--json", "--top", 100, store=tmp_path / "t.db").document["runs"]
     assert {"all", "all: score"} <= {one["probe"] for one in kept}
 
 

@@ -35,7 +35,7 @@ def test_a_stopped_check_leaves_nothing(probe: str, trials: int, tmp_path: Path)
         assert _processes_of(target) == [], what
     if not (tmp_path / "t.db").exists():
         return  # every check was stopped before it had a store
-    ended = trimtab("runs", "--json", "--limit", 1000, store=tmp_path / "t.db")
+    ended = trimtab("runs", "--json", "--top", 1000, store=tmp_path / "t.db")
     statuses = {run["status"] for run in ended.document["runs"]}
     assert statuses <= {"ok", "partial", "failed"}
 

@@ -276,6 +276,18 @@ def test_a_watch_that_lost_its_lease_ends_and_leaves_the_slot_to_the_other(store
     assert len(store.runs()) == 1
 
 
+def test_a_second_watch_is_told_which_process_has_the_site_and_what_to_do(store: Store) -> None:
+    clock, site = Moving(), a_site()
+    a_watch(site, store, clock, holder="vm:30484:1b0c7a3e-81273:0a1b2c3d-4026531836").step(clock.at)
+    with pytest.raises(
+        RefusedError, match="already watched by process 30484 on vm since"
+    ) as caught:
+        a_watch(site, store, clock, holder="vm:2:2:2", gone=lambda holder: False).run()
+    assert caught.value.code == "already-watched"
+    assert "--status" in (caught.value.hint or "")
+    assert "systemctl stop trimtab-watch@scratch" in (caught.value.hint or "")
+
+
 def test_a_stop_leaves_the_slot_to_the_next_watch(store: Store) -> None:
     clock = Moving()
     probe = SimulatedProbe(clock)

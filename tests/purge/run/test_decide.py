@@ -205,7 +205,9 @@ def test_many_troubles_end_it_and_few_do_not():
 
 
 def test_a_late_file_system_is_given_a_pause():
-    late = ended(Batch(Rows(0, 2)), ("deleted", 2), latency_s_p99=1.0)
+    late = ended(
+        Batch(Rows(0, 2)), ("deleted", 2), latency_s_median=1.0, latency_s_p99=1.0, elapsed_s=1.0
+    )
     state, instruction = handle(running(), Ended(1.0, late))
     assert (state.pace, instruction) == (Pace(2, 0.25), Wait(0.25, "the file system answers late"))
     assert handle(state, Waited(1.25))[1] == Look(Rows(2, 2))

@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from tests.purge.run.world import FILE_BYTES, NOW_S, World, policy, situation, with_plan
+from tests.purge.run.world import (
+    FILE_BYTES,
+    NOW_S,
+    World,
+    policy,
+    situation,
+    with_plan,
+)
 from tests.support.codes import raises
 
 from trimtab.errors import Interrupted, RefusedError, ToolError
@@ -19,7 +26,7 @@ from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import BatchLine, BeginLine, DoneLine, EndLine, UsageLine
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts, RootFacts
-from trimtab.purge.run.state import Rows
+from trimtab.purge.run.state import Rows, latency_of
 from trimtab.record import chain
 
 T = TypeVar("T")
@@ -397,7 +404,7 @@ def test_an_empty_plan_is_over_at_once(tmp_path):
     assert (result.reason, result.files) == (StopReason.EXHAUSTED, 0)
 
 
-def test_of_several_calls_the_worst_latency_counts(world):
+def test_of_several_calls_the_latency_is_that_of_their_rows_together(world):
     caps = Caps(files=None, bytes=None, user_fraction=0.0, filesystem_fraction=None)
     world.surroundings.now = replace(situation(), policy=policy(target=0.5, caps=caps))
     world.surroundings.now = with_plan(world.surroundings.now, target=0.5)
@@ -407,3 +414,13 @@ def test_of_several_calls_the_worst_latency_counts(world):
     result = run(world.job(), apply=True)
     assert result.files == 2
     assert {line.latency_s_p99 for line in lines(result, DoneLine)} == {0.001, None}
+    assert (result.users, result.pace.rows, result.pace.latency_s_p99) == (2, 2, 0.001)
+
+
+def test_one_slow_row_of_many_short_calls_is_not_their_99th_percentile():
+    quick = [(10, 0.001, 0.001)] * 19
+    assert latency_of([*quick, (10, 0.001, 3.0)]) == (0.001, 0.001)
+    slow = [(10, 0.001, slowest_s) for slowest_s in (3.0, 2.0, 1.0)]
+    assert latency_of([*quick[2:], *slow]) == (0.001, 1.0)
+    assert latency_of([(200, 0.001, 3.0)]) == (0.001, 3.0)
+    assert latency_of([]) is None

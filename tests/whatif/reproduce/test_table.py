@@ -190,7 +190,7 @@ def test_the_document_fits_its_schema(short) -> None:
 @pytest.mark.cli
 def test_the_command_end_to_end(tmp_path) -> None:
     page = tmp_path / "page.html"
-    arguments = ("reproduce", "hpe25", "eth21", "--until", "2d", "--seeds", 1, "--report", page)
+    arguments = ("reproduce", "hpe25", "eth21", "--until", "2d", "--seeds", 1, "--out", page)
     ended = trimtab(*arguments, "--all", store=tmp_path / "none.db")
     assert ended.code == 0, ended.stderr
     assert "figure-3-write" in ended.stdout
@@ -209,7 +209,7 @@ def test_the_command_end_to_end(tmp_path) -> None:
     [
         (("sc22",), "there is no document 'sc22'"),
         (("--seeds", "0"), "0 is not in the range"),
-        (("hpe25", "--layers", "--report", "/nowhere/at/all.html"), "does not exist"),
+        (("hpe25", "--layers", "--out", "/nowhere/at/all.html"), "does not exist"),
         (("eth21", "--until", "soon"), "soon"),
         (("eth21", "--layers"), "needs time"),
     ],

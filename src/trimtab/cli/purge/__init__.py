@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from trimtab.cli.lazy import LazyGroup
@@ -32,10 +34,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("trimtab.cli.purge.report", "Report what was deleted and retained, by day."),
 }
 """Every subcommand, in the order of a purge."""
+_GROUPS: Final = {"Commands": COMMANDS}
 
 
 class _Commands(LazyGroup):
-    table = COMMANDS
+    groups = _GROUPS
 
 
 @click.command("purge", cls=_Commands)

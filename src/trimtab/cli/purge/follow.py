@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trimtab.purge.index.manifest import Manifest
 
 
-@click.command("follow")
+@click.command("follow", cls=options.GroupedCommand)
 @click.argument("where", metavar="SITE")
 @click.option(
     "--index", "directory", type=terms.PATH, metavar="DIR", help="Directory of the index."

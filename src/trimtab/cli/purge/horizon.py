@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trimtab.purge.horizon.targets import GroupHorizons
 
 
-@click.command("horizon")
+@click.command("horizon", cls=options.GroupedCommand)
 @terms.index
 @click.option(
     "--policy", type=terms.PATH, metavar="FILE", help="Policy whose target and rules apply."

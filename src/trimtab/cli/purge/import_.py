@@ -17,7 +17,7 @@ _FORMATS = (
 )  # fmt: skip
 
 
-@click.command("import")
+@click.command("import", cls=options.GroupedCommand)
 @click.argument("file", metavar="FILE", type=terms.PATH)
 @terms.index
 @click.option("--root", required=True, metavar="DIR", help="Directory that was listed, absolute.")

@@ -11,7 +11,7 @@ from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
 
-@click.command("plan")
+@click.command("plan", cls=options.GroupedCommand)
 @terms.index
 @click.option(
     "--policy", type=terms.PATH, required=True, metavar="FILE", help="What may be deleted, when."

@@ -49,7 +49,7 @@ def command(
         if targets == [None, None, ()]:
             target = 0.7
         loaded = new_policy(
-            root,
+            root if root.startswith("/") else str(Path(root).resolve()),
             file,
             name=name,
             target=target,

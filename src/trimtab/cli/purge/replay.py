@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trimtab.purge.horizon.replay import Share
 
 
-@click.command("replay")
+@click.command("replay", cls=options.GroupedCommand)
 @terms.index
 @click.option("--later", type=terms.PATH, required=True, metavar="DIR", help="Later index.")
 @click.option(

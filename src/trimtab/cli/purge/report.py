@@ -134,6 +134,8 @@ def _print_day(out: Console, day: Day, top: int) -> None:
         ended = "never said how it ended" if run.end is None else f"{run.end}: {run.text}"
         who = f" by {run.who}" if run.who else ""
         print_sentences(out, [f"run {run.run[:18]}{who}: {ended}"], "dim")
+        if pace := run.pace.text():
+            print_sentences(out, [pace], "dim")
         print_sentences(out, run.objections, "yellow")
         aside = (f"moved aside by an interrupted run: {path}" for path in run.unexplained)
         print_sentences(out, aside, "yellow")

@@ -12,6 +12,7 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.cli.render.purge_tables import fullness
+from trimtab.cli.render.screen import print_wrapped
 from trimtab.cli.render.text import console, print_facts, print_sentences, print_table, table
 from trimtab.purge.run.state import DELETED, WOULD_DELETE
 from trimtab.units import format_bytes, plural
@@ -132,7 +133,8 @@ def print_run(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) 
     out = console()
     kind = "run" if result.apply else "dry run"
     root = visible(loaded.plan.file_system.root)
-    out.print(f"{kind} of plan {loaded.plan.id}, {root}", style="bold")
+    print_wrapped(out, _answer(result), "bold")
+    out.print(f"{kind} of plan {loaded.plan.id}, {root}")
     print_facts(out, _facts(result, loaded))
     print_sentences(out, [f"it ended: {result.text}"])
     if result.objections:
@@ -147,6 +149,14 @@ def print_run(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) 
         )
     print_sentences(out, (*notes, *_unexplained(result)), "yellow")
     out.print(f"journal: {visible(str(result.journal))}", style="dim", soft_wrap=True)
+
+
+def _answer(result: RunResult) -> str:
+    word = "deleted" if result.apply else "would delete"
+    if not result.files:
+        return f"{word} nothing"
+    users = plural(result.users, "user", ",")
+    return f"{word} {plural(result.files, 'file', ',')}, {format_bytes(result.bytes)}, of {users}"
 
 
 def _objections(objections: Sequence[Objection]) -> Table:
@@ -168,8 +178,6 @@ def _unexplained(result: RunResult) -> Iterator[str]:
 
 
 def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
-    word = "deleted" if result.apply else "would delete"
-    yield word, f"{plural(result.files, 'file', ',')}, {format_bytes(result.bytes)}"
     if result.apply:
         yield "freed", format_bytes(result.freed_bytes)
     kept_lines = [
@@ -181,6 +189,8 @@ def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
         yield "kept", ", ".join(kept_lines)
     rows = loaded.plan.candidates.files
     yield "plan", f"{result.rows_left:,} of {plural(rows, 'row', ',')} not dealt with"
+    if pace := result.pace.text():
+        yield "speed", pace
     if result.recovered_rows:
         yield "recovered", f"{plural(result.recovered_rows, 'row', ',')} of an interrupted batch"
     if result.torn_bytes:

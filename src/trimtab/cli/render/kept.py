@@ -35,7 +35,7 @@ def print_runs(runs: Sequence[Run], *, requested: int) -> None:
     last = "last " if len(runs) == requested else ""
     print_wrapped(out, f"{plural(len(runs), f'{last}run', ',')}: {each}.", "bold")
     print_run_rows(out, runs, site=len({run.site for run in runs}) > 1)
-    out.print("trimtab show RUN traces every number of one; --limit N lists more", style="dim")
+    out.print("trimtab show RUN traces every number of one; --top N lists more", style="dim")
 
 
 def print_show(shown: Shown) -> None:

@@ -17,7 +17,7 @@ from trimtab.cli.render.progress import Show
 from trimtab.units import format_bytes, format_duration, plural
 
 if TYPE_CHECKING:
-    from trimtab.purge.run.runner import Progress
+    from trimtab.purge.run.messages import Progress
 
 LINE_S = 10.0
 """Between two lines of a log."""
@@ -144,6 +144,8 @@ def run_progress(show: Show) -> Callable[[Progress], None]:
         part = done / now.rows if now.rows else 1.0
         if rate > 0:
             words.append(f"{rate:,.0f} rows/s")
+        if now.latency_s_p99 is not None:
+            words.append(f"99 % within {format_duration(now.latency_s_p99)}")
         if now.needed_bytes is not None:
             words.append(f"{format_bytes(now.needed_bytes)} to the target")
             whole = now.freed_bytes + now.needed_bytes

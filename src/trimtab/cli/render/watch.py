@@ -11,7 +11,7 @@ from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wr
 from trimtab.cli.render.text import console, moment
 from trimtab.model.run import RunStatus
 from trimtab.model.verdict import VerdictStatus
-from trimtab.record.slots import SlotState
+from trimtab.record.slots import SlotState, process_text
 from trimtab.units import enumerated, format_value, plural
 from trimtab.visible import visible
 
@@ -48,7 +48,7 @@ def _standing(state: WatchState) -> str:
         outcome = "nothing is scheduled"
     if state.lease is None:
         return f"{site}: not watched; {outcome}. Start it: trimtab watch {site}"
-    holder, since = visible(state.lease.holder), moment(state.lease.taken_at)
+    holder, since = visible(process_text(state.lease.holder)), moment(state.lease.taken_at)
     return f"{site}: watched by {holder} since {since}; {outcome}."
 
 

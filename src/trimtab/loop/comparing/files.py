@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
-from trimtab.errors import UnreadableError
+from trimtab.errors import UnreadableError, UsageError
 from trimtab.loop.comparing.operands import Operand
 from trimtab.loop.comparing.sides import SideOfStore, side_of_site
 from trimtab.loop.importing.importer import import_files
 from trimtab.loop.importing.storing import Terms
 from trimtab.loop.sites import SITE_FILE
+from trimtab.units import enumerated, plural
 from trimtab.visible import visible
+
+_TYPED: Final = (
+    "type trimtab compare A B; result files of a side are joined by commas (1.json,2.json 3.json), "
+    "or lie in a directory of their own (before/*.json after/*.json)"
+)
 
 
 def as_files(text: str) -> tuple[str, ...]:
@@ -20,6 +27,37 @@ def as_files(text: str) -> tuple[str, ...]:
     paths = tuple(part.strip() for part in text.split(","))
     named = all(path and not path.endswith(SITE_FILE) and Path(path).is_file() for path in paths)
     return paths if named else ()
+
+
+def sides_of(arguments: Sequence[str]) -> tuple[str, str]:
+    """Return the texts of both sides: two words, or more files, those of a directory one side.
+
+    Raises
+    ------
+    UsageError
+        There are no two sides, or more words than two that are not the files of two directories.
+
+    Notes
+    -----
+    A shell expands ``a/*.json b/*.json`` before it calls: what was one word is known from the
+    directory alone, so that no other way of parting files is tried.
+    """
+    if len(arguments) == 2:
+        return arguments[0], arguments[1]
+    sides: dict[Path, list[str]] = {}
+    for name in arguments:
+        sides.setdefault(Path(name).parent, []).append(name)
+    odd = [name for name in arguments if "," in name or not Path(name).is_file()]
+    if not odd and len(sides) == 2:
+        before, after = map(",".join, sides.values())
+        return before, after
+    problem = f"{plural(len(arguments), 'word')} for two sides"
+    if odd and len(arguments) > 2:
+        problem += f", and {visible(odd[0])} is not a file"
+    elif len(arguments) > 2:
+        directories = enumerated([visible(str(directory)) for directory in sides], 3)
+        problem += f": files of {directories}, not of two directories"
+    raise UsageError(problem, code="sides-unclear", hint=_TYPED)
 
 
 def side_of_files(paths: Sequence[str], operand: Operand, *, probe: str | None) -> SideOfStore:

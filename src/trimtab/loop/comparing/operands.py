@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from trimtab.errors import UsageError
-from trimtab.units import parse_moment
+from trimtab.units import is_date, parse_moment
 
 _RUNS: Final = re.compile(r"[0-9a-f-]{4,36}(?:,[0-9a-f-]{4,36})*", re.IGNORECASE)
 _SETTING: Final = re.compile(
     r"(?P<where>.*?):(?P<levels>[A-Za-z_][A-Za-z0-9_]*=[^,=]+(?:,[A-Za-z_][A-Za-z0-9_]*=[^,=]+)*)\Z"
 )
-_HINT: Final = "SITE, SITE@2026-10-01..2026-11-01, SITE:nodes=4, a run's id, or 12±1/30 GB/s"
+_HINT: Final = (
+    "SITE, SITE@2026-10-01..2026-11-01, SITE@2026-11-01, SITE:nodes=4, a run's id, or 12±1/30 GB/s"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,9 @@ class Operand:
         )
         if since is not None and until is not None and since >= until:
             raise UsageError(
-                f"{self.text!r} ends before it begins", code="times-reversed", hint="FROM..TO"
+                f"{self.text!r} ends before it begins",
+                code="times-reversed",
+                hint="FROM..TO excludes TO; a day alone, as SITE@2026-11-01, is the whole day",
             )
         return since, until
 
@@ -75,10 +79,21 @@ def parse_operand(text: str) -> Operand:
     (('nodes', '4'),)
     >>> parse_operand("@2026-10-01..").since
     '2026-10-01'
+    >>> parse_operand("scratch@2026-11-01").until
+    '2026-11-02'
     """
     rest, since, until = text.strip(), None, None
     before, at, stretch = rest.rpartition("@")
-    if at and ".." in stretch:
+    if at and is_date(stretch):
+        rest, since = before, stretch.strip()
+        until = (date.fromisoformat(since) + timedelta(days=1)).isoformat()
+    elif at and _is_moment(stretch):
+        raise UsageError(
+            f"{text!r} is a moment, and runs of a stretch are compared",
+            code="operand-moment",
+            hint=f"write {before}@FROM..TO, or {before}@2026-11-01 for a whole day",
+        )
+    elif at and ".." in stretch:
         rest = before
         since, _, until = (part.strip() or None for part in stretch.partition(".."))
         if since is None and until is None:
@@ -93,6 +108,14 @@ def parse_operand(text: str) -> Operand:
     if not rest and since is None and until is None and not levels:
         raise UsageError(f"{text!r} names nothing to compare", code="operand-unknown", hint=_HINT)
     return Operand(text, rest or None, since, until, levels)
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        parse_moment(text)
+    except UsageError:
+        return False
+    return True
 
 
 def as_runs(operand: Operand) -> Operand | None:

@@ -46,7 +46,7 @@ from trimtab.model.incident import (
 )
 from trimtab.record.kept import Judged as JudgedMark
 from trimtab.record.kept import KeptIncident
-from trimtab.units import parse_moment
+from trimtab.units import is_date, parse_moment
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -158,7 +158,7 @@ def incidents_of(
     UsageError
         Nothing is kept of it.
     """
-    begin = None if since is None else parse_moment(since, place.timezone)
+    begin = place.moment(since)
     processes = _processes(store, place) if recollections is None else 1
     with at_hand(store), side_by_side(processes, hint=_HINT) as together:
         ways: dict[str, Any] = {"together": together, "recollections": recollections}
@@ -318,7 +318,7 @@ def explain_at(
     Parameters
     ----------
     moment
-        As a person writes it, in the site's zone.
+        As a person writes it, in the site's zone; a date is any time of that day.
 
     Raises
     ------
@@ -326,10 +326,12 @@ def explain_at(
         Nothing is kept of the site, or nothing of that time.
     """
     at = parse_moment(moment, place.timezone)
+    until = parse_moment(moment, place.timezone, end=True) if is_date(moment) else None
+    last = until or at
     with at_hand(store), side_by_side(_processes(store, place), hint=_HINT) as together:
         known, troubles, standing = _looked(store, place, together=together, progress=progress)
         incidents = troubles.incidents
-        if not known.record_from <= at <= known.now + _DAY:
+        if last < known.record_from or at > known.now + _DAY:
             raise UsageError(
                 f"nothing is stored for {at.isoformat()}",
                 code="time-outside-record",
@@ -339,16 +341,17 @@ def explain_at(
         active = [
             incident
             for incident in incidents
-            if incident.at < at + _MINUTE and (incident.until is None or at <= incident.until)
+            if incident.at < last + _MINUTE and (incident.until is None or at <= incident.until)
         ]
         progress("explaining", 0.7)
         answers = together(questions_of(store, active, known, others=incidents))
         # After the last run there is nothing to look at: what is known is that of the last hours.
         source = StoreTelemetry(store, place.name)
-        around = explain_moment(min(at, known.now), known, source, standing=standing())
+        around = explain_moment(min(at, known.now), known, source, until=until, standing=standing())
         explained = tuple(with_standing(answer, standing()) for answer in answers)
-        notes = tuple(run for run in troubles.lone_runs if abs(run.at - at) <= _NEAR)
-        speeds = speeds_at(at, known, active)
+        near = _NEAR if until is None else timedelta(0)
+        notes = tuple(run for run in troubles.lone_runs if at - near <= run.at <= last + near)
+        speeds = speeds_at(at, known, active, until=until)
         answer_at = Moment(known.site, str(store.location), at, explained, around, notes, speeds)
         progress("explained", 1.0)
         return answer_at
@@ -369,7 +372,7 @@ def _looked(
     """
     terms = Terms(until=until)
     url = store.location.url
-    end = None if until is None else parse_moment(until, place.timezone)
+    end = place.moment(until, end=True)
 
     def judging(text: str, fraction: float) -> None:
         progress(text, 0.4 * fraction)

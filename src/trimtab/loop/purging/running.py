@@ -37,9 +37,9 @@ from trimtab.purge.run.aside import stranded
 from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
-from trimtab.purge.run.messages import StopReason
+from trimtab.purge.run.messages import Progress, StopReason
 from trimtab.purge.run.reserve import clear, set_aside
-from trimtab.purge.run.runner import Job, Progress, RunResult, run
+from trimtab.purge.run.runner import Job, RunResult, run
 from trimtab.purge.run.shared_runner import Sharing, run_shared
 from trimtab.purge.run.situation import PlanFacts, Situation, Totals
 from trimtab.purge.run.state import IN_QUARANTINE

@@ -52,7 +52,7 @@ from trimtab.loop.watching.retention import Retention
 from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
 from trimtab.loop.watching.store_retry import Patience
 from trimtab.model.site import Site
-from trimtab.record.slots import Slot
+from trimtab.record.slots import Slot, process_text
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -421,11 +421,12 @@ class Watch:
         current = self._patience.keep("taking the lease", take)
         if current is not None:
             raise RefusedError(
-                f"{site.name} is already watched by {current.holder} since "
+                f"{site.name} is already watched by {process_text(current.holder)} since "
                 f"{current.taken_at.isoformat(timespec='seconds')}",
                 code="already-watched",
-                hint="stop that one first; if its host is gone, its lease expires "
-                f"{current.until.isoformat(timespec='seconds')}",
+                hint=f"trimtab watch {site.source or site.name} --status shows what it does; "
+                f"stop it there first: systemctl stop trimtab-watch@{site.name}, or kill; if its "
+                f"host is gone, its lease expires {current.until.isoformat(timespec='seconds')}",
             )
         self._lease_until = until
 

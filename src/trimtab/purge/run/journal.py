@@ -61,6 +61,7 @@ from trimtab.purge.run.state import (
 )
 from trimtab.record.chain import ChainedFile, locked, opened_chain
 from trimtab.record.numbered import NumberedLines, opened_lines, text_of
+from trimtab.record.system_errors import system_errors
 from trimtab.record.trusted import trusted_directory
 from trimtab.visible import visible
 
@@ -216,10 +217,12 @@ def read(path: Path) -> Chronicle:
 
 def journals(directory: Path) -> tuple[Path, ...]:
     """Return the journals of a directory, in the order of their names."""
-    if not directory.is_dir():
-        return ()
     suffixes = (SUFFIX, SHARED_SUFFIX)
-    return tuple(sorted(path for path in directory.iterdir() if path.name.endswith(suffixes)))
+    hint = "ask as root, or name another place with --place"
+    with system_errors(f"{directory} cannot be read", code="journals-unreadable", hint=hint):
+        if not directory.is_dir():
+            return ()
+        return tuple(sorted(path for path in directory.iterdir() if path.name.endswith(suffixes)))
 
 
 def spent_since(

@@ -145,3 +145,22 @@ class Waited:
 
 
 Event = Begun | Looked | Measured | Ended | Waited
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is; for people.
+
+    Attributes
+    ----------
+    latency_s_p99
+        Of one row, at the 99th percentile of the last batch.
+    """
+
+    rows: int
+    rows_left: int
+    files: int
+    freed_bytes: int
+    needed_bytes: int | None
+    doing: str
+    latency_s_p99: float | None

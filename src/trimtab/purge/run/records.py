@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from trimtab.errors import DataError
-from trimtab.purge.run.state import Outcome, Rows, Spent, Stretch
+from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch
 from trimtab.record.chain import Chain, unlinked
+from trimtab.units import format_duration, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -127,6 +128,53 @@ class DoneLine:
         by_user = {uid: size for uid, (_, size) in self.by_user.items()}
         size = max(self.bytes, self.freed_bytes)
         return Spent(self.files, size, by_user, ((self.at.timestamp(), self.files, size),))
+
+
+@dataclass(frozen=True, slots=True)
+class RunPace:
+    """How fast a run went through its rows, pauses and measurements between them included.
+
+    Attributes
+    ----------
+    rows
+        Rows that it asked something of.
+    since, until
+        When its first batch began and its last one ended; ``None``: it had none.
+    latency_s_p99
+        Of one row, in the batch whose 99th percentile was the highest.
+    """
+
+    rows: int = 0
+    since: datetime | None = None
+    until: datetime | None = None
+    latency_s_p99: float | None = None
+
+    @property
+    def rows_per_s(self) -> float | None:
+        """Rows a second; ``None``: it asked nothing, or in no time."""
+        if self.since is None or self.until is None or self.until <= self.since:
+            return None
+        return self.rows / (self.until - self.since).total_seconds()
+
+    def after(self, line: DoneLine) -> RunPace:
+        """Return the pace after one more batch."""
+        left = sum(count for name, count in line.outcomes if name in {CAPPED, NOT_BEGUN})
+        latencies = (self.latency_s_p99, line.latency_s_p99)
+        return RunPace(
+            self.rows + line.rows.count - left,
+            self.since or line.at - timedelta(seconds=line.elapsed_s),
+            line.at,
+            max((value for value in latencies if value is not None), default=None),
+        )
+
+    def text(self) -> str:
+        """Return it in words; empty where nothing was asked."""
+        if not self.rows or self.rows_per_s is None:
+            return ""
+        words = f"{plural(self.rows, 'row', ',')}, {self.rows_per_s:,.1f} a second"
+        if self.latency_s_p99 is None:
+            return words
+        return f"{words}; 99 % of the slowest batch within {format_duration(self.latency_s_p99)}"
 
 
 @dataclass(frozen=True, slots=True)

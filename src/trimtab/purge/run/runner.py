@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -43,6 +43,7 @@ from trimtab.purge.run.messages import (
     Measure,
     Measured,
     Objection,
+    Progress,
     Recover,
     Stop,
     StopReason,
@@ -53,8 +54,10 @@ from trimtab.purge.run.protocols import RemovalBatch, Remover, Surroundings
 from trimtab.purge.run.records import (
     BatchLine,
     BeginLine,
+    DoneLine,
     EndLine,
     PlanLine,
+    RunPace,
     SyncedLine,
     UndoneLine,
     UsageLine,
@@ -73,6 +76,7 @@ from trimtab.purge.run.state import (
     Outcome,
     Rows,
     joined,
+    latency_of,
     outcome_of,
 )
 from trimtab.units import plural
@@ -136,18 +140,6 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is; for people."""
-
-    rows: int
-    rows_left: int
-    files: int
-    freed_bytes: int
-    needed_bytes: int | None
-    doing: str
-
-
-@dataclass(frozen=True, slots=True)
 class RunResult:
     """What a run came to.
 
@@ -174,6 +166,10 @@ class RunResult:
         to look at them. Paths relative to the root.
     trim_due
         Space became free that the drives do not know of yet.
+    users
+        How many users the files belonged to.
+    pace
+        How fast it went.
     """
 
     id: str
@@ -193,6 +189,8 @@ class RunResult:
     unexplained: tuple[bytes, ...]
     journal: Path
     undone_rows: int = 0
+    users: int = 0
+    pace: RunPace = field(default_factory=RunPace)
 
     @property
     def trim_due(self) -> bool:
@@ -250,6 +248,9 @@ class Run:
         self.remover: Remover | None = None
         self.files = self.bytes = self.freed_bytes = self.recovered_rows = 0
         self.outcomes: Counter[str] = Counter()
+        self.users: set[int] = set()
+        self.pace = RunPace()
+        self.latency_s_p99: float | None = None
         self.unexplained: list[bytes] = []
         self.undone_rows = self.unsynced_rows = 0
         self.before: Usage | None = None
@@ -418,11 +419,13 @@ class Run:
     ) -> Outcome:
         names = [CAPPED] * batch.rows.count
         answers: list[RemovalBatch] = []
+        latencies: list[tuple[int, float, float]] = []
         for rows in batch.taken():
             answer = ask(rows.first, rows.count)
             start = rows.first - batch.rows.first
             names[start : start + rows.count] = _named(answer, rows, self.job.codes, recovered)
             answers.append(answer)
+            latencies.append((rows.count, answer.latency_s_median, answer.latency_s_p99))
         self.unexplained += [path for reply in answers for path in reply.unexplained]
         return outcome_of(
             batch,
@@ -430,7 +433,7 @@ class Run:
             names,
             freed_bytes=sum(reply.freed_bytes for reply in answers),
             elapsed_s=sum(reply.elapsed_s for reply in answers),
-            latency_s=_worst_latency_s(answers),
+            latency_s=latency_of(latencies),
             recovered=recovered,
             dry=not self.apply,
             doubtful=self._doubtful(),
@@ -442,15 +445,18 @@ class Run:
 
     def _done(self, outcome: Outcome) -> Ended:
         at_s = self._now_s()
-        self.journal.write(done_line(self.job.id, moment_of(at_s), outcome, apply=self.apply))
-        self._count(outcome)
+        line = done_line(self.job.id, moment_of(at_s), outcome, apply=self.apply)
+        self.journal.write(line)
+        self._count(outcome, line)
         return Ended(at_s, outcome)
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: Outcome, line: DoneLine) -> None:
         """Add what was journalled to what the run came to."""
+        self.pace, self.latency_s_p99 = self.pace.after(line), line.latency_s_p99
         self.files += outcome.files
         self.bytes += outcome.bytes
         self.freed_bytes += outcome.freed_bytes
+        self.users |= outcome.by_user.keys()
         for name, count in outcome.outcomes:
             self.outcomes[name] += count
         if self.apply:
@@ -527,6 +533,7 @@ class Run:
                     freed_bytes=self.freed_bytes,
                     needed_bytes=state.needed_bytes,
                     doing=doing,
+                    latency_s_p99=self.latency_s_p99,
                 )
             )
 
@@ -552,6 +559,8 @@ class Run:
             unexplained=tuple(self.unexplained),
             journal=self.journal.path,
             undone_rows=self.undone_rows,
+            users=len(self.users),
+            pace=self.pace,
         )
 
 
@@ -571,13 +580,6 @@ def _named(
         # It is where it was, and too young for the restorer as every file is: it is done again.
         names = {code: NOT_BEGUN if n in INTACT else n for code, n in names.items()}
     return [names[code] for code in answer.outcomes]
-
-
-def _worst_latency_s(answers: Sequence[RemovalBatch]) -> tuple[float, float] | None:
-    """Return median and 99th percentile of the worst of several calls; a mean is neither."""
-    if not answers:
-        return None
-    return max(a.latency_s_median for a in answers), max(a.latency_s_p99 for a in answers)
 
 
 def _reasons(objections: Sequence[Objection]) -> str:

@@ -45,6 +45,7 @@ from trimtab.purge.run.messages import (
     Look,
     Measure,
     Measured,
+    Progress,
     Stop,
     StopReason,
     Wait,
@@ -52,7 +53,7 @@ from trimtab.purge.run.messages import (
 )
 from trimtab.purge.run.protocols import RemovalBatch, Remover
 from trimtab.purge.run.records import ClaimLine, NeedLine, TakeoverLine, done_line
-from trimtab.purge.run.runner import Job, Progress, Run, RunResult, moment_of
+from trimtab.purge.run.runner import Job, Run, RunResult, moment_of
 from trimtab.purge.run.shared import Claim
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.state import (
@@ -272,7 +273,7 @@ class SharedRun(Run):
                 raise _Overtaken
             if self.journal.offer(line):
                 break
-        self._count(outcome)
+        self._count(outcome, line)
         return Ended(at_s, outcome)
 
     def _doubtful(self) -> tuple[Rows, ...]:

@@ -7,8 +7,9 @@ is kept as stretches of equal outcomes, since neighbours mostly fare alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -270,7 +271,8 @@ class Outcome:
     by_user
         Files and listed bytes by uid.
     elapsed_s, latency_s_median, latency_s_p99
-        How long it took, and one deletion in it; ``None`` where there was none.
+        How long it took, and one deletion in it; ``None`` where there was none. Quantiles are
+        values of rows: the least that so many of them do not exceed.
     recovered
         It was begun by a run that was interrupted, and brought to its end by this one.
     """
@@ -296,9 +298,54 @@ class Outcome:
         """Return how many rows had one of the outcomes."""
         return sum(count for outcome, count in self.outcomes if outcome in wanted)
 
+    @property
+    def asked_rows(self) -> int:
+        """Rows of which something was asked."""
+        return self.batch.rows.count - self.count(CAPPED, NOT_BEGUN)
+
+    def late_rows(self, limit_s: float) -> int:
+        """Return how many rows took longer than a limit, at least, as the quantiles show."""
+        if self.latency_s_median is not None and self.latency_s_median > limit_s:
+            return self.asked_rows // 2 + 1
+        late = self.latency_s_p99 is not None and self.latency_s_p99 > limit_s
+        return self.asked_rows // 100 + 1 if late else 0
+
     def not_begun(self) -> tuple[Rows, ...]:
         """Return the rows that have to be done again."""
         return tuple(rows_with(self.batch.rows, self.outcomes, NOT_BEGUN))
+
+
+def latency_of(calls: Sequence[tuple[int, float, float]]) -> tuple[float, float] | None:
+    """Return median and 99th percentile of the rows of several calls, as far as theirs show them.
+
+    Of a call of 16 rows the 99th percentile is the maximum: the worst of many short calls would
+    be that of a single row.
+
+    Parameters
+    ----------
+    calls
+        Rows, median and 99th percentile of each; ``None`` is returned where there is none.
+
+    Examples
+    --------
+    >>> latency_of([(10, 0.001, 0.002)] * 19 + [(10, 0.001, 3.0)])
+    (0.001, 0.002)
+    """
+    known: list[tuple[float, int]] = []
+    for rows, median_s, p99_s in calls:
+        slowest, slower_half = rows // 100 + 1, rows // 2 + 1
+        known += [(p99_s, slowest), (median_s, slower_half - slowest)]
+    if not known:
+        return None
+    known.sort(reverse=True)
+    rows = sum(rows for rows, _, _ in calls)
+    return _reached(known, rows // 2 + 1), _reached(known, rows // 100 + 1)
+
+
+def _reached(known: Sequence[tuple[float, int]], rows: int) -> float:
+    """Return the latency that so many rows have reached, of latencies in falling order."""
+    so_far = accumulate(count for _, count in known)
+    return next(value_s for (value_s, _), sum_ in zip(known, so_far, strict=True) if sum_ >= rows)
 
 
 def outcome_of(

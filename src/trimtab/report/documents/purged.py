@@ -31,10 +31,11 @@ from trimtab.purge.plan.model import Plan, UserTotals
 from trimtab.purge.plan.names import escape
 from trimtab.purge.plan.publication import UserList
 from trimtab.purge.policy import Exemption
-from trimtab.purge.report import Day, Measured, PlanStanding, UserDay
+from trimtab.purge.report import Day, Measured, PlanStanding, RunDay, UserDay
 from trimtab.purge.rules import RulesInForce
 from trimtab.purge.run.aside import AsideFile
 from trimtab.purge.run.messages import Objection
+from trimtab.purge.run.records import RunPace
 from trimtab.purge.run.runner import RunResult
 from trimtab.purge.signs import KINDS, MAY_BE, Kind, Signs, Suspicion, statement
 from trimtab.report.documents.encode import Derived, bounds, mapped, shape
@@ -550,7 +551,7 @@ shape(
 shape(
     RunResult,
     omit=["id", "apply", "torn_bytes"],
-    optional=["undone_rows"],
+    optional=["undone_rows", "users", "pace"],
     derive={
         "run": "id",
         "applied": "apply",
@@ -569,6 +570,8 @@ shape(
         "owner": _USER_NAME,
     },
 )
+shape(RunPace, derive={"rows_per_s": "rows_per_s"})
+shape(RunDay, optional=["pace"])
 shape(PurgeRunDocument, inline={"result": ()})
 shape(Measured, inline={"usage": ()})
 shape(UserDay, derive={"name": _USER_NAME})

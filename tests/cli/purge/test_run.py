@@ -1,0 +1,49 @@
+"""What a run, or a dry run, prints at its end."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trimtab.cli.purge.run import print_run
+from trimtab.purge.run.messages import StopReason
+from trimtab.purge.run.records import RunPace
+from trimtab.purge.run.runner import RunResult
+
+SINCE = datetime(2026, 11, 28, 3, tzinfo=UTC)
+PACE = RunPace(57_861, SINCE, SINCE.replace(second=30), 1.2)
+DRY = RunResult(
+    id="r", apply=False, reason=StopReason.EXHAUSTED, text="every file of the plan was dealt with",
+    objections=(), files=57_860, bytes=1_105_954_079, freed_bytes=0,
+    outcomes={"would_delete": 57_860, "touched": 1}, before=None, after=None, rows_left=0,
+    recovered_rows=0, torn_bytes=0, unexplained=(), journal=Path("j"), users=5, pace=PACE,
+)  # fmt: skip
+LOADED: Any = SimpleNamespace(
+    plan=SimpleNamespace(
+        id="p", file_system=SimpleNamespace(root="/scratch"), candidates=SimpleNamespace(files=9)
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        ({}, "would delete 57,860 files, 1.03 GiB, of 5 users"),
+        ({"apply": True}, "deleted 57,860 files, 1.03 GiB, of 5 users"),
+        ({"files": 1, "bytes": 10, "users": 1}, "would delete 1 file, 10 B, of 1 user"),
+        ({"files": 0, "bytes": 0, "users": 0}, "would delete nothing"),
+        ({"files": 0, "bytes": 0, "users": 0, "apply": True}, "deleted nothing"),
+    ],
+)
+def test_the_first_line_is_the_answer(capsys, changes, first):
+    print_run(replace(DRY, **changes), LOADED)
+    assert capsys.readouterr().out.splitlines()[0] == first
+
+
+def test_the_end_says_how_fast_it_went_and_how_late_the_file_system_was(capsys):
+    print_run(DRY, LOADED)
+    words = "57,861 rows, 1,928.7 a second; 99 % of the slowest batch within 1.2 s"
+    assert f"speed  {words}" in capsys.readouterr().out
