@@ -24,6 +24,7 @@ from trimtab.loop.tables.columns import (
     names_of,
     requested,
     time_texts,
+    with_clock,
 )
 from trimtab.loop.tables.numbers import Numbers, read_numbers
 from trimtab.loop.tables.parting import Table, read_table
@@ -221,7 +222,10 @@ def _times(table: Table, terms: FileTerms, shown: str) -> tuple[list[str], str, 
     if requested_time is not None:
         time, guess = requested(table, requested_time, "--time"), ""
     else:
-        time, guess = find_times(table, terms.timezone, shown, words=words)
+        name, guess = find_times(table, terms.timezone, shown, words=words)
+        time = [name]
+    if len(time) == 1:
+        time = with_clock(table, time[0], terms.timezone, words=words)
     text = time_texts(table, time)
     times = read_times(text, terms.timezone, words=words)
     if times["at"].is_null().all():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
@@ -40,15 +39,17 @@ _SIZE_WORDS: Final = "bytes byte size block blocks inode offset seed sectors obj
 _COUNT_WORDS: Final = f"{_NUMBER_WORDS} {_SIZE_WORDS} {_DURATION_WORDS} pipeline slurm task node"
 """Words in names of columns of large numbers that are no times."""
 _REPETITION_WORDS: Final = (
-    f"{_NUMBER_WORDS} rep repeat repetition iteration iter run trial attempt sample"
+    f"{_NUMBER_WORDS} {_DURATION_WORDS} rep repeat repetition iteration iter run trial sample"
 )
+_SETTING_WORDS: Final = (
+    "ost osts mdt target nodes tasks ppn procs ranks threads clients hosts stripe stripes iodepth"
+)
+_NOT_MEASURED_WORDS: Final = f"{_COUNT_WORDS} {_REPETITION_WORDS} {_SETTING_WORDS}"
 _VALUE_NAMES: Final = frozenset(METRIC_UNITS) | {"value", "_value"}
 _SAMPLE: Final = 1_000
 SERIES_MAXIMUM: Final = 2000
 _FEW_ROWS: Final = 2
 _TURNS_MAXIMUM: Final = 20
-_PAIRED: Final = 8
-"""Columns that are tried in pairs."""
 JOIN: Final = "+"
 """Between the names of two columns that are meant together."""
 
@@ -121,8 +122,8 @@ def time_texts(table: Table, names: Sequence[str]) -> pl.Series:
 
 def find_times(
     table: Table, timezone: str, shown: str, *, words: str | None = None
-) -> tuple[list[str], str]:
-    """Return the column of times, or two that are one together, and a note if it was guessed.
+) -> tuple[str, str]:
+    """Return the column of times, and a note if it was guessed.
 
     Parameters
     ----------
@@ -134,35 +135,35 @@ def find_times(
     UsageError
         No column holds times.
     """
-    frame = table.frame
-    step = max(1, frame.height // _SAMPLE)
-    texts = {name: texts_of(frame[name].gather_every(step)) for name in frame.columns}
+    texts = {name: _sample(table, name) for name in table.frame.columns}
     looks = {
         name: read_times(text, timezone, words=words, decide=False) for name, text in texts.items()
     }
     if words is not None and not any(times["at"].count() for times in looks.values()):
-        return find_times(table, timezone, shown)  # of the day and the time of day joined
+        return find_times(table, timezone, shown)  # the words are of a day and a time joined
     timely = [
         name
         for name, times in looks.items()
         if texts[name].count() and 2 * times["at"].count() >= len(times)
     ]
-    named = [name for name in timely if _time_rank(name) is not None]
-    worded = [name for name in timely if name not in named and not looks[name]["is_number"].all()]
-    if named or worded:
+    written = [name for name in timely if not looks[name]["is_number"].all()]
+    numbers = [
+        name
+        for name in timely
+        if name not in written and all(_agree(looks[name], looks[other]) for other in written)
+    ]
+    chosen = [*written, *(name for name in numbers if _time_rank(name) < _NO_RANK)]
+    if chosen:
         # A time of day is worth more than a name: "date" may stand beside "started_at".
-        key = {
-            name: (not looks[name]["clocked"].any(), _time_rank(name) or 0)
-            for name in [*named, *worded]
-        }
-        best = min(key, key=key.__getitem__)
-        guess = best in worded or [key[best]] != [at for at in key.values() if at == key[best]]
-        return _with_clock(table, best, texts, clocked=not key[best][0]), _GUESS if guess else ""
-    large = [name for name in timely if not _has_word(name, _COUNT_WORDS)]
+        keys = {name: (_are_days(looks[name], timezone), _time_rank(name)) for name in chosen}
+        best = min(chosen, key=keys.__getitem__)
+        alike = [name for name in chosen if keys[name] == keys[best]]
+        return best, _GUESS if len(alike) > 1 or keys[best][1] == _NO_RANK else ""
+    large = [name for name in numbers if not _has_word(name, _COUNT_WORDS)]
     if len(large) == 1 and not any(map(_is_date_like, texts.values())):
-        numbers = texts_of(frame[large[0]]).cast(float, strict=False)
-        if numbers.is_sorted() and numbers.n_unique() > 1:
-            return large, _GUESS
+        rising = texts_of(table.frame[large[0]]).cast(float, strict=False)
+        if rising.is_sorted() and rising.n_unique() > 1:
+            return large[0], _GUESS
     odd = next((text for text in texts.values() if _is_date_like(text)), None)
     hint = f"--time COL; {EXAMPLES}"
     if odd is not None:
@@ -172,12 +173,13 @@ def find_times(
     elif clocks := [name for name, text in texts.items() if is_clock(text, by_name=False)]:
         hint = f"{clocks[0]!r} has times of day; a column of dates is needed beside it"
     raise UsageError(
-        f"no column of {shown} holds times ({names_of(frame.columns)})",
+        f"no column of {shown} holds times ({names_of(table.frame.columns)})",
         code="column-missing",
         hint=hint,
     )
 
 
+_NO_RANK: Final = 1_000
 _GUESS: Final = " (a guess; --time names another)"
 
 
@@ -192,21 +194,45 @@ def _is_date_like(text: pl.Series) -> bool:
     return len(known) > 0 and bool((known + " ").str.contains(pattern).mean() > 0.5)
 
 
-def _time_rank(name: str) -> int | None:
+def _sample(table: Table, name: str) -> pl.Series:
+    return texts_of(table.frame[name].gather_every(max(1, table.frame.height // _SAMPLE)))
+
+
+def _agree(times: pl.DataFrame, others: pl.DataFrame) -> bool:
+    """Return whether large numbers may be times: those beside them are of the same days."""
+    apart = (times["at"] - others["at"]).dt.total_hours().abs().max()
+    return apart is None or int(apart) <= 48  # type: ignore[arg-type]
+
+
+def _are_days(times: pl.DataFrame, timezone: str) -> bool:
+    """Return whether times are dates alone; some programs write them with a midnight."""
+    clocks = times["at"].drop_nulls().dt.convert_time_zone(timezone)
+    return bool(
+        (clocks.dt.date().cast(clocks.dtype.base_type()) == clocks.dt.replace_time_zone(None)).all()
+    )
+
+
+def _time_rank(name: str) -> int:
     """Return how likely a column is that of the runs' times, by its name; less is more."""
     known = _TIME_WORDS.split()
     ranks = [known.index(part) for part in name_words(name) if part in known]
     if not ranks or _has_word(name, _COUNT_WORDS):
-        return None
+        return _NO_RANK
     return min(ranks) + len(known) * _has_word(name, _LATER_WORDS)
 
 
-def _with_clock(
-    table: Table, date: str, texts: dict[str, pl.Series], *, clocked: bool
-) -> list[str]:
-    """Return a column of dates with the one of times of day beside it."""
-    if clocked:
+def with_clock(table: Table, date: str, timezone: str, *, words: str | None = None) -> list[str]:
+    """Return a column of times, and beside one of dates alone that of the times of day.
+
+    Raises
+    ------
+    UsageError
+        Several columns may have the times of day.
+    """
+    times = read_times(_sample(table, date), timezone, words=words, decide=False)
+    if times["at"].count() and not _are_days(times, timezone):
         return [date]
+    texts = {name: _sample(table, name) for name in table.frame.columns}
     clocks = [
         name
         for name, text in texts.items()
@@ -255,7 +281,7 @@ def find_values(table: Table, used: Sequence[str], shown: str, *, wide: bool) ->
             hint="--value COL; a number is 1e-100 to 1e100 in size",
         )
     known = [name for name in numeric if name in _VALUE_NAMES]
-    measured = [name for name in numeric if not _has_word(name, _COUNT_WORDS)]
+    measured = [name for name in numeric if not _has_word(name, _NOT_MEASURED_WORDS)]
     varying = [name for name in measured if _varies(frame[name])]
     if wide:
         return measured or numeric
@@ -309,60 +335,45 @@ def find_separator(
         and not _has_word(name, _REPETITION_WORDS)
         and 2 <= frame[name].n_unique() <= min(SERIES_MAXIMUM, frame.height // 2)
     ]
-    texts = frame.select(pl.col(labels).cast(pl.String).fill_null("")) if labels else frame.clear()
+    labels.sort(key=lambda name: is_numeric(frame[name]))  # words say more than their numbers
+    if not labels:
+        return [], None
+    texts = frame.select(pl.col(labels).cast(pl.String).fill_null(""))
     rows = (
         rows.select("at", "value").hstack(texts[labels]) if labels else rows.select("at", "value")
     )
     rows = rows.drop_nulls(["at", "value"])
     if rows.is_empty() or not labels:
         return [], None
+    reason, parts = "rows of the same time differ by column", _crosses
     if rows["at"].is_duplicated().mean() < 0.5:  # type: ignore[operator]
-        turns = [
-            name for name in labels if not is_numeric(frame[name]) and _takes_turns(rows, name)
-        ]
-        reason = "rows take turns by column {}, and differ by it"
-    else:
-        turns = [name for name in labels if _tells_apart(rows, [name])]
-        reason = "rows of the same time differ by column {}"
-        if not turns:
-            pairs = [pair for pair in combinations(labels[:_PAIRED], 2) if _tells_apart(rows, pair)]
-            turns = [JOIN.join(pair) for pair in pairs]
-            if turns:
-                raise _separable(turns)
-    distinct = [
-        name
-        for place, name in enumerate(turns)
-        if all(_parts(rows, name) != _parts(rows, [name, before]) for before in turns[:place])
-    ]
-    if len(distinct) > 1:
-        raise _separable(distinct)
-    if not distinct:
+        reason, parts = "rows take turns by column", _takes_turns
+    by: list[str] = []
+    for name in labels:
+        more = rows.select(*by, name).n_unique() > (rows.select(by).n_unique() if by else 1)
+        if more and parts(rows, name):
+            by.append(name)
+    if not by:
         return [], None
-    name = repr(visible(distinct[0]))
-    return (
-        distinct,
-        f"{reason.format(name)}, which separates the series (--by '' judges them as one)",
-    )
+    name = visible(JOIN.join(by))
+    if len(by) > 1:
+        raise UsageError(
+            f"{reason}s {names_of(by)}",
+            code="series-ambiguous",
+            hint=f"--by {_quoted(name)} separates the series, or one of the columns does; "
+            "--by '' judges them as one",
+        )
+    return by, f"{reason} {name!r}, which separates the series (--by '' judges them as one)"
 
 
-def _separable(choices: Sequence[str]) -> UsageError:
-    options = [f"--by {_quoted(name)}" for name in choices[:3]]
-    return UsageError(
-        f"rows of the same time differ by {names_of(choices)}",
-        code="series-ambiguous",
-        hint=f"{' or '.join(options)} separates the series; --by '' judges all as one",
-    )
+def _crosses(rows: pl.DataFrame, name: str) -> bool:
+    """Return whether rows of the same time have different labels, and most labels most times."""
+    import polars as pl
 
-
-def _parts(rows: pl.DataFrame, names: str | Sequence[str]) -> int:
-    return rows.select(names).n_unique()
-
-
-def _tells_apart(rows: pl.DataFrame, names: Sequence[str]) -> bool:
-    """Return whether each time has one row of each label, and most labels have most times."""
-    cells = rows.select("at", *names).n_unique()
-    crossed = rows["at"].n_unique() * _parts(rows, names)
-    return cells >= 0.98 * rows.height and 2 * rows.height >= crossed
+    times = rows.group_by("at").agg(pl.len().alias("rows"), pl.col(name).n_unique().alias("labels"))
+    several = times.filter(pl.col("rows") > 1)["labels"]
+    cells = times.height * rows[name].n_unique()
+    return bool((several > 1).mean() >= 0.8 and 2 * int(times["labels"].sum()) >= cells)
 
 
 def _takes_turns(rows: pl.DataFrame, name: str) -> bool:

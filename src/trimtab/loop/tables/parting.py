@@ -210,7 +210,10 @@ def _headless(sample: Sequence[_Record], separator: str, shown: str) -> UsageErr
     """Return the error of a table without names, with a line of names for it."""
     kinds: list[str] = []
     for cell in sample[0].cells:
-        kinds.append("time" if is_time(cell) else "value" if is_number(cell) else "label")
+        kind = "value" if is_number(cell) else "label"
+        if is_time(cell, or_number="time" not in kinds):
+            kind = "time" if ":" in cell or "date" in kinds or is_number(cell) else "date"
+        kinds.append(kind)
     head = _names(kinds)
     return UsageError(
         f"the first row of {shown} (line {sample[0].line}) looks like data, and not like a head",
@@ -267,7 +270,7 @@ def _fitted(
             raise _unfit(line, shown, "another table begins here", "judge each by itself")
         if is_comment:
             continue
-        if height > 1 and len(cells) != width:
+        if height > 1 and (len(cells) != width or _swallows_rows(cells, width)):
             raise _unfit(line, shown, "a quote opens here and is not closed", None)
         extra = cells[width - 1 :]
         if len(cells) > width and any('"' in cell for cell in extra):
@@ -280,6 +283,15 @@ def _fitted(
         lines.append(line)
         rows.append([*cells[:width], *[""] * (width - len(cells))])
     return lines, rows
+
+
+def _swallows_rows(cells: Sequence[str], width: int) -> bool:
+    """Return whether a cell of several lines holds rows of the table."""
+    inner = [line for cell in cells for line in cell.split("\n")[1:-1]]
+    ends = [cell.rsplit("\n", 1)[-1] for cell in cells[-1:] if "\n" in cell]
+    return any(
+        line.count(character) == width - 1 for line in [*inner, *ends] for character in _SEPARATORS
+    )
 
 
 def _unfit(line: int, shown: str, problem: str, hint: str | None) -> DataError:

@@ -37,7 +37,7 @@ _FIELDS: Final = {
     "f": r"(?P<f>[0-9]{1,9})",
     "p": r"(?P<p>[AaPp])\.?[Mm]\.?",
     "z": r"(?P<z>Z|z|(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2})?|[A-Z]{2,5})(?: \(?[A-Z]{3,5}\)?)?",
-    "s": r"(?P<s>[0-9]{8,19})",
+    "s": r"(?P<s>[0-9]{9,19})",
 }
 """Pattern of each word of ``strptime``; the names of groups are what is computed with."""
 _SAME: Final = {"B": "b", "A": "a", "Z": "z", "e": "d"}
@@ -150,11 +150,16 @@ _YEARS: Final = (1970, 2099)
 _GREENWICH: Final = ("Z", "z", "UTC", "UT", "GMT")
 
 
-def is_time(cell: str) -> bool:
-    """Return whether a cell is written as a time or a time of day; a plain number is none."""
-    text = cell.strip()
-    forms = (*(form for form in FORMS if not form.is_number), _CLOCK_FORM)
-    return bool(text) and any(re.fullmatch(_expression(form.pattern), text) for form in forms)
+def is_time(cell: str, *, or_number: bool = False) -> bool:
+    """Return whether a cell is written as a time or a time of day.
+
+    Parameters
+    ----------
+    or_number
+        Seconds since 1970 and dates that are plain numbers are times as well.
+    """
+    forms = (form for form in (*FORMS, _CLOCK_FORM) if or_number or not form.is_number)
+    return any(re.fullmatch(_expression(form.pattern), cell.strip()) for form in forms)
 
 
 def texts_of(column: pl.Series) -> pl.Series:
@@ -179,13 +184,15 @@ def joined(texts: Sequence[pl.Series]) -> pl.Series:
     """Return columns of days and of times of day as one of times; null where one is empty."""
     import polars as pl
 
-    frame = pl.DataFrame(dict(zip("abcdef", texts, strict=False)))
-    clock = pl.col(frame.columns[-1])
-    if frame.width == 2:
+    frame = pl.DataFrame([text.rename(str(number)) for number, text in enumerate(texts)])
+    *days, last = frame.columns
+    clock = pl.col(last)
+    if len(days) == 1:
+        frame = frame.with_columns(pl.col(days).str.replace(r"[T ]00:00(?::00(?:[.]0+)?)?$", ""))
         clock = clock.str.replace("^([0-9]{1,2})$", "${1}:00")
         clock = clock.str.replace("^([0-9]{2})([0-9]{2})$", "${1}:${2}")
         clock = clock.str.replace("^([0-9]{2})([0-9]{2})([0-9]{2})$", "${1}:${2}:${3}")
-    return frame.select(pl.concat_str(*frame.columns[:-1], clock, separator=" ")).to_series()
+    return frame.select(pl.concat_str(*days, clock, separator=" ")).to_series()
 
 
 def read_times(
@@ -207,8 +214,7 @@ def read_times(
     Returns
     -------
     polars.DataFrame
-        ``at`` (null: no time), ``zoned``, ``clocked`` (with a time of day), ``is_number`` (a form
-        that other numbers may have too).
+        ``at`` (null: no time), ``zoned``, ``is_number`` (a form that other numbers have too).
 
     Raises
     ------
@@ -306,6 +312,8 @@ def _form_of_words(words: str) -> TimeForm:
     pattern = next(literals)
     for word, literal in zip(parts[1::2], literals, strict=True):
         pattern += (word if word == "%" else f"%{word}") + literal
+    if not {"H", "I", "s"}.intersection(fields):
+        pattern += f"(?:{_GAP}{_CLOCK})?{_ZONE}"  # of the column beside it
     return TimeForm(words, pattern, ())
 
 
@@ -315,20 +323,16 @@ def _moments(text: pl.Series, form: TimeForm, timezone: str) -> pl.DataFrame:
 
     fields = text.str.extract_groups(f"^(?:{_expression(form.pattern)})$").struct.unnest()
     if "s" in fields.columns:
-        at, zoned, clocked = _since_1970(fields), pl.lit(value=True), pl.lit(value=True)
+        at, zoned = _since_1970(fields), pl.lit(value=True)
     else:
         offsets = _offsets(fields, timezone)
         at = pl.when("zoned").then(_in_utc(pl.col("naive"), "UTC") - pl.col("offset"))
         at = at.otherwise(_in_utc(pl.col("naive"), timezone))
-        naive, clock = _naive(fields), pl.lit(value=False)
-        if "H" in fields.columns:
-            clock = pl.col("H").is_not_null()
-        fields = fields.with_columns(naive.alias("naive"), clock.alias("clocked"), *offsets)
-        zoned, clocked = pl.col("zoned"), pl.col("clocked")
+        fields = fields.with_columns(_naive(fields).alias("naive"), *offsets)
+        zoned = pl.col("zoned")
     return fields.select(
         at.alias("at"),
         zoned.alias("zoned"),
-        clocked.alias("clocked"),
         pl.lit(form.is_number).alias("is_number"),
     )
 
