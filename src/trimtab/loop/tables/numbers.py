@@ -32,8 +32,8 @@ _NUMBER: Final = (
 )
 _CELL: Final = rf"{_NUMBER}[ \u00a0\u202f]*(?P<unit>[A-Za-z%µμ][A-Za-z%µμ/*. ()^-]{{0,15}})?"
 _DECIMAL: Final = {
-    mark: rf"^[-+]?(?:[0-9]{{1,3}}(?:{other}[0-9]{{3}})+|[0-9]*)(?:{own}[0-9]*)?(?:[eE].*)?$"
-    for mark, own, other in ((".", "[.]", ","), (",", ",", "[.]"))
+    mark: rf"^[-+]?(?:[0-9]{{1,3}}(?:{other}[0-9]{{3}})+|[0-9]*)(?:{this}[0-9]*)?(?:[eE].*)?$"
+    for mark, this, other in ((".", "[.]", ","), (",", ",", "[.]"))
 }
 """What numbers look like with either decimal mark."""
 _UNITS_MAXIMUM: Final = 12
@@ -153,14 +153,16 @@ def _decimal_mark(
     single = digits.str.contains("^[-+]?[0-9]*[.,][0-9]*(?:[eE].*)?$")
     three = digits.str.contains("^[-+]?[1-9][0-9]{0,2}[.,][0-9]{3}$")
     shown = {}
-    for mark, own, other in ((".", "[.]", ","), (",", ",", "[.]")):
-        evident = digits.str.contains(f"{other}.*{own}|{other}.*{other}")
-        shown[mark] = evident | (single & ~three & digits.str.contains(own))
-    first = {mark: cells.fill_null(value=False).arg_max() for mark, cells in shown.items()}
+    for mark, this, other in ((".", "[.]", ","), (",", ",", "[.]")):
+        evident = digits.str.contains(f"{other}.*{this}|{other}.*{other}")
+        shown[mark] = evident | (single & ~three & digits.str.contains(this))
     evident = [mark for mark, cells in shown.items() if cells.any()]
     commas, points = (bool((three & digits.str.contains(mark)).any()) for mark in (",", "[.]"))
     if len(evident) == 2 or (not evident and commas and points):
-        places = [lines[first[mark] or 0] for mark in (".", ",")]
+        mixed = (
+            shown if evident else {mark: digits.str.contains(mark, literal=True) for mark in shown}
+        )
+        places = [lines[int(mixed[mark].fill_null(value=False).arg_max() or 0)] for mark in ".,"]
         raise DataError(
             f"column {visible(name)!r} has decimal points (line {places[0]}) "
             f"and decimal commas (line {places[1]})",

@@ -31,11 +31,10 @@ _SEPARATORS: Final = "\t;|,"
 """A comma comes last: in a table with another separator it may be a decimal comma."""
 _SAMPLE: Final = 20
 """Rows by which separator and head are recognised."""
+_SAMPLE_CHARACTERS: Final = 1 << 20
 _SEPARATOR_LINE: Final = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _ODD_LINE: Final = re.compile(r"\n[ \t]*[\r\n#]|\r(?!\n)")
 """Blank lines and comments among the rows, and ends of lines as old as Mac OS 9."""
-_SAME_NAMES: Final = 2
-"""Names of columns that make a row another head: no row of figures has two of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ def _text_table(text: str, shown: str) -> Table:
     if not sample:
         raise DataError(f"{shown} has no row", code="file-empty")
     head = sample[0].cells
-    if not _are_figures([record.cells for record in sample]):
+    if not _are_figures([record.cells for record in sample if not record.is_comment]):
         del sample[0]
     elif comments and len(comments[-1]) == len(head):
         head = comments[-1]
@@ -145,10 +144,12 @@ def _text_table(text: str, shown: str) -> Table:
 
 def _separator(text: str) -> str:
     """Return what parts the cells: what most stands between them in each of the first rows."""
-    lines = [line for line in text[: 1 << 20].splitlines() if line.strip()]
+    lines = [line for line in text[:_SAMPLE_CHARACTERS].splitlines() if line.strip()]
     if lines and (line := _SEPARATOR_LINE.fullmatch(lines[0])):
         return line[1]
-    rows = [line for line in lines if not line.startswith("#")][:_SAMPLE]
+    unquoted = re.sub('"[^"]*"', "_", text[:_SAMPLE_CHARACTERS])
+    rows = [row for row in unquoted.splitlines() if row.strip() and not row.startswith("#")]
+    rows = rows[:_SAMPLE]
     most = max(_SEPARATORS, key=lambda character: min(row.count(character) for row in rows or [""]))
     if any(most in row for row in rows):
         return most
@@ -176,13 +177,13 @@ def _records(text: str, separator: str) -> Iterator[_Record]:
 
 
 def _beginning(records: Iterator[_Record]) -> tuple[list[list[str]], list[_Record]]:
-    """Return the comments before the first row, and the first rows."""
+    """Return the comments before the first row, and the first rows from there on."""
     comments: list[list[str]] = []
     sample: list[_Record] = []
     for record in records:
-        if not record.is_comment:
+        if sample or not record.is_comment:
             sample.append(record)
-        elif not sample:
+        else:
             comments.append(record.cells)
         if len(sample) > _SAMPLE:
             break
@@ -244,28 +245,46 @@ def _plain(
     if not sample or separator == _BLANKS or '"' in text:
         return None
     rows = text.split("\n", sample[0].line - 1)[-1]
-    if _ODD_LINE.search(rows) or separator.join(names) in rows:
+    if _ODD_LINE.search(rows):
         return None
     schema = dict.fromkeys(names, pl.String)
     try:
-        return pl.read_csv(
+        frame = pl.read_csv(
             rows.encode(), has_header=False, schema=schema, separator=separator, quote_char=None
         )
     except pl.exceptions.PolarsError:
         return None  # a row of other width, for which the line is to be named
+    titles = _titles(names)
+    again = pl.sum_horizontal(pl.all().str.strip_chars().is_in(titles)) >= _named_by(titles)
+    return None if frame.select(again.any()).item() else frame
+
+
+def _titles(head: Sequence[str]) -> list[str]:
+    """Return the names by which a head is known where it comes again; numbers are in any row."""
+    return [title.strip() for title in head if title.strip() and not is_number(title)]
+
+
+def _named_by(titles: Sequence[str]) -> int:
+    """Return how many names of columns make a row another head: no row of figures has two."""
+    return min(2, len(titles)) or len(titles) + 1
 
 
 def _fitted(
     records: Iterable[_Record], head: Sequence[str], shown: str
 ) -> tuple[list[int], list[list[str]]]:
     """Return the line and the cells of every row, as many as there are columns."""
-    width, titles = len(head), set(filter(None, (title.strip() for title in head)))
+    width, titles = len(head), set(_titles(head))
+    enough = _named_by(list(titles))
     lines: list[int] = []
     rows: list[list[str]] = []
     for line, written, is_comment, height in records:
+        if len(written) == width and height == 1 and not is_comment and titles.isdisjoint(written):
+            lines.append(line)  # what nearly every row is
+            rows.append(written)
+            continue
         cells = written
-        if len(titles & {cell.strip() for cell in cells}) >= min(_SAME_NAMES, len(titles)):
-            if list(cells) == list(head):
+        if len(titles.intersection(cell.strip() for cell in cells)) >= enough:
+            if [cell.strip() for cell in cells] == [cell.strip() for cell in head]:
                 continue  # files joined, each with its head
             raise _unfit(line, shown, "another table begins here", "judge each by itself")
         if is_comment:

@@ -226,9 +226,13 @@ def read_times(
     import polars as pl
 
     pending = pl.DataFrame({"row": pl.int_range(len(text), eager=True), "text": text}).drop_nulls()
-    parts: list[pl.DataFrame] = []
+    parts = [
+        pending.clear().select("row").hstack(_moments(pending["text"].clear(), EPOCH, timezone))
+    ]
     forms = FORMS if words is None else (_form_of_words(words),)
     for form in forms:
+        if not pending["text"].str.contains(f"^(?:{_expression(form.pattern)})$").any():
+            continue
         dated = form
         if form is DAY_FIRST:
             dated = _order_of_days(pending["text"], timezone, decide=decide)
@@ -293,9 +297,10 @@ def _form_of_words(words: str) -> TimeForm:
         words = words.replace(f"%{short}", long)
     parts = re.split("%(.)", words)
     known = {**dict.fromkeys(_FIELDS), **_SAME}
-    if unknown := [word for word in parts[1::2] if word not in known and word != "%"]:
+    unknown = [word for word in parts[1::2] if word not in known and word != "%"]
+    if unknown or parts[-1].endswith("%"):
         raise UsageError(
-            f"%{visible(unknown[0])} is no word of --time-format",
+            f"%{visible(''.join(unknown[:1]))} is no word of --time-format",
             code="time-format-unknown",
             hint=f"words: {', '.join(f'%{word}' for word in sorted([*known, *_WHOLE]))}",
         )
@@ -311,7 +316,7 @@ def _form_of_words(words: str) -> TimeForm:
     literals = (re.sub(r"(?:\\ |\s)+", " +", re.escape(literal)) for literal in parts[::2])
     pattern = next(literals)
     for word, literal in zip(parts[1::2], literals, strict=True):
-        pattern += (word if word == "%" else f"%{word}") + literal
+        pattern += f"%{word}{literal}"
     if not {"H", "I", "s"}.intersection(fields):
         pattern += f"(?:{_GAP}{_CLOCK})?{_ZONE}"  # of the column beside it
     return TimeForm(words, pattern, ())
@@ -442,7 +447,8 @@ def _order_of_days(text: pl.Series, timezone: str, *, decide: bool) -> TimeForm:
         return DAY_FIRST if len(only_days) else MONTH_FIRST
     # With dots the day comes first wherever they are used.
     open_ = frame.filter(
-        (pl.col(DAY_FIRST.name) != pl.col(MONTH_FIRST.name)) & ~pl.col("text").str.contains(r"\.")
+        (pl.col(DAY_FIRST.name) != pl.col(MONTH_FIRST.name))
+        & ~pl.col("text").str.contains(r"^[0-9]+\.")
     )
     if len(open_):
         cell = open_["text"][0]
