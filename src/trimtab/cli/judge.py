@@ -77,7 +77,8 @@ def command(where: str | None, file: str | None, **settings: Any) -> None:
         raise UsageError(
             "name a SITE or a --csv FILE to judge",
             code="series-missing",
-            hint="trimtab judge SITE, or trimtab judge --csv FILE",
+            hint="trimtab judge SITE, or trimtab judge --csv FILE; "
+            "of several files: cat FILES | trimtab judge --csv -",
         )
     report, fail_on = settings.pop("report"), settings.pop("fail_on")
     judged = _of_file(file, settings) if file is not None else _of_site(str(where), settings)

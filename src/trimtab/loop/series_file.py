@@ -55,7 +55,8 @@ class FileTerms:
     timezone
         IANA name of the zone of times that are written without one.
     less_is_better
-        Of times and latencies; metrics that Trimtab knows by name need no telling.
+        Of times and latencies; metrics that Trimtab knows by name, and values with a unit of time,
+        need no telling.
     time_format
         How times are written, in words of ``strptime``; ``None``: recognised.
     decimal
@@ -204,13 +205,15 @@ def _rows(table: Table, terms: FileTerms, shown: str) -> _Rows:
         names = [table.frame[name].cast(pl.String).fill_null("") for name in by]
         label = pl.concat_str(names, separator=" ") if by else pl.lit("")
         frame = frame.with_columns(label.alias("series"))
+    is_local = (~times.drop_nulls("at")["zoned"]).any()
     units = {column.unit for column in numbers}
     metric = value[0] if not columns.wide else columns.value or "value"
     notes = [
         _source(table, time, guess, value, by),
+        *_left_out(frame),
         reason,
         *(column.note for column in numbers),
-        *_left_out(times, frame, terms.timezone),
+        f"times without a zone were taken for {terms.timezone}" if is_local else None,
     ]
     unit = METRIC_UNITS.get(metric, units.pop() if len(units) == 1 else "")
     return _Rows(frame, metric, unit, by, tuple(filter(None, notes)))
@@ -263,11 +266,9 @@ def _source(
     return f"times from column{'s' * (len(time) > 1)} {times}{guess}, values from {values}{left}"
 
 
-def _left_out(times: pl.DataFrame, rows: pl.DataFrame, timezone: str) -> Iterator[str]:
+def _left_out(rows: pl.DataFrame) -> Iterator[str]:
     import polars as pl
 
-    if (~times.drop_nulls("at")["zoned"]).any():
-        yield f"times without a zone were taken for {timezone}"
     for column, meaning in (("at", "time"), ("value", "number")):
         lines = rows.filter(pl.col(column).is_null())["line"].unique().sort().to_list()
         if lines:
@@ -291,14 +292,14 @@ def _split(rows: _Rows, shown: str) -> list[tuple[str | None, pl.DataFrame]]:
 
 
 def _key(rows: _Rows, shown: str, label: str | None, *, less_is_better: bool) -> SeriesKey:
-    known = rows.metric in METRIC_UNITS
+    rises = higher_is_better(rows.metric) if rows.metric in METRIC_UNITS else rows.unit != "s"
     return SeriesKey(
         site=shown,
         probe=shown if label is None else label or "(empty)",
         kind="file",
         metric=rows.metric,
         unit=rows.unit,
-        more_is_better=not less_is_better and (not known or higher_is_better(rows.metric)),
+        more_is_better=not less_is_better and rises,
     )
 
 
@@ -311,7 +312,8 @@ def _series(
     readable = rows.filter(pl.col("at").is_not_null() & pl.col("value").is_not_null())
     # A 0 among rates is how an unfinished run is written down (seed 000, figure 6).
     is_zero = (pl.col("value") == 0) & more_is_better
-    frame = readable.sort("at", maintain_order=True).select(
+    # Runs of one time are in an order of their own, whatever that of the rows is.
+    frame = readable.sort("at", pl.col("value").hash(), maintain_order=True).select(
         "at",
         pl.when(is_zero).then(None).otherwise("value").alias("value"),
         is_zero.alias("unfinished"),

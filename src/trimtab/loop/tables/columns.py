@@ -44,7 +44,7 @@ _REPETITION_WORDS: Final = (
 _SETTING_WORDS: Final = (
     "ost osts mdt target nodes tasks ppn procs ranks threads clients hosts stripe stripes iodepth"
 )
-_NOT_MEASURED_WORDS: Final = f"{_COUNT_WORDS} {_REPETITION_WORDS} {_SETTING_WORDS}"
+"""Names of columns of settings; with a number, as in OST0003, one is of what it has measured."""
 _VALUE_NAMES: Final = frozenset(METRIC_UNITS) | {"value", "_value"}
 _SAMPLE: Final = 1_000
 SERIES_MAXIMUM: Final = 2000
@@ -281,7 +281,12 @@ def find_values(table: Table, used: Sequence[str], shown: str, *, wide: bool) ->
             hint="--value COL; a number is 1e-100 to 1e100 in size",
         )
     known = [name for name in numeric if name in _VALUE_NAMES]
-    measured = [name for name in numeric if not _has_word(name, _NOT_MEASURED_WORDS)]
+    measured = [
+        name
+        for name in numeric
+        if not _has_word(name, f"{_COUNT_WORDS} {_REPETITION_WORDS}")
+        and name.lower() not in _SETTING_WORDS.split()
+    ]
     varying = [name for name in measured if _varies(frame[name])]
     if wide:
         return measured or numeric
