@@ -272,3 +272,11 @@ def test_a_stretch_of_a_table_is_told_as_a_stretch(tmp_path: Path) -> None:
     terms = FileTerms(since=since.isoformat(), until=until.isoformat())
     judgement = judge_file(file, terms).judgement
     assert (judgement.from_, judgement.to) == (since, until)
+
+
+def test_an_hour_that_comes_twice_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    clocks = [f"2026-10-25 {hour:02d}:30,{hour + 1}" for hour in (1, 2, 2, 3)]
+    path.write_text("\n".join(["time,bw", *clocks]))
+    notes = judge_file(str(path), FileTerms(timezone="Europe/Zurich")).judgement.notes
+    assert "2 of them in an hour that comes twice for the first" in notes[-1]

@@ -205,7 +205,6 @@ def _rows(table: Table, terms: FileTerms, shown: str) -> _Rows:
         names = [table.frame[name].cast(pl.String).fill_null("") for name in by]
         label = pl.concat_str(names, separator=" ") if by else pl.lit("")
         frame = frame.with_columns(label.alias("series"))
-    is_local = (~times.drop_nulls("at")["zoned"]).any()
     units = {column.unit for column in numbers}
     metric = value[0] if not columns.wide else columns.value or "value"
     notes = [
@@ -213,7 +212,7 @@ def _rows(table: Table, terms: FileTerms, shown: str) -> _Rows:
         *_left_out(frame),
         reason,
         *(column.note for column in numbers),
-        f"times without a zone were taken for {terms.timezone}" if is_local else None,
+        _zone_note(times.drop_nulls("at"), terms.timezone),
     ]
     unit = METRIC_UNITS.get(metric, units.pop() if len(units) == 1 else "")
     return _Rows(frame, metric, unit, by, tuple(filter(None, notes)))
@@ -264,6 +263,22 @@ def _source(
     unused = [visible(name) for name in table.frame.columns if name not in used]
     left = f"; not used: {enumerated(unused, _NAMED_MANY)}" if unused else ""
     return f"times from column{'s' * (len(time) > 1)} {times}{guess}, values from {values}{left}"
+
+
+def _zone_note(times: pl.DataFrame, timezone: str) -> str | None:
+    """Return what zone was taken for granted; of an hour that comes twice it is the first."""
+    import polars as pl
+
+    at = times.filter(~pl.col("zoned"))["at"]
+    if at.is_empty():
+        return None
+    clock, later = (
+        moments.dt.convert_time_zone(timezone).dt.replace_time_zone(None)
+        for moments in (at, at.dt.offset_by("1h"))
+    )
+    twice = int((clock == later).sum())
+    first = f", {twice:,} of them in an hour that comes twice for the first" if twice else ""
+    return f"times without a zone were taken for {timezone}{first}"
 
 
 def _left_out(rows: pl.DataFrame) -> Iterator[str]:

@@ -74,6 +74,7 @@ def source(judged: Judged) -> str:
         ("bytes,bw,when", lambda at, rate: f"1785564000000,{rate},{at:%d.%m.%Y %H:%M}"),
         ("date,timestamp,bw", lambda at, rate: f"{at:%F},{at.timestamp():.0f},{rate}"),
         ("time,date,bw", lambda at, rate: f"1234567890,{at:%FT%T},{rate}"),
+        ("ts,time,bw", lambda at, rate: f"{at.timestamp():.0f},{at.isoformat()},{rate}"),
         ("x,bw", lambda at, rate: f"{at.timestamp():.0f},{rate}"),
         ("run,bw", lambda at, rate: f"{at:%Y.%m.%d-%H.%M.%S},{rate}"),
         (",time,bw,nodes", lambda at, rate: f"{TIMES.index(at)},{at.isoformat()},{rate},64"),
@@ -133,8 +134,9 @@ def test_an_open_choice_is_refused_with_what_to_type(
         if value in ("COL", "ZONE") or "years of two" in hint or "large numbers" in hint:
             continue
         field = name[2:].replace("-", "_")
-        columns = {field: value} if field in ("time", "by") else {}
-        terms = FileTerms() if columns else FileTerms(**{field: value})
+        chosen: dict[str, Any] = {field: value}
+        columns = chosen if field in ("time", "by") else {}
+        terms = FileTerms() if columns else FileTerms(**chosen)
         assert sum(frame.height for frame in judged(head, row, terms, **columns).frames.values())
 
 

@@ -286,6 +286,7 @@ def find_values(table: Table, used: Sequence[str], shown: str, *, wide: bool) ->
         for name in numeric
         if not _has_word(name, f"{_COUNT_WORDS} {_REPETITION_WORDS}")
         and name.lower() not in _SETTING_WORDS.split()
+        and not (_time_rank(name) < _NO_RANK and _holds_times(_sample(table, name)))
     ]
     varying = [name for name in measured if _varies(frame[name])]
     if wide:
@@ -299,6 +300,10 @@ def find_values(table: Table, used: Sequence[str], shown: str, *, wide: bool) ->
         code="column-ambiguous",
         hint="select one with --value COL, or judge each with --wide",
     )
+
+
+def _holds_times(text: pl.Series) -> bool:
+    return read_times(text, "UTC", decide=False)["at"].count() > 0
 
 
 def _varies(column: pl.Series) -> bool:

@@ -297,7 +297,11 @@ def _fitted(
             cells = [*cells[: width - 1], ",".join(extra)]
         if any(cell.strip() for cell in cells[width:]):
             fields = f"{len(cells)} fields, and the head has {width}"
-            hint = "a decimal comma needs another separator, or quotes"
+            hint = (
+                "a decimal comma needs another separator, or quotes"
+                if rows
+                else "lines above the names of the columns have to begin with #"
+            )
             raise _unfit(line, shown, fields, hint)
         lines.append(line)
         rows.append([*cells[:width], *[""] * (width - len(cells))])
