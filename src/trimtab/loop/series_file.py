@@ -284,7 +284,7 @@ def _zone_note(times: pl.DataFrame, timezone: str) -> str | None:
 def _left_out(rows: pl.DataFrame) -> Iterator[str]:
     import polars as pl
 
-    for column, meaning in (("at", "time"), ("value", "number")):
+    for column, meaning in (("at", "time"), ("value", "usable number")):
         lines = rows.filter(pl.col(column).is_null())["line"].unique().sort().to_list()
         if lines:
             named = enumerated(map(str, lines), _NAMED_FEW)

@@ -278,7 +278,7 @@ def find_values(table: Table, used: Sequence[str], shown: str, *, wide: bool) ->
         raise UsageError(
             f"no column of {shown} holds numbers ({names_of(frame.columns)})",
             code="column-missing",
-            hint="--value COL; a number is 1e-100 to 1e100 in size",
+            hint="--value COL; a usable number is 0, or 1e-100 to 1e100",
         )
     known = [name for name in numeric if name in _VALUE_NAMES]
     measured = [

@@ -46,7 +46,7 @@ class Numbers:
     Attributes
     ----------
     values
-        Finite; null where a cell is no number.
+        0 or more; null where a cell is no number of this kind.
     unit
         Of the values: base SI where it is known, else as it is written; empty: none is written.
     note
@@ -125,14 +125,13 @@ def read_numbers(
 
 
 def _usable(column: pl.Series) -> pl.Series:
-    """Return finite numbers of a size to calculate with; null where a cell is none."""
+    """Return numbers that can be judged; null where a cell is none, or less than 0."""
     import polars as pl
 
     if column.dtype != pl.String and not column.dtype.is_numeric():
         return pl.Series(column.name, [None] * len(column), dtype=pl.Float64)
     numbers = column.cast(pl.Float64, strict=False)
-    size = numbers.abs()
-    usable = (size == 0) | size.is_between(*_SIZES)
+    usable = (numbers == 0) | numbers.is_between(*_SIZES)
     return numbers.zip_with(usable.fill_null(value=False), numbers.clear(len(numbers)))
 
 
