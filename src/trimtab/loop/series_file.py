@@ -28,7 +28,7 @@ from trimtab.loop.tables.columns import (
 )
 from trimtab.loop.tables.numbers import Numbers, read_numbers
 from trimtab.loop.tables.parting import Table, read_table
-from trimtab.loop.tables.times import hint_of, read_times
+from trimtab.loop.tables.times import hint_of, read_times, texts_of
 from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement
@@ -177,6 +177,8 @@ def _rows(table: Table, terms: FileTerms, shown: str) -> _Rows:
     import polars as pl
 
     columns = terms.columns
+    if columns.wide and columns.by:
+        raise UsageError("--wide and --by exclude one another", code="options-exclude")
     by = requested(table, columns.by, "--by") if columns.by else []
     time, guess, times = _times(table, terms, shown)
     if columns.wide or columns.value is None:
@@ -202,7 +204,7 @@ def _rows(table: Table, terms: FileTerms, shown: str) -> _Rows:
     if columns.wide:
         frame, by = _stacked(frame, table, value, numbers), ["column"]
     else:
-        names = [table.frame[name].cast(pl.String).fill_null("") for name in by]
+        names = [texts_of(table.frame[name]).fill_null("") for name in by]
         label = pl.concat_str(names, separator=" ") if by else pl.lit("")
         frame = frame.with_columns(label.alias("series"))
     units = {column.unit for column in numbers}
@@ -214,7 +216,8 @@ def _rows(table: Table, terms: FileTerms, shown: str) -> _Rows:
         *(column.note for column in numbers),
         _zone_note(times.drop_nulls("at"), terms.timezone),
     ]
-    unit = METRIC_UNITS.get(metric, units.pop() if len(units) == 1 else "")
+    unit = units.pop() if len(units) == 1 else ""
+    unit = unit or METRIC_UNITS.get(metric, "")
     return _Rows(frame, metric, unit, by, tuple(filter(None, notes)))
 
 

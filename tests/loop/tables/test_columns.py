@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+import polars as pl
 import pytest
 
 from trimtab.cli.judge import command
 from trimtab.errors import UsageError
 from trimtab.loop.series_file import FileTerms, judge_file
 from trimtab.loop.site_judgement import Judged
-from trimtab.loop.tables.columns import Columns, name_words
+from trimtab.loop.tables.columns import Columns, name_words, with_clock
+from trimtab.loop.tables.parting import read_table
 
 FIRST = datetime(2026, 8, 1, 6, tzinfo=UTC)
 TIMES = [FIRST + timedelta(hours=hour) for hour in range(18)]
@@ -255,6 +257,22 @@ def test_the_same_runs_in_another_dress_are_the_same_series(judged: Callable[...
         assert frame["value"].sort().to_list() == pytest.approx(frames[0]["value"].sort().to_list())
     for frame in (frames[1], frames[2], frames[4]):
         assert frame.equals(frames[0])
+
+
+def test_many_hours_are_no_days(tmp_path: Path) -> None:
+    rows = [f"{FIRST + timedelta(hours=hour)},06:30,{hour}" for hour in range(-6, 23_994)]
+    table = read_table("\n".join(["date,time,bw", *rows]).encode(), "FILE")
+    assert with_clock(table, "date", "UTC") == ["date"]
+
+
+def test_nested_columns_and_options_that_exclude_one_another(tmp_path: Path) -> None:
+    path = tmp_path / "FILE"
+    lists = [[number, 1] for number in range(18)]
+    pl.DataFrame({"at": TIMES, "value": RATES, "lists": lists}).write_parquet(path)
+    (frame,) = judge_file(str(path)).frames.values()
+    assert frame["value"].to_list() == RATES
+    with pytest.raises(UsageError, match="exclude"):
+        judge_file(str(path), FileTerms(Columns(by="lists", wide=True)))
 
 
 def test_words_in_names_are_told_apart() -> None:

@@ -121,6 +121,7 @@ def test_names_that_are_numbers_are_a_head() -> None:
     [
         (PLAIN + "2026-08-03,1,2\n", 5),
         ("IOR of scratch\n" + PLAIN, 2),
+        (PLAIN + f'2026-08-03,"{"x" * 200_000}"\n', 5),
         (PLAIN + '2026-08-03,"1\n2026-08-04,2\n2026-08-05,3\n', 5),
         (PLAIN + '2026-08-03,"1\n2026-08-04,2\n2026-08-05,"3"\n', 5),
         (PLAIN + "bw,time\n1,2026-08-03\n", 5),

@@ -7,6 +7,7 @@ reader is asked.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -135,7 +136,7 @@ def find_times(
     UsageError
         No column holds times.
     """
-    texts = {name: _sample(table, name) for name in table.frame.columns}
+    texts = {column.name: texts_of(column) for column in _sample(table)}
     looks = {
         name: read_times(text, timezone, words=words, decide=False) for name, text in texts.items()
     }
@@ -184,7 +185,7 @@ _GUESS: Final = " (a guess; --time names another)"
 
 
 def _quoted(name: str) -> str:
-    return visible(name) if re.fullmatch("[\\w.-]+", name) else f"'{visible(name)}'"
+    return shlex.quote(visible(name))
 
 
 def _is_date_like(text: pl.Series) -> bool:
@@ -194,8 +195,9 @@ def _is_date_like(text: pl.Series) -> bool:
     return len(known) > 0 and 2 * int((known + " ").str.contains(pattern).sum()) > len(known)
 
 
-def _sample(table: Table, name: str) -> pl.Series:
-    return texts_of(table.frame[name].gather_every(max(1, table.frame.height // _SAMPLE)))
+def _sample(table: Table) -> pl.DataFrame:
+    """Return rows by which columns are recognised: not every n-th, which may all be of midnight."""
+    return table.frame.sample(min(_SAMPLE, table.frame.height), seed=0)
 
 
 def _agree(times: pl.DataFrame, others: pl.DataFrame) -> bool:
@@ -229,10 +231,10 @@ def with_clock(table: Table, date: str, timezone: str, *, words: str | None = No
     UsageError
         Several columns may have the times of day.
     """
-    times = read_times(_sample(table, date), timezone, words=words, decide=False)
+    texts = {column.name: texts_of(column) for column in _sample(table)}
+    times = read_times(texts[date], timezone, words=words, decide=False)
     if times["at"].count() and not _are_days(times, timezone):
         return [date]
-    texts = {name: _sample(table, name) for name in table.frame.columns}
     clocks = [
         name
         for name, text in texts.items()
@@ -267,13 +269,8 @@ def find_values(table: Table, used: Sequence[str], shown: str, *, wide: bool) ->
     UsageError
         No column holds numbers, or several do.
     """
-    frame = table.frame
-    step = max(1, frame.height // _SAMPLE)
-    numeric = [
-        name
-        for name in frame.columns
-        if name not in used and is_numeric(frame[name].gather_every(step))
-    ]
+    frame, sample = table.frame, _sample(table)
+    numeric = [name for name in frame.columns if name not in used and is_numeric(sample[name])]
     if not numeric:
         raise UsageError(
             f"no column of {shown} holds numbers ({names_of(frame.columns)})",
@@ -286,7 +283,7 @@ def find_values(table: Table, used: Sequence[str], shown: str, *, wide: bool) ->
         for name in numeric
         if not _has_word(name, f"{_COUNT_WORDS} {_REPETITION_WORDS}")
         and name.lower() not in _SETTING_WORDS.split()
-        and not (_time_rank(name) < _NO_RANK and _holds_times(_sample(table, name)))
+        and not (_time_rank(name) < _NO_RANK and _holds_times(texts_of(sample[name])))
     ]
     varying = [name for name in measured if _varies(frame[name])]
     if wide:
@@ -335,25 +332,18 @@ def find_separator(
     UsageError
         Several columns would do.
     """
-    import polars as pl
-
-    frame = table.frame
-    labels = [
-        name
-        for name in frame.columns
-        if name not in used
-        and not _has_word(name, _REPETITION_WORDS)
-        and 2 <= frame[name].n_unique() <= min(SERIES_MAXIMUM, frame.height // 2)
-    ]
-    labels.sort(key=lambda name: is_numeric(frame[name]))  # words say more than their numbers
-    if not labels:
-        return [], None
-    texts = frame.select(pl.col(labels).cast(pl.String).fill_null(""))
-    rows = (
-        rows.select("at", "value").hstack(texts[labels]) if labels else rows.select("at", "value")
-    )
+    texts = {
+        name: texts_of(table.frame[name])
+        for name in table.frame.columns
+        if name not in used and not _has_word(name, _REPETITION_WORDS)
+    }
+    most = min(SERIES_MAXIMUM, table.frame.height // 2)
+    labels = [name for name, text in texts.items() if 2 <= text.n_unique() <= most]
+    sample = _sample(table)
+    labels.sort(key=lambda name: is_numeric(sample[name]))  # words say more than their numbers
+    rows = rows.select("at", "value").with_columns(texts[name].fill_null("") for name in labels)
     rows = rows.drop_nulls(["at", "value"])
-    if rows.is_empty() or not labels:
+    if rows.is_empty():
         return [], None
     reason, parts = "rows of the same time differ by column", _crosses
     if rows["at"].is_duplicated().mean() < 0.5:  # type: ignore[operator]

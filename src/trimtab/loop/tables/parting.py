@@ -88,7 +88,7 @@ def read_table(content: bytes, shown: str) -> Table:
             table = Table(frame, range(1, frame.height + 1), None)
         else:
             table = _text_table(_decoded(content), shown)
-    except (pl.exceptions.PolarsError, csv.Error, ValueError, OSError) as error:
+    except (pl.exceptions.PolarsError, ValueError, OSError) as error:
         first = str(error).splitlines()[0]
         raise DataError(
             f"{shown} is not a readable table: {first}", code="table-unreadable"
@@ -113,7 +113,7 @@ def _text_table(text: str, shown: str) -> Table:
 
     text = text.rstrip("\r\n ")
     separator = _separator(text)
-    records = _records(text, separator)
+    records = _records(text, separator, shown)
     comments, sample = _beginning(records)
     if not sample:
         raise DataError(f"{shown} has no row", code="file-empty")
@@ -156,7 +156,7 @@ def _separator(text: str) -> str:
     return _BLANKS if len({len(row.split()) for row in rows}) == 1 else ","
 
 
-def _records(text: str, separator: str) -> Iterator[_Record]:
+def _records(text: str, separator: str, shown: str) -> Iterator[_Record]:
     """Yield what is in the lines of a text; blank ones are none."""
     number, start, is_comment = 0, 0, False
 
@@ -171,9 +171,12 @@ def _records(text: str, separator: str) -> Iterator[_Record]:
             cells = line.replace('"', "").lstrip("# ") if is_comment else line
             yield " ".join(cells.split()) if separator == _BLANKS else cells
 
-    for cells in csv.reader(lines(), delimiter=separator):
-        yield _Record(start, cells, is_comment, number - start + 1)
-        start = 0
+    try:
+        for cells in csv.reader(lines(), delimiter=separator):
+            yield _Record(start, cells, is_comment, number - start + 1)
+            start = 0
+    except csv.Error as error:
+        raise _unfit(start, shown, str(error), None) from error
 
 
 def _beginning(records: Iterator[_Record]) -> tuple[list[list[str]], list[_Record]]:

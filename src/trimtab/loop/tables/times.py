@@ -36,7 +36,8 @@ _FIELDS: Final = {
     "S": r"(?P<S>[0-9]{1,2})",
     "f": r"(?P<f>[0-9]{1,9})",
     "p": r"(?P<p>[AaPp])\.?[Mm]\.?",
-    "z": r"(?P<z>Z|z|(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2})?|[A-Z]{2,5})(?: \(?[A-Z]{3,5}\)?)?",
+    "z": r"(?P<z>(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2})?|[A-Z]{2,5}|(?i:Z|UTC|GMT))"
+    r"(?: \(?[A-Z]{3,5}\)?)?",
     "s": r"(?P<s>[0-9]{9,19})",
 }
 """Pattern of each word of ``strptime``; the names of groups are what is computed with."""
@@ -147,7 +148,7 @@ _EPOCHS: Final = ((1, 1_000_000, 1), (1_000, 1_000, 1), (1_000_000, 1, 1), (10**
 _FIRST_S, _LAST_S = 946_684_800, 4_102_444_800
 """The years 2000 to 2099: few job numbers and counts of bytes are times of these."""
 _YEARS: Final = (1970, 2099)
-_GREENWICH: Final = ("Z", "z", "UTC", "UT", "GMT")
+_GREENWICH: Final = ("Z", "UTC", "UT", "GMT")
 
 
 def is_time(cell: str, *, or_number: bool = False) -> bool:
@@ -397,7 +398,7 @@ def _offsets(fields: pl.DataFrame, timezone: str) -> Iterator[pl.Expr]:
 
 
 def _offset(zone: str, timezone: str) -> timedelta | None:
-    if zone in _GREENWICH:
+    if zone.upper() in _GREENWICH:
         return timedelta(0)
     if match := re.fullmatch("(?:UTC|GMT)?([+-])([0-9]{1,2}):?([0-9]{2})?", zone):
         hours, minutes = int(match[2]), int(match[3] or 0)
