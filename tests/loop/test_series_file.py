@@ -282,3 +282,11 @@ def test_dates_of_a_stretch_are_whole_days_of_its_zone(tmp_path: Path) -> None:
     assert judgement.to is not None
     assert {f"{at:%Y-%m-%d}" for at in (judgement.from_, judgement.to)} == {day}
     assert judgement.to > judgement.from_
+
+
+def test_an_hour_that_comes_twice_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    clocks = [f"2026-10-25 {hour:02d}:30,{hour + 1}" for hour in (1, 2, 2, 3)]
+    path.write_text("\n".join(["time,bw", *clocks]))
+    notes = judge_file(str(path), FileTerms(timezone="Europe/Zurich")).judgement.notes
+    assert "2 of them in an hour that comes twice for the first" in notes[-1]

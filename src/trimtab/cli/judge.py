@@ -22,9 +22,33 @@ from trimtab.errors import UsageError
     metavar="FILE",
     help="Read a table instead of a store: CSV or Parquet; - is standard input.",
 )
-@click.option("--time", metavar="COL", help="With --csv: column of times. Default: detected.")
+@click.option(
+    "--time",
+    metavar="COL",
+    help="With --csv: column of times, or date+time of two. Default: detected.",
+)
+@click.option(
+    "--time-format",
+    metavar="WORDS",
+    help="With --csv: how times are written, as %d/%m/%Y %H:%M (strptime). Default: detected.",
+)
 @click.option("--value", metavar="COL", help="With --csv: column of values. Default: detected.")
-@click.option("--by", metavar="COL", help="With --csv: column that names the series.")
+@click.option(
+    "--decimal",
+    type=click.Choice([".", ","]),
+    help="With --csv: decimal mark of the values. Default: detected.",
+)
+@click.option(
+    "--by",
+    metavar="COL",
+    help="With --csv: column that separates the series, or op+host of two; '' for none. "
+    "Default: the one that tells rows of the same time apart.",
+)
+@click.option(
+    "--wide",
+    is_flag=True,
+    help="With --csv: every column of numbers is a series; --value names their metric.",
+)
 @click.option(
     "--less-is-better",
     is_flag=True,
@@ -53,7 +77,8 @@ def command(where: str | None, file: str | None, **settings: Any) -> None:
         raise UsageError(
             "name a SITE or a --csv FILE to judge",
             code="series-missing",
-            hint="trimtab judge SITE, or trimtab judge --csv FILE",
+            hint="trimtab judge SITE, or trimtab judge --csv FILE; "
+            "of several files: cat FILES | trimtab judge --csv -",
         )
     report, fail_on = settings.pop("report"), settings.pop("fail_on")
     judged = _of_file(file, settings) if file is not None else _of_site(str(where), settings)
@@ -67,7 +92,8 @@ def _of_site(where: str, settings: dict[str, Any]) -> Any:
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.site_judgement import Terms, judge_site
 
-    for name in ("time", "value", "by", "timezone", "less_is_better"):
+    of_csv = ("time", "time_format", "value", "decimal", "by", "wide", "timezone", "less_is_better")
+    for name in of_csv:
         if settings.pop(name):
             problem, hint = f"--{name.replace('_', '-')} is of --csv", "a site's store knows it"
             raise UsageError(problem, code="option-needs-csv", hint=hint)
@@ -79,12 +105,13 @@ def _of_site(where: str, settings: dict[str, Any]) -> Any:
 
 def _of_file(file: str, settings: dict[str, Any]) -> Any:
     from trimtab.cli.render.progress import QUIET_S, progress_bar
-    from trimtab.loop.series_file import Columns, FileTerms, judge_file
+    from trimtab.loop.series_file import FileTerms, judge_file
+    from trimtab.loop.tables.columns import Columns
 
     if any(settings.pop(name) is not None for name in ("probe", "metric", "store_url")):
         problem = "--probe, --metric and --store are of a site, not of a file"
         raise UsageError(problem, code="option-needs-site")
-    columns = Columns(*(settings.pop(name) for name in ("time", "value", "by")))
+    columns = Columns(*(settings.pop(name) for name in ("time", "value", "by", "wide")))
     limits = {"goal": settings.pop("cov_goal"), "window_s": settings.pop("window_s")}
     settings["timezone"] = settings["timezone"] or "UTC"
     terms = FileTerms(columns=columns, **settings)

@@ -109,7 +109,8 @@ OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "Output": f"site store {OUTPUT}",
     },
     "judge": {
-        "Time series of a file": "csv time value by less-is-better timezone",
+        "Time series of a file": "csv time time-format value decimal by wide "
+        "less-is-better timezone",
         "Runs": "probe metric since until",
         "Verdict": "cov-goal window fail-on",
         "Output": f"store {OUTPUT}",

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from trimtab.loop.event_log import Place, place_of
-from trimtab.loop.series_file import Columns, FileTerms, judge_file
+from trimtab.loop.series_file import FileTerms, judge_file
 from trimtab.loop.site_judgement import Judged, Terms, judge_site
+from trimtab.loop.tables.columns import Columns
 from trimtab.model.run import METRIC_UNITS
 
 if TYPE_CHECKING:
@@ -221,6 +222,9 @@ def judge_csv(
     time: str | None = None,
     value: str | None = None,
     by: str | None = None,
+    wide: bool = False,
+    time_format: str | None = None,
+    decimal: str | None = None,
     timezone: str = "UTC",
     less_is_better: bool = False,
     goal: float | None = None,
@@ -231,9 +235,13 @@ def judge_csv(
     Parameters
     ----------
     time, value
-        Names of its columns; recognised where ``None``.
+        Names of its columns; recognised where ``None``. ``date+time``: two columns joined.
     by
-        A column whose values part the series.
+        A column whose values part the series; empty: none does.
+    wide
+        Every column of numbers is a series, and ``value`` their metric.
+    time_format, decimal
+        How times are written in words of ``strptime``, and the decimal mark; recognised.
     timezone
         Of times that are written without one.
 
@@ -244,7 +252,13 @@ def judge_csv(
     DataError
         It is no table, or holds no series.
     """
-    terms = FileTerms(Columns(time, value, by), timezone=timezone, less_is_better=less_is_better)
+    terms = FileTerms(
+        Columns(time, value, by, wide),
+        timezone=timezone,
+        less_is_better=less_is_better,
+        time_format=time_format,
+        decimal=decimal,
+    )
     return judge_file(str(file), terms, goal=goal, window_s=window_s)
 
 

@@ -287,10 +287,14 @@ def _opened(path: str, *, follow: bool) -> Iterator[BinaryIO]:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
             raise DataError("it is not a regular file", code="not-a-file", file=visible(path))
-        if state.st_size > SIZE_LIMIT_BYTES:
-            limit = format_bytes(SIZE_LIMIT_BYTES)
-            raise DataError(f"it is larger than {limit}", code="file-too-large", file=visible(path))
+        _check_size(state.st_size, visible(path))
         yield stream
+
+
+def _check_size(size: int, file: str) -> None:
+    if size > SIZE_LIMIT_BYTES:
+        limit = format_bytes(SIZE_LIMIT_BYTES)
+        raise DataError(f"it is larger than {limit}", code="file-too-large", file=file)
 
 
 def _content(path: str, *, follow: bool) -> bytes:
@@ -305,22 +309,32 @@ def _content(path: str, *, follow: bool) -> bytes:
     """
     with _opened(path, follow=follow) as stream:
         content = stream.read(SIZE_LIMIT_BYTES + 1)
+    _check_size(len(content), visible(path))
+    return unpacked(content, visible(path))
+
+
+def unpacked(content: bytes, file: str) -> bytes:
+    """Return what is in a file, unpacked where it is gzip.
+
+    Raises
+    ------
+    DataError
+        It is a damaged archive, one of several files, or too large unpacked.
+    """
     if content.startswith(_GZIP):
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
                 content = packed.read(SIZE_LIMIT_BYTES + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(
-                f"a damaged gzip archive: {error}", code="archive-damaged", file=visible(path)
+                f"a damaged gzip archive: {error}", code="archive-damaged", file=file
             ) from error
+        _check_size(len(content), file)
     if content[257:262] == b"ustar":
         raise DataError(
             "an archive of several files (tar)",
             code="archive",
-            file=visible(path),
+            file=file,
             hint="unpack it and import the directory",
         )
-    if len(content) > SIZE_LIMIT_BYTES:
-        limit = format_bytes(SIZE_LIMIT_BYTES)
-        raise DataError(f"it is larger than {limit}", code="file-too-large", file=visible(path))
     return content

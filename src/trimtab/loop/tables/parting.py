@@ -1,0 +1,324 @@
+"""A file to a table: text cells with the line of each row, or the typed columns of Parquet.
+
+What stands between people's files and a plain table is handled here, once: other separators,
+quotes that are not doubled (elbencho's ``command``), comments, ``sep=,``, a head that is a comment
+(``sadf -d``) or comes again where files were joined, commas at the end of rows, annotations of
+InfluxDB, Excel's UTF-16. A row that does not fit is an error with its line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trimtab.errors import DataError, UsageError
+from trimtab.loop.tables.numbers import is_number
+from trimtab.loop.tables.times import is_time
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_PARQUET: Final = b"PAR1"
+_WORKBOOK: Final = b"PK\x03\x04"
+_BLANKS: Final = " "
+_SEPARATORS: Final = "\t;|,"
+"""A comma comes last: in a table with another separator it may be a decimal comma."""
+_SAMPLE: Final = 20
+"""Rows by which separator and head are recognised."""
+_SAMPLE_CHARACTERS: Final = 1 << 20
+_SEPARATOR_LINE: Final = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+_ODD_LINE: Final = re.compile(r"\n[ \t]*[\r\n#]|\r(?!\n)")
+"""Blank lines and comments among the rows, and ends of lines as old as Mac OS 9."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as it is written.
+
+    Attributes
+    ----------
+    frame
+        Text in all cells of a CSV (null: empty), types as Parquet has them.
+    lines
+        Of each row, counted from 1.
+    separator
+        Between the cells; ``None``: Parquet.
+    """
+
+    frame: pl.DataFrame
+    lines: Sequence[int]
+    separator: str | None
+
+
+class _Record(NamedTuple):
+    line: int
+    """The first of its lines."""
+    cells: list[str]
+    is_comment: bool
+    height: int
+    """Lines that it spans."""
+
+
+def read_table(content: bytes, shown: str) -> Table:
+    """Return the table in a file.
+
+    Raises
+    ------
+    DataError
+        It is no table, or a row of it does not fit: with its line.
+    UsageError
+        It has no head.
+    """
+    import polars as pl
+
+    if not content.strip():
+        raise DataError(f"{shown} is empty", code="file-empty")
+    if content.startswith(_WORKBOOK):
+        hint = "save the sheet as CSV, or unpack the archive"
+        raise DataError(f"{shown} is a workbook or an archive", code="table-unreadable", hint=hint)
+    try:
+        if content.startswith(_PARQUET):
+            frame = pl.read_parquet(io.BytesIO(content))
+            table = Table(frame, range(1, frame.height + 1), None)
+        else:
+            table = _text_table(_decoded(content), shown)
+    except (pl.exceptions.PolarsError, ValueError, OSError) as error:
+        first = str(error).splitlines()[0]
+        raise DataError(
+            f"{shown} is not a readable table: {first}", code="table-unreadable"
+        ) from error
+    if table.frame.is_empty():
+        names = ", ".join(map(visible, table.frame.columns[:_SAMPLE]))
+        raise DataError(f"{shown} has columns and no row ({names})", code="file-empty")
+    return table
+
+
+def _decoded(content: bytes) -> str:
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what Excel calls "Unicode text"
+        return content.decode("utf-16", "replace")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def _text_table(text: str, shown: str) -> Table:
+    import polars as pl
+
+    text = text.rstrip("\r\n ")
+    separator = _separator(text)
+    records = _records(text, separator, shown)
+    comments, sample = _beginning(records)
+    if not sample:
+        raise DataError(f"{shown} has no row", code="file-empty")
+    head = sample[0].cells
+    if not _are_figures([record.cells for record in sample if not record.is_comment]):
+        del sample[0]
+    elif comments and len(comments[-1]) == len(head):
+        head = comments[-1]
+    else:
+        raise _headless(sample, separator, shown)
+    names = _names(head)
+    frame = _plain(text, separator, sample, names)
+    if frame is not None:
+        lines: Sequence[int] = range(sample[0].line, sample[0].line + frame.height)
+    else:
+        lines, rows = _fitted(chain(sample, records), head, shown)
+        columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+        frame = pl.DataFrame(
+            [
+                pl.Series(name, list(cells), pl.String)
+                for name, cells in zip(names, columns, strict=True)
+            ]
+        ).with_columns(pl.all().replace("", None))
+    unnamed = [name for name, title in zip(names, head, strict=True) if not title.strip()]
+    empty = [name for name in unnamed if frame[name].is_null().all()]
+    return Table(frame.drop(empty), lines, separator)
+
+
+def _separator(text: str) -> str:
+    """Return what parts the cells: what most stands between them in each of the first rows."""
+    lines = [line for line in text[:_SAMPLE_CHARACTERS].splitlines() if line.strip()]
+    if lines and (line := _SEPARATOR_LINE.fullmatch(lines[0])):
+        return line[1]
+    unquoted = re.sub('"[^"]*"', "_", text[:_SAMPLE_CHARACTERS])
+    rows = [row for row in unquoted.splitlines() if row.strip() and not row.startswith("#")]
+    rows = rows[:_SAMPLE]
+    most = max(_SEPARATORS, key=lambda character: min(row.count(character) for row in rows or [""]))
+    if any(most in row for row in rows):
+        return most
+    return _BLANKS if len({len(row.split()) for row in rows}) == 1 else ","
+
+
+def _records(text: str, separator: str, shown: str) -> Iterator[_Record]:
+    """Yield what is in the lines of a text; blank ones are none."""
+    number, start, is_comment = 0, 0, False
+
+    def lines() -> Iterator[str]:
+        nonlocal number, start, is_comment
+        for number, line in enumerate(io.StringIO(text, newline=None), start=1):
+            if not line.strip():
+                continue
+            start = start or number
+            is_separator = number == 1 and bool(_SEPARATOR_LINE.fullmatch(line))
+            is_comment = line.startswith("#") or is_separator
+            cells = line.replace('"', "").lstrip("# ") if is_comment else line
+            yield " ".join(cells.split()) if separator == _BLANKS else cells
+
+    try:
+        for cells in csv.reader(lines(), delimiter=separator):
+            yield _Record(start, cells, is_comment, number - start + 1)
+            start = 0
+    except csv.Error as error:
+        raise _unfit(start, shown, str(error), None) from error
+
+
+def _beginning(records: Iterator[_Record]) -> tuple[list[list[str]], list[_Record]]:
+    """Return the comments before the first row, and the first rows from there on."""
+    comments: list[list[str]] = []
+    sample: list[_Record] = []
+    for record in records:
+        if sample or not record.is_comment:
+            sample.append(record)
+        else:
+            comments.append(record.cells)
+        if len(sample) > _SAMPLE:
+            break
+    return comments, sample
+
+
+def _are_figures(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row is like those below it: times and numbers, and no names."""
+    first, below = rows[0], rows[1:]
+    if not below:
+        return any(map(is_time, first)) and any(map(is_number, first))
+    legible = [
+        is_number(cell) or is_time(cell)
+        for column, cell in enumerate(first)
+        if all(
+            is_number(row[column]) or is_time(row[column]) or not row[column].strip()
+            for row in below
+            if column < len(row)
+        )
+    ]
+    return bool(legible) and all(legible)
+
+
+def _headless(sample: Sequence[_Record], separator: str, shown: str) -> UsageError:
+    """Return the error of a table without names, with a line of names for it."""
+    kinds: list[str] = []
+    for cell in sample[0].cells:
+        kind = "value" if is_number(cell) else "label"
+        if is_time(cell, or_number="time" not in kinds):
+            kind = "time" if ":" in cell or "date" in kinds or is_number(cell) else "date"
+        kinds.append(kind)
+    head = _names(kinds)
+    return UsageError(
+        f"the first row of {shown} (line {sample[0].line}) looks like data, and not like a head",
+        code="head-missing",
+        hint=f"put a line with the names of its columns first, as {separator.join(head)}",
+    )
+
+
+def _names(head: Sequence[str]) -> list[str]:
+    """Return the names of columns, each another."""
+    names: list[str] = []
+    for number, title in enumerate(head, start=1):
+        name = title.strip() or f"column {number}"
+        again = 1
+        while name in names:
+            again += 1
+            name = f"{title.strip()} {again}"
+        names.append(name)
+    return names
+
+
+def _plain(
+    text: str, separator: str, sample: Sequence[_Record], names: Sequence[str]
+) -> pl.DataFrame | None:
+    """Return a table that is nothing but rows of cells; ``None`` where there is more to it."""
+    import polars as pl
+
+    if not sample or separator == _BLANKS or '"' in text:
+        return None
+    rows = text.split("\n", sample[0].line - 1)[-1]
+    if _ODD_LINE.search(rows):
+        return None
+    schema = dict.fromkeys(names, pl.String)
+    try:
+        frame = pl.read_csv(
+            rows.encode(), has_header=False, schema=schema, separator=separator, quote_char=None
+        )
+    except pl.exceptions.PolarsError:
+        return None  # a row of other width, for which the line is to be named
+    titles = _titles(names)
+    again = pl.sum_horizontal(pl.all().str.strip_chars().is_in(titles)) >= _named_by(titles)
+    return None if frame.select(again.any()).item() else frame
+
+
+def _titles(head: Sequence[str]) -> list[str]:
+    """Return the names by which a head is known where it comes again; numbers are in any row."""
+    return [title.strip() for title in head if title.strip() and not is_number(title)]
+
+
+def _named_by(titles: Sequence[str]) -> int:
+    """Return how many names of columns make a row another head: no row of figures has two."""
+    return min(2, len(titles)) or len(titles) + 1
+
+
+def _fitted(
+    records: Iterable[_Record], head: Sequence[str], shown: str
+) -> tuple[list[int], list[list[str]]]:
+    """Return the line and the cells of every row, as many as there are columns."""
+    width, titles = len(head), set(_titles(head))
+    enough = _named_by(list(titles))
+    lines: list[int] = []
+    rows: list[list[str]] = []
+    for line, written, is_comment, height in records:
+        if len(written) == width and height == 1 and not is_comment and titles.isdisjoint(written):
+            lines.append(line)  # what nearly every row is
+            rows.append(written)
+            continue
+        cells = written
+        if len(titles.intersection(cell.strip() for cell in cells)) >= enough:
+            if [cell.strip() for cell in cells] == [cell.strip() for cell in head]:
+                continue  # files joined, each with its head
+            raise _unfit(line, shown, "another table begins here", "judge each by itself")
+        if is_comment:
+            continue
+        if height > 1 and (len(cells) != width or _swallows_rows(cells, width)):
+            raise _unfit(line, shown, "a quote opens here and is not closed", None)
+        extra = cells[width - 1 :]
+        if len(cells) > width and any('"' in cell for cell in extra):
+            # elbencho's command: "a" "b,c" is parted at the comma, being no proper quotes.
+            cells = [*cells[: width - 1], ",".join(extra)]
+        if any(cell.strip() for cell in cells[width:]):
+            fields = f"{len(cells)} fields, and the head has {width}"
+            hint = (
+                "a decimal comma needs another separator, or quotes"
+                if rows
+                else "lines above the names of the columns have to begin with #"
+            )
+            raise _unfit(line, shown, fields, hint)
+        lines.append(line)
+        rows.append([*cells[:width], *[""] * (width - len(cells))])
+    return lines, rows
+
+
+def _swallows_rows(cells: Sequence[str], width: int) -> bool:
+    """Return whether a cell of several lines holds rows of the table."""
+    inner = [line for cell in cells for line in cell.split("\n")[1:-1]]
+    ends = [cell.rsplit("\n", 1)[-1] for cell in cells[-1:] if "\n" in cell]
+    return any(
+        line.count(character) == width - 1 for line in [*inner, *ends] for character in _SEPARATORS
+    )
+
+
+def _unfit(line: int, shown: str, problem: str, hint: str | None) -> DataError:
+    return DataError(problem, file=shown, line=line, code="table-unreadable", hint=hint)

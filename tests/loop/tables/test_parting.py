@@ -1,0 +1,158 @@
+"""Tables are parted as their writers meant them; a row that does not fit is named by its line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from contextlib import suppress
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import DataError, TrimtabError, UsageError
+from trimtab.loop.importing.reading import unpacked
+from trimtab.loop.tables.parting import Table, read_table
+
+ROWS = [("2026-08-01T06:00:00Z", "12.5"), ("2026-08-01T07:00:00Z", "13"), ("2026-08-02", "")]
+PLAIN = "time,bw\n" + "".join(f"{at},{value}\n" for at, value in ROWS)
+
+
+def read(text: str | bytes) -> Table:
+    return read_table(text.encode() if isinstance(text, str) else text, "FILE")
+
+
+def cells(table: Table) -> list[tuple[str | None, ...]]:
+    return table.frame.rows()
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (PLAIN, [2, 3, 4]),
+        (PLAIN.replace("\n", "\r\n"), [2, 3, 4]),
+        (PLAIN.replace("\n", "\r"), [2, 3, 4]),
+        (PLAIN.replace("\n", "\n\n"), [3, 5, 7]),
+        (PLAIN.replace("\n", ",\n").replace("bw,", "bw"), [2, 3, 4]),
+        (PLAIN.replace("\n", ",,\n"), [2, 3, 4]),
+        (PLAIN.replace(",", ";"), [2, 3, 4]),
+        (PLAIN.replace(",", "\t"), [2, 3, 4]),
+        (PLAIN.replace(",", "|"), [2, 3, 4]),
+        (PLAIN.replace(",", " , ").replace(" , \n", ",\n"), [2, 3, 4]),
+        ("sep=;\n" + PLAIN.replace(",", ";"), [3, 4, 5]),
+        ("\ufeff" + PLAIN, [2, 3, 4]),
+        ("# made by cron, on oss1\n\n" + PLAIN, [4, 5, 6]),
+        ("# time,bw\n" + PLAIN.split("\n", 1)[1], [2, 3, 4]),
+        (PLAIN.replace("13\n", "13\n# a rebuild, here\ntime,bw\n"), [2, 3, 6]),
+        ('"time","bw"\n' + PLAIN.split("\n", 1)[1].replace("13", '"13"'), [2, 3, 4]),
+    ],
+)
+def test_the_same_table_in_any_dress(text: str, lines: list[int]) -> None:
+    table = read(text)
+    stripped = [tuple(cell and cell.strip() for cell in row) for row in cells(table)]
+    assert stripped == [tuple(cell or None for cell in row) for row in ROWS]
+    assert table.frame.columns == ["time", "bw"]
+    assert list(table.lines) == lines
+
+
+def test_encodings_and_archives_are_undone() -> None:
+    text = "Zeit;Größe\n2026-08-01;1\n"
+    for encoding in ("utf-8", "utf-16", "latin-1"):
+        assert read(text.encode(encoding)).frame.columns == ["Zeit", "Größe"]
+    assert unpacked(gzip.compress(text.encode()), "FILE") == text.encode()
+    frame = pl.DataFrame({"at": [1, 2]})
+    stream = io.BytesIO()
+    frame.write_parquet(stream)
+    assert read(stream.getvalue()).frame.equals(frame)
+
+
+def test_columns_parted_by_blanks_are_columns() -> None:
+    table = read("date        time    bw\n2026-08-01  06:00   12.5\n2026-08-01  07:00   9\n")
+    assert cells(table) == [("2026-08-01", "06:00", "12.5"), ("2026-08-01", "07:00", "9")]
+
+
+def test_quotes_that_are_not_doubled_are_text() -> None:
+    command = '"elbencho" "--hosts" "n1,n2" "-t" "16" '
+    table = read(f"ISO date,MiB/s,command\n2026-09-01,4900,{command}\n2026-09-02,5000,{command}\n")
+    assert table.frame["MiB/s"].to_list() == ["4900", "5000"]
+    assert '"n1,n2"' in table.frame["command"][0]
+
+
+def test_annotations_of_influxdb_are_comments() -> None:
+    marks = "#group,false,false\n#datatype,string,long\n#default,_result,\n"
+    head = ",result,table,_time,_value\n"
+    rows = ",,0,2026-08-01T06:00:00Z,12.5\n,,0,2026-08-01T07:00:00Z,13\n"
+    table = read(f"{marks}{head}{rows}\n{marks}{head}{rows}")
+    assert table.frame.columns == ["result", "table", "_time", "_value"]
+    assert list(table.lines) == [5, 6, 12, 13]
+
+
+def test_columns_without_a_name_or_with_the_same_get_one() -> None:
+    table = read(",time,bw,bw\n0,2026-08-01,1,2\n")
+    assert table.frame.columns == ["column 1", "time", "bw", "bw 2"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "head"),
+    [
+        (PLAIN.split("\n", 1)[1], "time,value"),
+        ("01.08.2026 06:00;12,5\n01.08.2026 07:00;9,5\n", "time;value"),
+        ("2026-08-01,06:00,write,5\n2026-08-01,07:00,write,6\n", "date,time,label,value"),
+        ("1785564000,12.5\n1785567600,12.6\n", "time,value"),
+        ("2026-08-01,12.5\n", "date,value"),
+    ],
+)
+def test_a_missing_head_is_told_with_the_line_to_add(rows: str, head: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(rows)
+    assert caught.value.code == "head-missing"
+    assert str(caught.value.hint).endswith(head)
+    assert read(f"{head}\n{rows}").frame.height == rows.count("\n")
+
+
+def test_names_that_are_numbers_are_a_head() -> None:
+    assert read("time,0,1\n2026-08-01,0,1\n2026-08-02,1,0\n").frame.columns == ["time", "0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (PLAIN + "2026-08-03,1,2\n", 5),
+        ("IOR of scratch\n" + PLAIN, 2),
+        (PLAIN + f'2026-08-03,"{"x" * 200_000}"\n', 5),
+        (PLAIN + '2026-08-03,"1\n2026-08-04,2\n2026-08-05,3\n', 5),
+        (PLAIN + '2026-08-03,"1\n2026-08-04,2\n2026-08-05,"3"\n', 5),
+        (PLAIN + "bw,time\n1,2026-08-03\n", 5),
+        (PLAIN + "# time,iops,bw\n", 5),
+        ('"a",c\n"x\ny",1\n2026-08-02,2,3\n', 4),
+    ],
+)
+def test_a_row_that_does_not_fit_is_told_with_its_line(text: str, line: int) -> None:
+    with pytest.raises(DataError) as caught:
+        read(text)
+    assert (caught.value.file, caught.value.line) == ("FILE", line)
+    assert str(caught.value).startswith(f"FILE:{line}: ")
+
+
+WORD = st.text(st.sampled_from("abc 12.-:"), max_size=5)
+
+
+@given(rows=st.lists(st.lists(WORD, min_size=2, max_size=2), min_size=1, max_size=12))
+def test_the_fast_way_and_the_slow_one_read_the_same(rows: list[list[str]]) -> None:
+    body = "".join(",".join(row) + "\n" for row in rows)
+    parted = read(f"name,other\n{body}x,y\n")
+    quoted = read(f'"name","other"\n{body}x,y\n')
+    assert parted.frame.equals(quoted.frame)
+    assert list(parted.lines) == list(quoted.lines)
+    assert parted.frame.rows() == [
+        tuple(cell or None for cell in row) for row in csv.reader(io.StringIO(f"{body}x,y\n"))
+    ]
+
+
+@given(text=st.text(st.sampled_from('ab,;\t"\n\r#1. |='), max_size=60))
+def test_any_text_is_a_table_or_an_error(text: str) -> None:
+    with suppress(TrimtabError):
+        table = read(text)
+        assert len(table.lines) == table.frame.height
