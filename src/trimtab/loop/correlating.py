@@ -95,7 +95,7 @@ def correlate_site(
         raise UsageError(
             f"no telemetry of {place.name} is stored for that time",
             code="no-telemetry",
-            hint="trimtab watch takes snapshots; [snapshot] schedule in the site file",
+            hint="trimtab watch SITE takes snapshots; [snapshot] schedule in the site file",
         )
     progress("done", 1.0)
     return Correlated(str(store.location), place.name, len(times), tuple(correlations))

@@ -335,5 +335,6 @@ def _slowest(slowest_targets: Iterator[SlowestTargets]) -> Iterator[str]:
 def _judged(judged_status: JudgedStatus) -> str:
     newer = ""
     if judged_status.newer_runs:
-        newer = f", {plural(judged_status.newer_runs, 'run')} ago: trimtab incidents looks again"
+        runs, site = plural(judged_status.newer_runs, "run"), _friendly(judged_status.site)
+        newer = f", {runs} ago: trimtab incidents {site} looks again"
     return f"incidents as of {moment(judged_status.at)}{newer}"

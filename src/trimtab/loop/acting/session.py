@@ -350,7 +350,7 @@ def _index_of(directory: Path | None) -> migrating.Index:
         raise UsageError(
             "which files lie on a target is told by an index",
             code="index-missing",
-            hint="make one: trimtab purge scan; then --index DIR",
+            hint="make one: trimtab purge scan ROOT --index DIR; then name it with --index DIR",
         )
     return read_index(directory)
 
