@@ -68,7 +68,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
     sent = tuple(alert for alert in alerts if alert.phase is not Phase.NOTED)
     show(
         lambda: documents.alerted.AlertsDocument(record.location, place.name, sent),
-        lambda: print_alerts(place.name, sent),
+        lambda: print_alerts(place.name, sent, has_receivers=record.site is not None),
     )
 
 
@@ -119,9 +119,15 @@ def _print_receivers(rows: Sequence[tuple[str, str]], out: Console) -> None:
     print_rows(out, (Column("receiver"), Column("answer", wraps=True)), rows)
 
 
-def print_alerts(site: str, alerts: Sequence[Alert]) -> None:
-    """Print how many alerts there were and how many wait, then the newest."""
-    more = (f"trimtab alerts test {visible(site)} sends a test message",)
+def print_alerts(site: str, alerts: Sequence[Alert], *, has_receivers: bool = True) -> None:
+    """Print how many alerts there were and how many wait, then the newest.
+
+    Parameters
+    ----------
+    has_receivers
+        Whether a site file can name some.
+    """
+    more = [f"trimtab alerts test {visible(site)} sends a test message"] if has_receivers else []
     print_screen(_answer(site, alerts), partial(_print_alerts, alerts), more=more)
 
 

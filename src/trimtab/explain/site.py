@@ -102,6 +102,8 @@ class Known:
         CPU profiles of servers.
     jobs
         The accounting of the batch system, as `Context.jobs` has it.
+    has_site_file
+        As `Context.has_site_file`.
     """
 
     site: str
@@ -116,6 +118,7 @@ class Known:
     home: Mapping[str, str] = field(default_factory=dict)
     profiles: tuple[CpuProfile, ...] = ()
     jobs: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=JOBS))
+    has_site_file: bool = True
 
 
 def explain_incidents(
@@ -318,6 +321,7 @@ def _context(
         log_entries=sum(
             by_people(event) and event.at <= (incident.until or known.now) for event in known.events
         ),
+        has_site_file=known.has_site_file,
     )
 
 

@@ -33,7 +33,7 @@ from trimtab.report.answers import (
 )
 from trimtab.report.text import metric_text
 from trimtab.units import format_duration, format_percent, format_value, plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,7 +63,7 @@ def print_incidents(
     more = []
     if ranked:
         first = ranked[0].incident
-        site, at = visible(first.site), f"{first.at:%Y-%m-%dT%H:%MZ}"
+        site, at = shell_text([first.site]), f"{first.at:%Y-%m-%dT%H:%MZ}"
         more.append(f"all evidence about one of them: trimtab explain {site} --at {at}")
     if ranked and not extent().everything:
         more.append("--all shows each incident with its causes")

@@ -27,7 +27,7 @@ from trimtab.report.answers import (
     size_of,
 )
 from trimtab.units import format_percent, format_value, plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +54,6 @@ _NOTES: Final = 3
 
 def print_judgement(judgement: SiteJudgement, report: str | None = None) -> None:
     """Print what is said of a site, or of a file's series, and where its page is."""
-    place = visible(judgement.site)
     more = []
     if len(judgement.series) > _IN_FULL and not extent().everything:
         more.append("--all shows each series in full, --probe and --metric one of them")
@@ -64,7 +63,9 @@ def print_judgement(judgement: SiteJudgement, report: str | None = None) -> None
         default=None,
     )
     if largest is not None and all(series.key.kind != "file" for series in judgement.series):
-        more.append(f"why: trimtab explain {place} --at {largest.at:%Y-%m-%dT%H:%MZ}")
+        more.append(
+            f"why: trimtab explain {shell_text([judgement.site])} --at {largest.at:%Y-%m-%dT%H:%MZ}"
+        )
     if report is not None:
         more.append(f"report: {report}")
     print_screen(judge_answer(judgement), partial(_print_body, judgement), more=more)
