@@ -10,11 +10,13 @@ from trimtab.errors import UsageError
 from trimtab.judge.correlate import correlate
 from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import Progress, frames_of, mistyped, series_of
+from trimtab.loop.status import series_apart
 from trimtab.measure.plain import as_dict, as_number
 from trimtab.measure.tokio_abc.telemetry import AMOUNTS
 from trimtab.model.correlation import Correlated, CorrelatedSeries
 from trimtab.model.run import Run
 from trimtab.model.telemetry import TELEMETRY_UNITS
+from trimtab.report.text import levels_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,11 +60,20 @@ def correlate_site(
     """
     end = place.moment(until) or _last_run(store, place)
     begin = place.moment(since) or end - STRETCH
+    stored = series_of(store, place.name, probe)
+    histories = {
+        (entry.site, entry.comparability): store.history(
+            entry.site, entry.comparability, since=begin, until=end
+        )
+        for entry in stored
+    }
+    apart = series_apart(store, stored, histories)
     series = [
         (key, frame, entry)
-        for entry in series_of(store, place.name, probe)
+        for entry in stored
+        for name in [(entry.site, entry.comparability)]
         for key, frame in frames_of(
-            entry, store.history(entry.site, entry.comparability, since=begin, until=end), metric
+            entry, histories[name], metric, apart=levels_text(apart.get(name, {}))
         )
         if frame.height >= _RUNS_MINIMUM
     ]

@@ -31,7 +31,7 @@ from trimtab.report.answers import (
     is_worse,
     rank,
 )
-from trimtab.report.text import metric_text
+from trimtab.report.text import key_label
 from trimtab.units import format_duration, format_percent, format_value, plural
 from trimtab.visible import shell_text, visible
 
@@ -142,7 +142,7 @@ def _subject(incident: Incident) -> str:
         stated = incident.summary.partition(" UTC: ")[2].partition(";")[0]
         return visible(stated or incident.shape.value)
     others = f" and {len(incident.moved_with)} more" if incident.moved_with else ""
-    return visible(f"{incident.key.probe} {metric_text(incident.key.metric)}{others}")
+    return f"{key_label(incident.key)}{others}"
 
 
 def print_explanation(
@@ -183,8 +183,10 @@ def _print_explanation_body(
         _print_next(out, first)
     print_rows(out, _SPEED_COLUMNS, [_speed_row(speed) for speed in speeds])
     if speeds:
-        week = f"usual: median of the week before {utc_moment(speeds[0].usual_until)}"
-        print_wrapped(out, f"{week}, or of all before", "dim")
+        last, *earlier = sorted({speed.usual_until for speed in speeds}, reverse=True)
+        begun = "".join(f" or {utc_moment(at)}, where an incident began" for at in earlier[:1])
+        text = f"usual: median of the week before {utc_moment(last)}{begun}, or of all before"
+        print_wrapped(out, text, "dim")
     for explanation in explanations:
         out.print()
         _print_incident(out, explanation, whole=everything, has_next=explanation is not first)
@@ -201,7 +203,7 @@ def _speed_row(speed: SpeedAt) -> tuple[str | Text, ...]:
     notable = ratio is not None and abs(ratio - 1) >= NOTABLE
     unfinished = f", {speed.unfinished} unfinished" if speed.unfinished else ""
     return (
-        visible(f"{speed.key.probe} {metric_text(speed.key.metric)}"),
+        key_label(speed.key),
         f"{speed.runs}{unfinished}",
         f"{speed.at.astimezone(UTC):%Y-%m-%d %H:%M}",
         value_text(speed.value, speed.key.unit),

@@ -306,7 +306,7 @@ def _suspect(series_status: SeriesStatus) -> str:
     if change.of_unit is not None:
         effect = f" ({change.of_unit})"
     return (
-        f"suspect: {series_status.verdict.metric} of {visible(series_status.probe)} "
+        f"suspect: {series_status.verdict.metric} of {_probe(series_status)} "
         f"may have changed{effect} since "
         f"{moment(change.at)}; not confirmed yet"
     )
