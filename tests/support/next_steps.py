@@ -10,7 +10,7 @@ import ast
 import html
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -21,8 +21,8 @@ from trimtab.cli.main import trimtab
 
 PLACE: Final = "PLACE"
 """Stands for what the program fills in: a site, a time, a path."""
-_BEGIN: Final = re.compile(r"(?<![\w./`-])(`?)trimtab (?=[a-z-])")
-_PART: Final = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|[^'\"]")
+_BEGIN: Final = re.compile(r"(?<![\w./-])trimtab (?=[a-z-])")
+_PART: Final = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|.", re.S)
 _END: Final = re.compile(r"[;,()`\n|<>\[\]&'\"]|: |[.:?!](?=\s|$)| - ")
 _CHOSEN: Final = re.compile(r"[A-Z]+")
 _PROSE: Final = re.compile(r"[a-z]+")
@@ -79,11 +79,15 @@ def _converted(
     )
 
 
-def without_prose(words: Sequence[str], *, is_name_enough: bool = False) -> list[str]:
+def without_prose(
+    words: Sequence[str], *, names: Collection[str] = (), is_name_enough: bool = False
+) -> list[str]:
     """Return a command without the prose behind it, as a reader would type it.
 
     Parameters
     ----------
+    names
+        Words in small letters that are no prose: the site's name.
     is_name_enough
         Whether the name of a command will do, as where it is only spoken of.
 
@@ -107,19 +111,20 @@ def without_prose(words: Sequence[str], *, is_name_enough: bool = False) -> list
         except click.UsageError as error:
             problem = error
         else:
-            if not any(_PROSE.fullmatch(word) for word in _positional(context)):
+            taken = _positional(context) - {*names, *_SCENARIOS}
+            if not any(_PROSE.fullmatch(word) for word in taken):
                 return list(words[:count])
     raise problem
 
 
 def _positional(context: click.Context) -> set[str]:
-    """Return the words that a command takes by their place, but for names of ours."""
+    """Return the words that a command takes by their place."""
     words: set[str] = set()
     for parameter in context.command.params:
         if isinstance(parameter, click.Argument) and not isinstance(parameter.type, click.Choice):
             value = context.params.get(str(parameter.name))
             words |= {str(part) for part in (value if isinstance(value, tuple) else (value,))}
-    return words - _SCENARIOS
+    return words
 
 
 def literals(file: Path) -> Iterator[tuple[int, str, bool]]:
@@ -147,6 +152,25 @@ def literals(file: Path) -> Iterator[tuple[int, str, bool]]:
             and id(node) not in inside
         ):
             yield node.lineno, node.value, id(node) in spoken
+
+
+def hints(source: str) -> Iterator[str]:
+    """Yield the strings of every ``hint=`` of a module."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.keyword) and node.arg == "hint":
+            for part in ast.walk(node.value):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    yield part.value
+
+
+def every_command(command: click.Command, context: click.Context) -> Iterator[click.Command]:
+    """Yield a command and all below it."""
+    yield command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from every_command(below, context)
 
 
 def template_text(file: Path) -> str:

@@ -21,6 +21,8 @@ from trimtab.report.text import levels_text
 if TYPE_CHECKING:
     import polars as pl
 
+    from trimtab.model.series import SeriesKey
+    from trimtab.record.kept import Series
     from trimtab.record.store import Store
 
 STRETCH: Final = timedelta(days=90)
@@ -60,23 +62,7 @@ def correlate_site(
     """
     end = place.moment(until) or _last_run(store, place)
     begin = place.moment(since) or end - STRETCH
-    stored = series_of(store, place.name, probe)
-    histories = {
-        (entry.site, entry.comparability): store.history(
-            entry.site, entry.comparability, since=begin, until=end
-        )
-        for entry in stored
-    }
-    apart = series_apart(store, stored, histories)
-    series = [
-        (key, frame, entry)
-        for entry in stored
-        for name in [(entry.site, entry.comparability)]
-        for key, frame in frames_of(
-            entry, histories[name], metric, apart=levels_text(apart.get(name, {}))
-        )
-        if frame.height >= _RUNS_MINIMUM
-    ]
+    series = _series_between(store, place, begin, end, probe=probe, metric=metric)
     if not series:
         raise UsageError(
             f"no series of {place.name} has {_RUNS_MINIMUM} runs in that time",
@@ -110,6 +96,31 @@ def correlate_site(
         )
     progress("done", 1.0)
     return Correlated(str(store.location), place.name, len(times), tuple(correlations))
+
+
+def _series_between(
+    store: Store,
+    place: Place,
+    begin: datetime,
+    end: datetime,
+    *,
+    probe: str | None,
+    metric: str | None,
+) -> list[tuple[SeriesKey, pl.DataFrame, Series]]:
+    """Return the series that have runs enough, each named by what sets it apart."""
+    stored = {
+        (entry.site, entry.comparability): entry for entry in series_of(store, place.name, probe)
+    }
+    histories = {name: store.history(*name, since=begin, until=end) for name in stored}
+    apart = series_apart(store, tuple(stored.values()), histories)
+    return [
+        (key, frame, entry)
+        for name, entry in stored.items()
+        for key, frame in frames_of(
+            entry, histories[name], metric, apart=levels_text(apart.get(name, {}))
+        )
+        if frame.height >= _RUNS_MINIMUM
+    ]
 
 
 def _last_run(store: Store, place: Place) -> datetime:

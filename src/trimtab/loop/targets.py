@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trimtab.errors import ToolError, TrimtabError, UsageError
 from trimtab.explain.troubles import site_state
 from trimtab.launch.interruption import shielded
-from trimtab.loop.sites import know_site
+from trimtab.loop.sites import know_site, word_of
 from trimtab.loop.status import slow_targets
 from trimtab.loop.stores import nothing_kept, open_store
 from trimtab.model.finding import Severity
@@ -58,7 +58,7 @@ def recall(site: Site, store: Store, at: datetime) -> SiteState:
         raise UsageError(
             f"no snapshot of {site.name} is stored from {at.isoformat()} or earlier",
             code="no-snapshot",
-            hint=f"store one: trimtab snapshot {site_word(site.name)}",
+            hint=f"store one: trimtab snapshot {word_of(site)}",
         )
     slow = slow_targets(store, site.name, until=at)
     return site_state(site.name, snapshot, site.limits, stored=True, slow=slow)

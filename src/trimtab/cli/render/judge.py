@@ -12,6 +12,7 @@ from trimtab.cli.render.text import (
     change_text,
     moment,
     percent_text,
+    site_argument,
     value_text,
     verdict_word,
 )
@@ -27,7 +28,7 @@ from trimtab.report.answers import (
     size_of,
 )
 from trimtab.units import format_percent, format_value, plural
-from trimtab.visible import shell_text, visible
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,7 +65,8 @@ def print_judgement(judgement: SiteJudgement, report: str | None = None) -> None
     )
     if largest is not None and all(series.key.kind != "file" for series in judgement.series):
         more.append(
-            f"why: trimtab explain {shell_text([judgement.site])} --at {largest.at:%Y-%m-%dT%H:%MZ}"
+            f"why: trimtab explain {site_argument(judgement.site)} "
+            f"--at {largest.at:%Y-%m-%dT%H:%MZ}"
         )
     if report is not None:
         more.append(f"report: {report}")

@@ -15,6 +15,7 @@ from trimtab.cli.render.text import (
     local_times,
     moment,
     percent_text,
+    site_argument,
     site_labels,
     value_text,
     verdict_word,
@@ -70,7 +71,7 @@ def print_status(status: Status) -> None:
 
 
 def _friendly(site: str) -> str:
-    return site_labels([site])[site]
+    return site_argument(site)
 
 
 def _print_body(status: Status, out: Console) -> None:
