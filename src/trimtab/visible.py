@@ -54,6 +54,18 @@ def shell_text(argv: Sequence[str]) -> str:
     return " ".join(_shell_word(argument) for argument in argv)
 
 
+def site_word(name: str) -> str:
+    """Return a site as a command that looks at it takes it: its path where its name was made up.
+
+    Examples
+    --------
+    >>> site_word("scratch"), site_word("/dev/vda:/my data")
+    ('scratch', "'/my data'")
+    """
+    path = name.rpartition(":")[2]
+    return shell_text([path if path.startswith("/") else name])
+
+
 def _shown(character: str, keep: str) -> str:
     if character in keep or unicodedata.category(character) not in _UNPRINTABLE:
         return character

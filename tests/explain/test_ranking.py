@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.explain.contexts import hours, plain_context, plain_incident
 
-from trimtab.explain.causes import TABLE
+from trimtab.explain.causes import TABLE, few_targets_open
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.contrasts import Sign
 from trimtab.explain.explain import conclude, explain, ranked_for
 from trimtab.explain.ranking import confidence, rank, weigh
 from trimtab.message import Message
-from trimtab.model.incident import NAMED, Evidence, Route, Shape
+from trimtab.model.incident import NAMED, Evidence, IncidentState, Route, Shape
 from trimtab.model.series import SeriesKey
 
 
@@ -137,21 +137,52 @@ def test_every_cause_is_told_of_exactly_once(evidence: list[list[Evidence]]) -> 
     assert result.deciding
 
 
-NO_SNAPSHOT = Message("no-snapshots", "no snapshot")
+def unassessed(reason: Message) -> list[Cause]:
+    """Return two causes, the likelier of which lacks what it takes."""
+    evidence = (Sign("x", Route.TIME).not_available(reason),)
+    return [Cause("a", "the first cause", 0.1, lambda _: evidence, "look at SITE"), cause("b")]
 
 
 def test_without_any_evidence_it_is_unexplained_and_says_what_is_missing() -> None:
-    table = [
-        Cause("a", "the first cause", 0.1,
-              lambda _: (Sign("x", Route.TIME).not_available(NO_SNAPSHOT),), "look at a"),
-        cause("b"),
-    ]  # fmt: skip
-    result = explain(plain_context(), table=table)
+    result = explain(plain_context(), table=unassessed(Message("no-survey", "no survey")))
     assert result.unexplained
     assert [candidate.cause for candidate in result.not_assessed] == ["a", "b"]
     assert result.deciding.code == "not-assessed"
-    for part in ("the first cause", "no snapshot", "look at a"):
+    for part in ("the first cause", "no survey", "look at s"):
         assert part in result.deciding
+
+
+OPEN = {"state": IncidentState.OPEN, "until": None}
+SLOW = {"targets": ("OST0002",), **OPEN}
+
+
+@pytest.mark.parametrize(
+    ("incident", "site", "advised"),
+    [
+        (OPEN, {}, "take one while it lasts: trimtab snapshot s"),
+        (OPEN, {"has_site_file": False}, "trimtab event add s --kind config-change --at "),
+        ({}, {}, "trimtab import FILE"),
+        (SLOW, {}, "(trimtab survey s --target OST0002)"),
+        (SLOW, {"home": {"OST0002": "oss1"}}, "(trimtab survey s --server --target OST0002)"),
+        (SLOW, {}, "server, drives, SMART, rebuild (trimtab targets s OST0002)"),
+        (SLOW, {"has_site_file": False}, "raw test (obdfilter-survey); trimtab import FILE"),
+    ],
+)
+def test_what_is_advised_fits_what_the_site_has(
+    incident: dict[str, Any], site: dict[str, Any], advised: str
+) -> None:
+    context = plain_context(incident=plain_incident(**incident), **site)
+    result = explain(context)
+    assert result.unexplained
+    assert advised in result.deciding
+    assert "closed targets" not in result.deciding
+
+
+def test_closed_targets_are_opened_only_where_some_are_closed() -> None:
+    sentences = dict(few_targets_open.CAUSE.measurement_where)
+    assert few_targets_open.CAUSE.deciding([]) not in sentences.values()
+    closed = Sign("closed-now", Route.EXPECTED, "closed").weighed("3 of 8 are closed", 1.0)
+    assert few_targets_open.CAUSE.deciding([closed]) == sentences["closed-now"]
 
 
 def test_the_two_likeliest_are_held_against_each_other() -> None:

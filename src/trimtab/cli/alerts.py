@@ -13,7 +13,7 @@ from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.output import show
 from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen
-from trimtab.cli.render.text import local_times, moment
+from trimtab.cli.render.text import local_times, moment, site_argument
 from trimtab.model.alert import DeliveryState
 from trimtab.units import plural
 from trimtab.visible import visible
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from trimtab.loop.alerting.trial import Tried
     from trimtab.model.alert import Alert
+    from trimtab.model.site import Site
 
 
 class _Alerts(click.Group):
@@ -68,7 +69,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
     sent = tuple(alert for alert in alerts if alert.phase is not Phase.NOTED)
     show(
         lambda: documents.alerted.AlertsDocument(record.location, place.name, sent),
-        lambda: print_alerts(place.name, sent),
+        lambda: print_alerts(place.name, sent, has_receivers=_has_receivers(record.site)),
     )
 
 
@@ -119,9 +120,23 @@ def _print_receivers(rows: Sequence[tuple[str, str]], out: Console) -> None:
     print_rows(out, (Column("receiver"), Column("answer", wraps=True)), rows)
 
 
-def print_alerts(site: str, alerts: Sequence[Alert]) -> None:
-    """Print how many alerts there were and how many wait, then the newest."""
-    more = (f"trimtab alerts test {visible(site)} sends a test message",)
+def _has_receivers(site: Site | None) -> bool:
+    from trimtab.loop.alerting.receivers import receivers_of
+
+    return site is not None and bool(receivers_of(site))
+
+
+def print_alerts(site: str, alerts: Sequence[Alert], *, has_receivers: bool = True) -> None:
+    """Print how many alerts there were and how many wait, then the newest.
+
+    Parameters
+    ----------
+    has_receivers
+        Whether the site file names some.
+    """
+    more = (
+        [f"trimtab alerts test {site_argument(site)} sends a test message"] if has_receivers else []
+    )
     print_screen(_answer(site, alerts), partial(_print_alerts, alerts), more=more)
 
 

@@ -20,7 +20,7 @@ from trimtab.cli.render.text import (
 )
 from trimtab.model.compare import Basis, Change
 from trimtab.report.answers import size_of
-from trimtab.report.text import metric_text
+from trimtab.report.text import levels_text, metric_text
 from trimtab.units import format_value, plural
 from trimtab.visible import visible
 
@@ -127,7 +127,7 @@ def print_compare(result: CompareResult) -> None:
 def _answer(result: CompareResult) -> str:
     effects = sorted(
         (
-            (f"{series.probe} {metric_text(effect.metric or '-')}", effect)
+            (_name(series, effect.metric or "-", result.series), effect)
             for series in result.series
             for effect in series.effects
         ),
@@ -155,6 +155,25 @@ def _answer(result: CompareResult) -> str:
     return f"B against A: {visible('; '.join(parts)) or 'no metric in common'}."
 
 
+def _name(series: SeriesComparison, metric: str, compared: Sequence[SeriesComparison]) -> str:
+    """Return a metric of a series in words, with what sets the series apart from the others."""
+    apart = _apart(series, compared)
+    return f"{series.probe} {metric_text(metric)}" + (f" ({apart})" if apart else "")
+
+
+def _apart(series: SeriesComparison, compared: Sequence[SeriesComparison]) -> str:
+    alike = [other.asked for other in compared if other.probe == series.probe]
+    return visible(
+        levels_text(
+            {
+                name: value
+                for name, value in series.asked.items()
+                if any(other.get(name) != value for other in alike)
+            }
+        )
+    )
+
+
 def _rank(effect: Effect) -> tuple[int, float]:
     """Return where a metric is listed: worse first, then by the size of the difference."""
     return _ORDER.index(effect.change), -size_of(effect.ratio)
@@ -170,7 +189,7 @@ def _print_sides(result: CompareResult, out: Console) -> None:
     titles = set[str]()
     for series in sorted(result.series, key=lambda series: min(map(_rank, series.effects))):
         out.print()
-        titles |= _print_series(out, series)
+        titles |= _print_series(out, series, result.series)
     out.print()
     if "detectable" in titles:
         print_wrapped(out, "detectable: the smallest difference that so many runs can show", "dim")
@@ -188,9 +207,12 @@ def _side_text(text: str) -> str:
     return text if len(names) <= _NAMED else f"{names[0]} to {names[-1]}, {len(names)} in all"
 
 
-def _print_series(out: Console, series: SeriesComparison) -> frozenset[str]:
+def _print_series(
+    out: Console, series: SeriesComparison, compared: Sequence[SeriesComparison]
+) -> frozenset[str]:
     """Print a series, and return the titles of its columns."""
-    out.print(_title(series), style="bold")
+    apart = _apart(series, compared)
+    out.print(_title(series) + (f", {apart}" if apart else ""), style="bold")
     for difference in series.differences:
         before, after = (_plain(value) for value in (difference.before, difference.after))
         print_indented(out, f"{visible(difference.name)}: {before} against {after}")
@@ -249,7 +271,7 @@ def _lines(compared: Sequence[SeriesComparison]) -> list[str]:
         for effect in series.effects:
             count += 1
             for text in _texts(effect):
-                name = f"{series.probe} {metric_text(effect.metric or effect.unit)}"
+                name = _name(series, effect.metric or effect.unit, compared)
                 holds.setdefault(text, []).append(name)
     return [
         f"{text}." if len(names) == count else f"{', '.join(names)}: {text}."

@@ -13,7 +13,7 @@ from trimtab.cli.options import extent
 from trimtab.cli.output import show
 from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import moment
-from trimtab.report.text import metric_text
+from trimtab.report.text import key_label
 from trimtab.units import plural
 from trimtab.visible import visible
 
@@ -130,4 +130,4 @@ def _row(series: CorrelatedSeries, correlation: Correlation) -> tuple[str, ...]:
 
 
 def _name(series: CorrelatedSeries) -> str:
-    return visible(f"{series.key.probe} {metric_text(series.key.metric)}")
+    return key_label(series.key)

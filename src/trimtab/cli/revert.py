@@ -7,6 +7,7 @@ import click
 from trimtab.cli import options
 from trimtab.cli.acting import act, applying
 from trimtab.errors import UsageError
+from trimtab.visible import shell_text
 
 
 @click.command("revert")
@@ -29,7 +30,7 @@ def command(
         raise UsageError(
             "name one action, or --all",
             code="action-missing",
-            hint=f"list them: trimtab actions {where}",
+            hint=f"list them: trimtab actions {shell_text([where])}",
         )
     words = ("revert", where, action or "--all")
     act(where, store_url, "revert", apply=apply, words=words, action=action)

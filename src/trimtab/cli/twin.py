@@ -13,7 +13,7 @@ from trimtab.cli.output import show
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import console
 from trimtab.units import format_bytes, format_duration, format_percent, plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -361,4 +361,5 @@ def print_run(twin_run: TwinRun) -> None:
         ("site file", str(twin_run.site_file)),
     ]
     _print_rows(out, "kept", rows)
-    out.print(f"go on with: trimtab status {visible(str(twin_run.site_file))}", soft_wrap=True)
+    command = shell_text(["trimtab", "status", str(twin_run.site_file)])
+    out.print(f"go on with: {command}", soft_wrap=True)

@@ -81,7 +81,7 @@ def _refuse_foreign(name: str, path: Path, state: os.stat_result) -> None:
     raise UsageError(
         f"{name} {why}, and what it names (ssh, launchers) runs as root",
         code="file-writable-by-others",
-        hint=f"chown root {file}; chmod go-w {file}; or run trimtab as that user",
+        hint=f"chown root {file}; chmod go-w {file}; or run it as that user",
     )
 
 

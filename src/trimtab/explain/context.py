@@ -178,6 +178,8 @@ class Context:
     log_entries
         How many entries the log book has up to the incident's end, of all the record; ``None``:
         those of ``events``.
+    has_site_file
+        Whether commands that look at the file system can be advised; of an archive they cannot.
     home
         Target to the server that serves it when nothing has failed over.
     jobs
@@ -200,6 +202,7 @@ class Context:
     profiles: tuple[CpuProfile, ...] = ()
     jobs: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=JOBS))
     log_entries: int | None = None
+    has_site_file: bool = True
 
     @property
     def end(self) -> datetime:

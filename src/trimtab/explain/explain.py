@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
@@ -20,8 +22,9 @@ from trimtab.explain.ranking import (
     weigh,
 )
 from trimtab.message import Message
-from trimtab.model.incident import NAMED, Assessment, Evidence, Explanation, Found, Incident, Shape
+from trimtab.model.incident import NAMED, Assessment, Evidence, Explanation, Incident, Shape
 from trimtab.units import enumerated
+from trimtab.visible import shell_text, site_word
 
 Gathered = tuple[Cause, tuple[Evidence, ...]]
 
@@ -53,7 +56,13 @@ def explain(
     slightly; the sum is converted to a confidence that was calibrated on simulated incidents
     (docs/explaining.md).
     """
-    explanation = conclude(context.incident, gather(context, table), standing=standing)
+    explanation = conclude(
+        context.incident,
+        gather(context, table),
+        standing=standing,
+        has_site_file=context.has_site_file,
+        has_servers=bool(context.home),
+    )
     return replace(explanation, instruments=instruments(context))
 
 
@@ -63,9 +72,20 @@ def gather(context: Context, table: Sequence[Cause] = TABLE) -> tuple[Gathered, 
 
 
 def conclude(
-    incident: Incident, gathered: Sequence[Gathered], *, standing: Sequence[Assessment] = ()
+    incident: Incident,
+    gathered: Sequence[Gathered],
+    *,
+    standing: Sequence[Assessment] = (),
+    has_site_file: bool = True,
+    has_servers: bool = True,
 ) -> Explanation:
-    """Return the explanation that follows from the evidence of all causes."""
+    """Return the explanation that follows from the evidence of all causes.
+
+    Parameters
+    ----------
+    has_site_file, has_servers
+        What the site can be asked for now: nothing of an archive, and servers where they are known.
+    """
     ranked = ranked_for(incident, gathered)
     shown = [candidate for candidate in ranked if _is_shown(candidate)]
     rest = [candidate for candidate in ranked if not _is_shown(candidate)]
@@ -81,7 +101,9 @@ def conclude(
         ),
         standing=stood,
         unexplained=not shown or confidence(shown[0].log_odds) < NAMED,
-        deciding=deciding(shown, rest),
+        deciding=deciding(
+            incident, shown, rest, has_site_file=has_site_file, has_servers=has_servers
+        ),
     )
     return with_standing(explanation, standing)
 
@@ -128,29 +150,76 @@ def _is_shown(candidate: Weighed) -> bool:
     )
 
 
-def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> Message:
+def deciding(
+    incident: Incident,
+    shown: Sequence[Weighed],
+    rest: Sequence[Weighed],
+    *,
+    has_site_file: bool,
+    has_servers: bool,
+) -> Message:
     """Return the measurement that would decide between the two likeliest, or what to look at next.
 
-    Where no cause is likely it is the likeliest of those that could not be assessed.
+    Where no cause is likely it is the slow target itself, else the likeliest of the causes that
+    could not be assessed: how to assess it. Nothing is advised that the site cannot do.
     """
     if len(shown) >= 2 and shown[0].because_of != shown[1].cause.id:
         first, second = shown[0].cause, shown[1].cause
-        text = f"{first.title}, or {second.title}? {shown[0].deciding}"
+        text = f"{first.title}, or {second.title}? {_measurement(shown[0], incident)}"
         return Message("decide-between-two", text)
     if shown:
-        return Message("decide-on-first", f"{shown[0].cause.title}? {shown[0].deciding}")
+        text = f"{shown[0].cause.title}? {_measurement(shown[0], incident)}"
+        return Message("decide-on-first", text)
+    if incident.targets:
+        return _look_at(incident, has_site_file=has_site_file, has_servers=has_servers)
     blind = [candidate for candidate in rest if not candidate.could_be_assessed]
     if not blind:
-        return Message("no-evidence", "no supporting evidence found")
+        advice = "" if incident.shape is Shape.MOMENT else f"; {_log_it(incident)}"
+        return Message("no-evidence", f"no supporting evidence found{advice}")
     names = enumerated((candidate.cause.title for candidate in blind), _NAMES_SHOWN)
-    missing = next(
-        (
-            p.reason
-            for candidate in blind
-            for p in candidate.evidence
-            if p.found is Found.NOT_AVAILABLE
-        ),
-        None,
+    reason = next((piece.reason for piece in blind[0].evidence if piece.reason is not None), None)
+    if reason is None or reason.code not in _NO_SNAPSHOTS:
+        advice = _measurement(blind[0], incident)
+    elif has_site_file and incident.until is None:
+        advice = f"take one while it lasts: trimtab snapshot {site_word(incident.site)}"
+    else:
+        advice = _log_it(incident)
+    why = "" if reason is None else f" ({reason})"
+    return Message("not-assessed", f"not assessed: {names}{why}; {advice}")
+
+
+_NO_SNAPSHOTS: Final = frozenset({"no-snapshots", "no-bad-snapshots"})
+_SITE: Final = re.compile(r"\bSITE\b")
+"""In a measurement that names a command."""
+
+
+def _measurement(candidate: Weighed, incident: Incident) -> str:
+    return _SITE.sub(lambda _: site_word(incident.site), candidate.deciding)
+
+
+def _log_it(incident: Incident) -> str:
+    """Return how to add what snapshots cannot show any more: what people and other systems know."""
+    event = shell_text(["trimtab", "event", "add", incident.site, "--kind", "config-change"])
+    return (
+        f"log what changed then ({event} --at {incident.at:%Y-%m-%dT%H:%MZ} WORDS), or import what "
+        "was recorded then (trimtab import FILE)"
     )
-    why = "" if missing is None else f" ({missing})"
-    return Message("not-assessed", f"not assessed: {names}{why}; {blind[0].deciding}")
+
+
+def _look_at(incident: Incident, *, has_site_file: bool, has_servers: bool) -> Message:
+    """Return the checks of targets that alone are slow, where no cause is likely."""
+    names = enumerated(incident.targets, _NAMES_SHOWN)
+    if not has_site_file:
+        text = (
+            f"look at {names}: server, drives (smartctl), rebuild (mdstat), and a raw test "
+            "(obdfilter-survey); trimtab import FILE keeps what that prints"
+        )
+        return Message("look-at-target", text)
+    site, targets = site_word(incident.site), incident.targets[:_NAMES_SHOWN]
+    survey = "".join(f" --target {shell_text([target])}" for target in targets)
+    raw = " --server" if has_servers else ""
+    text = (
+        f"look at {names}: server, drives, SMART, rebuild (trimtab targets {site} "
+        f"{shell_text(targets)}), and a raw test (trimtab survey {site}{raw}{survey})"
+    )
+    return Message("look-at-target", text)

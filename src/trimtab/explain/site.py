@@ -19,6 +19,7 @@ from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import by_people
 from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
+from trimtab.explain.incidents.spell import name_of
 from trimtab.explain.ranking import Weighed, assessment, weigh
 from trimtab.explain.stretches import LONGEST_STEP, Stretches, snapshot_times, windows_of
 from trimtab.explain.telemetry import holds
@@ -49,6 +50,7 @@ _MOMENT: Final = timedelta(hours=1)
 _WEEK: Final = timedelta(days=7)
 _NEAREST: Final = timedelta(days=1)
 """A run further from a moment says nothing of it."""
+_LEVELS: Final = frozenset({Shape.STEP, Shape.DIP, Shape.DRIFT})
 _USUAL_LEAST: Final = 3
 """Runs from which a usual level is stated."""
 
@@ -102,6 +104,8 @@ class Known:
         CPU profiles of servers.
     jobs
         The accounting of the batch system, as `Context.jobs` has it.
+    has_site_file
+        As `Context.has_site_file`.
     """
 
     site: str
@@ -116,6 +120,7 @@ class Known:
     home: Mapping[str, str] = field(default_factory=dict)
     profiles: tuple[CpuProfile, ...] = ()
     jobs: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=JOBS))
+    has_site_file: bool = True
 
 
 def explain_incidents(
@@ -254,18 +259,31 @@ def speeds_at(
     until
         The end of the stretch that begins ``at``; ``None``: it is a moment.
     active
-        The incidents that it lies in: usual is what was before them.
+        The incidents that it lies in: usual is what was before those that changed the series.
     """
     window = _around(at, until)
     at += (window.to - at) / 2 if until else timedelta(0)
-    begins = [incident.at for incident in active if incident.shape is not Shape.STANDING]
-    usual_until = min([window.from_, *begins])
     speeds = (
         speed
         for key, frame in known.series.items()
-        if (speed := _speed(key, frame, at, window, usual_until)) is not None
+        if (speed := _speed(key, frame, at, window, _usual_until(key, window, active))) is not None
     )
     return tuple(sorted(speeds, key=lambda speed: -abs((speed.ratio or 1.0) - 1)))
+
+
+def _usual_until(key: SeriesKey, window: Window, active: Sequence[Incident]) -> datetime:
+    """Return when the usual level of a series ended.
+
+    Only what lowered this very series ended it: another's incident, runs that cannot be judged or
+    a spread did not, and what recurs leaves most hours as they were.
+    """
+    begins = (
+        incident.at
+        for incident in active
+        if incident.shape in _LEVELS
+        and (incident.key == key or name_of(key) in incident.moved_with)
+    )
+    return min([window.from_, *begins])
 
 
 def _speed(
@@ -332,6 +350,7 @@ def _context(
         log_entries=sum(
             by_people(event) and event.at <= (incident.until or known.now) for event in known.events
         ),
+        has_site_file=known.has_site_file,
     )
 
 

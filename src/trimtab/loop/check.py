@@ -43,7 +43,7 @@ from trimtab.model.run import ProbeSpec, Run
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.verdict import Scope, VerdictStatus
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -254,7 +254,7 @@ class _Check:
             reason = (
                 f"the state of {len(state.targets)} targets is this client's view (lfs df): what "
                 "only servers know, such as targets that an MDS closed, is not seen; "
-                f"trimtab init {visible(site.path)} writes a site file that names them"
+                f"trimtab init {shell_text([site.path])} writes a site file that names them"
             )
             self.missing.append(Missing("servers", reason))
         if not state.targets:

@@ -10,15 +10,19 @@ from trimtab.errors import UsageError
 from trimtab.judge.correlate import correlate
 from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import Progress, frames_of, mistyped, series_of
+from trimtab.loop.status import series_apart
 from trimtab.measure.plain import as_dict, as_number
 from trimtab.measure.tokio_abc.telemetry import AMOUNTS
 from trimtab.model.correlation import Correlated, CorrelatedSeries
 from trimtab.model.run import Run
 from trimtab.model.telemetry import TELEMETRY_UNITS
+from trimtab.report.text import levels_text
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from trimtab.model.series import SeriesKey
+    from trimtab.record.kept import Series
     from trimtab.record.store import Store
 
 STRETCH: Final = timedelta(days=90)
@@ -58,14 +62,7 @@ def correlate_site(
     """
     end = place.moment(until, end=True) or _last_run(store, place)
     begin = place.moment(since) or end - STRETCH
-    series = [
-        (key, frame, entry)
-        for entry in series_of(store, place.name, probe)
-        for key, frame in frames_of(
-            entry, store.history(entry.site, entry.comparability, since=begin, until=end), metric
-        )
-        if frame.height >= _RUNS_MINIMUM
-    ]
+    series = _series_between(store, place, begin, end, probe=probe, metric=metric)
     if not series:
         raise UsageError(
             f"no series of {place.name} has {_RUNS_MINIMUM} runs in that time",
@@ -95,10 +92,35 @@ def correlate_site(
         raise UsageError(
             f"no telemetry of {place.name} is stored for that time",
             code="no-telemetry",
-            hint="trimtab watch takes snapshots; [snapshot] schedule in the site file",
+            hint="trimtab watch SITE takes snapshots; [snapshot] schedule in the site file",
         )
     progress("done", 1.0)
     return Correlated(str(store.location), place.name, len(times), tuple(correlations))
+
+
+def _series_between(
+    store: Store,
+    place: Place,
+    begin: datetime,
+    end: datetime,
+    *,
+    probe: str | None,
+    metric: str | None,
+) -> list[tuple[SeriesKey, pl.DataFrame, Series]]:
+    """Return the series that have runs enough, each named by what sets it apart."""
+    stored = {
+        (entry.site, entry.comparability): entry for entry in series_of(store, place.name, probe)
+    }
+    histories = {name: store.history(*name, since=begin, until=end) for name in stored}
+    apart = series_apart(store, tuple(stored.values()), histories)
+    return [
+        (key, frame, entry)
+        for name, entry in stored.items()
+        for key, frame in frames_of(
+            entry, histories[name], metric, apart=levels_text(apart.get(name, {}))
+        )
+        if frame.height >= _RUNS_MINIMUM
+    ]
 
 
 def _last_run(store: Store, place: Place) -> datetime:

@@ -305,7 +305,7 @@ def _propose_probe(discovery: Discovery, state: bounded.PathState, execute: Exec
     )
     discovery.site = replace(site, probes=(probe,))
     discovery.comments["probe.hourly"] = [
-        "writes and reads for 30 s each; nothing runs before `trimtab watch` does"
+        "writes and reads for 30 s each; nothing runs before the watch does"
     ]
 
 

@@ -120,7 +120,7 @@ def _refused(where: str, state: bounded.PathState, nowhere: str) -> NoReturn:
             f"{visible(where)} is a {state.kind.replace('-', ' ')}: not a site, a directory or a "
             f"{SITE_FILE} file",
             code="site-unknown",
-            hint="name a site, a mount, or a FILE.toml with [ladder]; or use trimtab import",
+            hint="name a site, a mount, or a FILE.toml with [ladder]; or first trimtab import FILE",
         )
     if "/" in where and state.failure is not None:
         raise bounded.error_of(state.failure, where)

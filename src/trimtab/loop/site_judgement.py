@@ -30,6 +30,7 @@ from trimtab.model.series import (
 )
 from trimtab.model.site import SiteLimits
 from trimtab.model.status import RejectedSeries
+from trimtab.report.text import levels_text
 from trimtab.units import plural
 from trimtab.visible import visible
 
@@ -194,9 +195,9 @@ def judge_site(
         left = store.left_out(place.name, series.comparability)
         due = _due(store, place.name, series)
         points = histories[series.site, series.comparability]
-        for key, frame in frames_of(series, points, terms.metric):
+        requested = apart.get((series.site, series.comparability), {})
+        for key, frame in frames_of(series, points, terms.metric, apart=levels_text(requested)):
             frames[key], left_out[key] = frame, left
-            requested = apart.get((series.site, series.comparability), {})
             known = None if recollections is None else recollections.setdefault(key, Recollection())
             questions.append(
                 _OfSeries(frame, key, limits, place.timezone, since, due, left, requested, known)
@@ -260,9 +261,9 @@ def series_of(store: Store, site: str, probe: str | None) -> list[Series]:
 
 
 def frames_of(
-    series: Series, points: Sequence[HistoryPoint], only: str | None
+    series: Series, points: Sequence[HistoryPoint], only: str | None, *, apart: str = ""
 ) -> list[tuple[SeriesKey, pl.DataFrame]]:
-    """Return each metric of a series, or one, with its frame."""
+    """Return each metric of a series, or one, with its frame; ``apart`` is of its name."""
     frames = []
     for metric, of_metric in by_metric(points):
         if only not in (None, metric):
@@ -275,6 +276,7 @@ def frames_of(
             unit=METRIC_UNITS[metric],
             comparability=series.comparability,
             more_is_better=higher_is_better(metric),
+            apart=apart,
         )
         frames.append((key, frame_of(of_metric)))
     return frames

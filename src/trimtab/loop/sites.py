@@ -23,6 +23,7 @@ from trimtab.model.driver import DRIVERS, driver_of_mount
 from trimtab.model.site import Site
 from trimtab.site.load import LoadedSite, known_sites, load_site
 from trimtab.site.load import find_site as find_site_file
+from trimtab.visible import shell_text, site_word
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
@@ -246,6 +247,15 @@ def know_site(store: Store, site: Site) -> str | None:
 def kept_identity(store: Store, site: Site) -> str | None:
     """Return the identity under which a site is kept, ``None`` where nothing is kept of it."""
     return next((known.identity for known in store.sites() if known.name == site.name), None)
+
+
+def word_of(site: Site) -> str:
+    """Return a site as commands find it: by its name, or the file or path it was opened by."""
+    if site.source is None:
+        return site_word(site.name)
+    known = known_sites().get(site.name)
+    is_found = known is not None and str(known) == site.source
+    return site.name if is_found else shell_text([site.source])
 
 
 def identity_of(site: Site) -> str | None:

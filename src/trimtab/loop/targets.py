@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from trimtab.errors import ToolError, TrimtabError, UsageError
 from trimtab.explain.troubles import site_state
 from trimtab.launch.interruption import shielded
-from trimtab.loop.sites import know_site
+from trimtab.loop.sites import know_site, word_of
 from trimtab.loop.status import slow_targets
 from trimtab.loop.stores import nothing_kept, open_store
 from trimtab.model.finding import Severity
 from trimtab.model.site import Site
 from trimtab.model.target import HostState, SiteState, Trouble
+from trimtab.visible import site_word
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
@@ -57,7 +58,7 @@ def recall(site: Site, store: Store, at: datetime) -> SiteState:
         raise UsageError(
             f"no snapshot of {site.name} is stored from {at.isoformat()} or earlier",
             code="no-snapshot",
-            hint=f"store one: trimtab snapshot {site.name}",
+            hint=f"store one: trimtab snapshot {word_of(site)}",
         )
     slow = slow_targets(store, site.name, until=at)
     return site_state(site.name, snapshot, site.limits, stored=True, slow=slow)
@@ -89,7 +90,7 @@ def refuse_silence(state: SiteState, *, reported: bool = False) -> None:
     hosts = state.snapshot.hosts
     if state.targets and (not hosts or any(host.answered for host in hosts)):
         return
-    hint = f"see why: trimtab site {state.site} --validate"
+    hint = f"see why: trimtab site {site_word(state.site)} --validate"
     error = ToolError(f"nothing answered for {state.site}", code="no-answer", hint=hint)
     error.reported = reported
     raise error

@@ -28,6 +28,9 @@ class SeriesKey:
         ``None``: the whole file system.
     more_is_better
         True for bandwidths and rates, false for times.
+    apart
+        Settings in which it differs from other series of its probe, in words: ``tasks 512``. Part
+        of its name alone: it changes when another series is added.
     """
 
     site: str
@@ -38,6 +41,7 @@ class SeriesKey:
     comparability: str = ""
     target: str | None = None
     more_is_better: bool = True
+    apart: str = field(default="", compare=False)
 
 
 UNIT_CHANGE: Final = "change-of-unit"

@@ -304,7 +304,7 @@ class SiteProbe:
     launcher: str = key(TEXT, "local, mpi, or the name of a launcher.", "local")
     nodes: int = key(whole(1, 100_000), "Client nodes.", 1)
     tasks_per_node: int | None = key(
-        whole(1, 65_536), "Tasks; else chosen as trimtab check does.", None, example="4"
+        whole(1, 65_536), "Tasks; else chosen as a check does.", None, example="4"
     )
     transfer_size_bytes: int = key(WHOLE_SIZE, "Bytes of one write or read.", 1024**2)
     block_size_bytes: int = key(WHOLE_SIZE, "Size of one task's file.", 1024**3)
@@ -441,7 +441,7 @@ class Site:
     )
     metrics: MetricsExport = table(MetricsExport, "The watch's metrics, for Prometheus.")
     dask: SiteDask = table(SiteDask, "Where --dask is not given: whose workers do the work.")
-    hardware: Hardware = table(Hardware, "What it is built of, for trimtab ladder.")
+    hardware: Hardware = table(Hardware, "What it is built of, for the ladder.")
     reads_recorded: bool = key(
         SWITCH,
         "Every class of client records reads (atime).",

@@ -274,7 +274,7 @@ def _require_columns(
             raise UsageError(
                 f"the index does not tell the {lack.value} of files, and {why}",
                 code="column-lacking",
-                hint="trimtab purge scan --with project"
+                hint="trimtab purge scan ROOT --index DIR --with project"
                 if lack is Lack.PROJECT
                 else "scan anew, or import from a source that has it",
             )

@@ -12,7 +12,7 @@ from trimtab.model.action import ActionKind, Instruction, Outcome
 from trimtab.model.incident import NOTABLE, IncidentState
 from trimtab.model.series import ChangeStatus
 from trimtab.model.verdict import VerdictStatus
-from trimtab.report.text import levels_text, metric_text
+from trimtab.report.text import key_label
 from trimtab.units import enumerated, format_percent, format_value, plural
 from trimtab.visible import visible
 
@@ -32,13 +32,7 @@ _NAMED: Final = 3
 
 def series_label(series_judgement: SeriesJudgement) -> str:
     """Return a series in words, as ``hourly write bandwidth``, with what sets it apart."""
-    key = series_judgement.key
-    if key.kind == "file":
-        label = key.metric if key.probe == key.site else f"{key.probe} {key.metric}"
-    else:
-        label = f"{key.probe} {metric_text(key.metric)}"
-    apart = levels_text(series_judgement.asked)
-    return visible(f"{label} ({apart})" if apart else label)
+    return key_label(series_judgement.key)
 
 
 def lasting_change(series_judgement: SeriesJudgement) -> ChangePoint | None:
@@ -300,7 +294,7 @@ def _speeds_answer(speeds: Sequence[SpeedAt]) -> str:
         return f"{len(known)} series as fast as usual"
     speed = notable[0]
     answer = (
-        f"{visible(speed.key.probe)} {metric_text(speed.key.metric)} {effect_text(speed.ratio)} "
+        f"{key_label(speed.key)} {effect_text(speed.ratio)} "
         f"from usual ({format_value(speed.value or 0.0, speed.key.unit)}, usually "
         f"{format_value(speed.usual, speed.key.unit)})"
     )

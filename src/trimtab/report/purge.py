@@ -287,7 +287,7 @@ def _owners_table(noun: str, owners: Sequence[OwnedBy]) -> Table | None:
             )
             for entry in owners[:_OWNERS_MOST]
         ),
-        f"{left:,} more: trimtab purge horizon --json has all." if left > 0 else "",
+        f"{left:,} more: --json has all." if left > 0 else "",
     )
 
 
@@ -483,7 +483,7 @@ def _users_table(days: Sequence[Day], only: Collection[int] | None) -> Table | N
             row(owner_text(uid), f"{files:,}", format_bytes(size))
             for uid, (files, size) in ranked[:_OWNERS_MOST]
         ),
-        f"{left:,} more users: trimtab purge report --json has all." if left > 0 else "",
+        f"{left:,} more users: --json has all." if left > 0 else "",
     )
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.telemetry import Reading
 from trimtab.model.verdict import Interval, VerdictStatus
 from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_value
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.model.series import SeriesKey
 
 NOT_KNOWN: Final = "not known"
 
@@ -146,5 +149,24 @@ def parameter_text(name: str, value: object) -> str:
 
 
 def levels_text(levels: Mapping[str, object]) -> str:
-    """Return settings as ``nodes 4, transfer_size 1MiB``."""
-    return ", ".join(f"{key} {value}" for key, value in levels.items())
+    """Return settings as people write them.
+
+    Examples
+    --------
+    >>> levels_text({"tasks": 512, "transfer_size_bytes": 1048576, "options": None})
+    'tasks 512, transfer_size 1.00 MiB, options not set'
+    """
+    return ", ".join(
+        f"{name.removesuffix('_bytes')} "
+        + ("not set" if value is None else parameter_text(name, value))
+        for name, value in levels.items()
+    )
+
+
+def key_label(key: SeriesKey) -> str:
+    """Return a series in words, as ``hourly write bandwidth``, with what sets it apart."""
+    if key.kind == "file":
+        label = key.metric if key.probe == key.site else f"{key.probe} {key.metric}"
+    else:
+        label = f"{key.probe} {metric_text(key.metric)}"
+    return visible(f"{label} ({key.apart})" if key.apart else label)

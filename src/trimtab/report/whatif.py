@@ -58,7 +58,7 @@ def whatif_document(scenario: str, swept: Swept, assumed: Sequence[str] = ()) ->
     best = best_of(swept)
     first, *rest = whatif_answers(swept)
     hidden = max(0, len(swept.rows) - _FULL_MOST)
-    more = f"{hidden} more policies: trimtab whatif --json has all figures."
+    more = f"{hidden} more policies: --json has all figures."
     return Document(
         kind="whatif",
         heading=scenario,

@@ -240,7 +240,7 @@ def _benchmark(probe: SiteProbe) -> Iterator[Problem]:
         yield Problem(
             (*table, "benchmark"),
             f"{probe.benchmark} runs on servers, can do harm there, and has its own safeguards",
-            "take trimtab survey, or import what was measured by hand",
+            "take trimtab survey SITE, or import what was measured by hand",
             code="benchmark-on-servers",
         )
     elif probe.benchmark in names("site command") and probe.command is None:

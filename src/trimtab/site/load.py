@@ -143,5 +143,5 @@ def _other_name(site: Site, path: Path) -> Iterable[Message]:
     if path.stem != site.name and path.parent in site_directories():
         yield Message(
             "site-name-differs",
-            f"[site] name is {site.name!r}, but trimtab finds it as {visible(path.stem)!r}",
+            f"[site] name is {site.name!r}, but Trimtab finds it as {visible(path.stem)!r}",
         )

@@ -154,7 +154,7 @@ class Diary:
             raise RefusedError(
                 f"another process goes on with the twin of {self.path.parent} now",
                 code="twin-in-use",
-                hint="wait until it has ended, or stop it: trimtab watch is such a one",
+                hint="wait until it has ended, or stop it: a watch of this site is such a one",
             ) from error
         except BaseException:
             os.close(file)

@@ -25,6 +25,7 @@ from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.bytes_of_osts import unfolded
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.version import code_version
+from trimtab.visible import shell_text
 
 Progress = Callable[[float], None]
 
@@ -269,8 +270,8 @@ def _watched_from(first: Line, scenario: Scenario, path: Path) -> datetime:
             "as another one",
             code="scenario-changed",
             hint="status, judge, incidents and targets --at TIME still read its record; to go on, "
-            f"simulate it anew: trimtab twin run {scenario.source or scenario.name} "
-            f"--directory {path.parent}-2",
+            f"simulate it anew: trimtab twin run {shell_text([scenario.source or scenario.name])} "
+            f"--directory {shell_text([f'{path.parent}-2'])}",
         )
     return datetime.fromisoformat(first["watched_from"])
 

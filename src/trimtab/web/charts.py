@@ -29,7 +29,7 @@ from trimtab.report.chart import (
     value_axis,
 )
 from trimtab.report.series import round_top, value_scale
-from trimtab.report.text import metric_title
+from trimtab.report.text import key_label, metric_title
 from trimtab.visible import visible
 from trimtab.web import sampling
 
@@ -375,11 +375,12 @@ def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | Non
     import polars as pl
 
     judged = desk.judged(site)
-    probe, metric = incident.document.get("probe"), incident.document.get("metric")
+    shown_in = tuple(incident.document.get(name) for name in ("probe", "metric"))
+    apart = incident.document.get("apart", "")
     frames: Sequence[Any] = [
         (key, frame)
         for key, frame in (() if judged is None else judged.frames.items())
-        if key.metric == metric and key.probe == probe
+        if (key.probe, key.metric) == shown_in and apart in ("", key.apart)
     ]
     if not frames:
         return None
@@ -411,7 +412,7 @@ def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | Non
     ]
     return Chart(
         name="incident",
-        title=f"{metric_title(key.metric)} of {visible(key.probe)}",
+        title=key_label(key),
         caption="Runs around it; the grey stretch is the incident. Crosses: unfinished.",
         specification=layered(layers, width=760),
     )

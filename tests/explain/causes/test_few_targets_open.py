@@ -31,7 +31,7 @@ def test_closed_now() -> None:
     shows(CAUSE, of, "closed-now", Found.FOR, value=0.833333)
     shows(CAUSE, of, "closed-in-time", Found.FOR)
     # All open is against.
-    shows(CAUSE, sound(), "closed-now", value=0.0, weight=-1.5)
+    shows(CAUSE, sound(), "all-open", value=0.0, weight=-1.5)
 
 
 @pytest.mark.parametrize(("n", "outcome"), [(1, Found.AGAINST), (3, Found.NEUTRAL), (6, Found.FOR)])

@@ -78,7 +78,7 @@ def command(  # noqa: PLR0917 (one for each option)
 ) -> None:
     """Keep the index of a scanned Lustre up to date from the changelogs of all MDTs.
 
-    Runs on a client, as root. Each MDT needs a changelog user named trimtab that was registered
+    Runs on a client, as root. Each MDT needs a changelog user named trimtab, registered
     before the scan began: --register shows the commands for the MDSs and runs them once that is
     confirmed. Reads are not in changelogs: an access time is that of the scan, or of the last
     change since. Changes that were lost are reported with the MDT: --rescan then looks again at

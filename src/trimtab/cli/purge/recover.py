@@ -113,6 +113,6 @@ def _print_recovered(recovered: Recovered, out: Console) -> None:
 
 def _next(recovered: Recovered) -> Iterator[str]:
     for plan in recovered.interrupted:
-        yield f"A run of plan {visible(plan)} was interrupted: trimtab purge run of it ends that."
+        yield f"A run of plan {visible(plan)} was interrupted: trimtab purge run PLAN ends that."
     if any(file.fate == "waits" for file in recovered.files):
         yield "--restore puts back what can be."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from trimtab.cli.options import extent, rest_option
 from trimtab.cli.render.kept import telling_length
 from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
-from trimtab.cli.render.text import local_times
+from trimtab.cli.render.text import local_times, site_argument
 from trimtab.config.nodes import NODE_NAME, fold_nodes
 from trimtab.config.targets import fold_names
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
@@ -41,7 +41,9 @@ def print_visit(visit: Visit, *, command: str) -> None:
     """
     plan = visit.plan
     offered = bool(plan.instructions) and not plan.held and not visit.applied
-    more = [f"trimtab actions {visible(plan.site)} lists what was done"] if visit.actions else []
+    more = (
+        [f"trimtab actions {site_argument(plan.site)} lists what was done"] if visit.actions else []
+    )
     if offered:
         more = ["Nothing was changed. This plan, and no other, is applied by:"]
     print_screen(
@@ -97,7 +99,7 @@ def print_ledger(site: str, actions: Sequence[Action], effects: Sequence[PlanEff
     """Print the ledger, the newest action first, and how performance went after each plan."""
     more = []
     if actions:
-        more = [f"trimtab revert {visible(site)} ID shows how one is taken back"]
+        more = [f"trimtab revert {site_argument(site)} ID shows how one is taken back"]
     print_screen(actions_answer(site, actions), partial(_print_ledger, actions, effects), more=more)
 
 

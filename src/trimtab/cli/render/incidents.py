@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 from functools import partial
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.cli.options import extent
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
-from trimtab.cli.render.text import utc_moment, value_text
+from trimtab.cli.render.text import site_argument, utc_moment, value_text
 from trimtab.model.incident import (
     NAMED,
     NOTABLE,
@@ -31,9 +32,9 @@ from trimtab.report.answers import (
     is_worse,
     rank,
 )
-from trimtab.report.text import metric_text
+from trimtab.report.text import key_label
 from trimtab.units import format_duration, format_percent, format_value, plural
-from trimtab.visible import visible
+from trimtab.visible import site_word, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,7 +64,7 @@ def print_incidents(
     more = []
     if ranked:
         first = ranked[0].incident
-        site, at = visible(first.site), f"{first.at:%Y-%m-%dT%H:%MZ}"
+        site, at = site_argument(first.site), f"{first.at:%Y-%m-%dT%H:%MZ}"
         more.append(f"all evidence about one of them: trimtab explain {site} --at {at}")
     if ranked and not extent().everything:
         more.append("--all shows each incident with its causes")
@@ -142,7 +143,7 @@ def _subject(incident: Incident) -> str:
         stated = incident.summary.partition(" UTC: ")[2].partition(";")[0]
         return visible(stated or incident.shape.value)
     others = f" and {len(incident.moved_with)} more" if incident.moved_with else ""
-    return visible(f"{incident.key.probe} {metric_text(incident.key.metric)}{others}")
+    return f"{key_label(incident.key)}{others}"
 
 
 def print_explanation(
@@ -183,8 +184,10 @@ def _print_explanation_body(
         _print_next(out, first)
     print_rows(out, _SPEED_COLUMNS, [_speed_row(speed) for speed in speeds])
     if speeds:
-        week = f"usual: median of the week before {utc_moment(speeds[0].usual_until)}"
-        print_wrapped(out, f"{week}, or of all before", "dim")
+        last, *earlier = sorted({speed.usual_until for speed in speeds}, reverse=True)
+        begun = "".join(f" or {utc_moment(at)}, where an incident began" for at in earlier[:1])
+        text = f"usual: median of the week before {utc_moment(last)}{begun}, or of all before"
+        print_wrapped(out, text, "dim")
     for explanation in explanations:
         out.print()
         _print_incident(out, explanation, whole=everything, has_next=explanation is not first)
@@ -201,7 +204,7 @@ def _speed_row(speed: SpeedAt) -> tuple[str | Text, ...]:
     notable = ratio is not None and abs(ratio - 1) >= NOTABLE
     unfinished = f", {speed.unfinished} unfinished" if speed.unfinished else ""
     return (
-        visible(f"{speed.key.probe} {metric_text(speed.key.metric)}"),
+        key_label(speed.key),
         f"{speed.runs}{unfinished}",
         f"{speed.at.astimezone(UTC):%Y-%m-%d %H:%M}",
         value_text(speed.value, speed.key.unit),
@@ -225,7 +228,14 @@ def _print_lone_runs(out: Console, lone_runs: Sequence[LoneRun]) -> None:
 
 def _print_next(out: Console, explanation: Explanation) -> None:
     """Print what to do about an incident: the measurement that decides on its cause."""
-    print_wrapped(out, f"next: {visible(str(explanation.deciding))}", hang=6)
+    print_wrapped(out, f"next: {visible(_next(explanation))}", hang=6)
+
+
+def _next(explanation: Explanation) -> str:
+    """Return what to do about an incident, its commands with the site as it was given."""
+    site = explanation.incident.site
+    command = re.compile(rf"(\btrimtab [a-z ]+ ){re.escape(site_word(site))}(?![\w/.-])")
+    return command.sub(lambda begin: begin[1] + site_argument(site), explanation.deciding)
 
 
 def _print_incident(out: Console, explanation: Explanation, *, whole: bool, has_next: bool) -> None:
@@ -283,7 +293,7 @@ def _print_causes(out: Console, explanation: Explanation, *, whole: bool, has_ne
                 text = _titles(others) if extent().everything else plural(len(others), "cause")
                 print_wrapped(out, f"{name:<12}  {text}", "dim", indent=2, hang=14)
     if has_next:
-        print_wrapped(out, f"next          {explanation.deciding}", indent=2, hang=14)
+        print_wrapped(out, f"next          {_next(explanation)}", indent=2, hang=14)
     for instrument in explanation.instruments if whole else ():
         print_wrapped(out, _instrument(instrument), "dim", indent=2)
     for note in explanation.notes:

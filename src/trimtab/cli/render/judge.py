@@ -12,6 +12,7 @@ from trimtab.cli.render.text import (
     change_text,
     moment,
     percent_text,
+    site_argument,
     value_text,
     verdict_word,
 )
@@ -54,7 +55,6 @@ _NOTES: Final = 3
 
 def print_judgement(judgement: SiteJudgement, report: str | None = None) -> None:
     """Print what is said of a site, or of a file's series, and where its page is."""
-    place = visible(judgement.site)
     more = []
     if len(judgement.series) > _IN_FULL and not extent().everything:
         more.append("--all shows each series in full, --probe and --metric one of them")
@@ -64,7 +64,10 @@ def print_judgement(judgement: SiteJudgement, report: str | None = None) -> None
         default=None,
     )
     if largest is not None and all(series.key.kind != "file" for series in judgement.series):
-        more.append(f"why: trimtab explain {place} --at {largest.at:%Y-%m-%dT%H:%MZ}")
+        more.append(
+            f"why: trimtab explain {site_argument(judgement.site)} "
+            f"--at {largest.at:%Y-%m-%dT%H:%MZ}"
+        )
     if report is not None:
         more.append(f"report: {report}")
     print_screen(judge_answer(judgement), partial(_print_body, judgement), more=more)

@@ -10,7 +10,7 @@ from trimtab.cli.render.text import console, print_facts, print_sentences, utc_m
 from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode, TimeTrust
 from trimtab.purge.policy_file import LoadedPolicy
 from trimtab.units import format_bytes, format_duration, plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 _SHOWN = 10
 _NS = 10**9
@@ -46,7 +46,7 @@ def print_index(manifest: Manifest, directory: Path) -> None:
         print_sentences(out, manifest.obstacles)
     else:
         out.print(
-            f"\nnext: trimtab purge horizon --index {visible(str(directory))} --target 70%",
+            f"\nnext: trimtab purge horizon --index {shell_text([str(directory)])} --target 70%",
             style="dim",
             soft_wrap=True,
         )

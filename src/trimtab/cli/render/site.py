@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.cli.options import extent
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
-from trimtab.cli.render.text import console, print_facts
+from trimtab.cli.render.text import console, print_facts, site_argument
 from trimtab.model.site import Checked, Site
 from trimtab.units import enumerated, format_bytes, format_duration, format_percent, plural
 from trimtab.visible import shell_text, visible
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 def print_site(site: Site, warnings: Sequence[str], checked: Sequence[Checked]) -> None:
     """Print a site as it was read, its warnings, and what was held against reality."""
-    more = () if checked else (f"trimtab site {visible(site.name)} --validate asks the system",)
+    more = (
+        () if checked else (f"trimtab site {site_argument(site.name)} --validate asks the system",)
+    )
     print_screen(
         _site_answer(site, warnings, checked),
         partial(_print_site, site, warnings, checked),

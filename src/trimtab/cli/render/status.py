@@ -15,6 +15,7 @@ from trimtab.cli.render.text import (
     local_times,
     moment,
     percent_text,
+    site_argument,
     site_labels,
     value_text,
     verdict_word,
@@ -70,7 +71,7 @@ def print_status(status: Status) -> None:
 
 
 def _friendly(site: str) -> str:
-    return site_labels([site])[site]
+    return site_argument(site)
 
 
 def _print_body(status: Status, out: Console) -> None:
@@ -306,7 +307,7 @@ def _suspect(series_status: SeriesStatus) -> str:
     if change.of_unit is not None:
         effect = f" ({change.of_unit})"
     return (
-        f"suspect: {series_status.verdict.metric} of {visible(series_status.probe)} "
+        f"suspect: {series_status.verdict.metric} of {_probe(series_status)} "
         f"may have changed{effect} since "
         f"{moment(change.at)}; not confirmed yet"
     )
@@ -335,5 +336,6 @@ def _slowest(slowest_targets: Iterator[SlowestTargets]) -> Iterator[str]:
 def _judged(judged_status: JudgedStatus) -> str:
     newer = ""
     if judged_status.newer_runs:
-        newer = f", {plural(judged_status.newer_runs, 'run')} ago: trimtab incidents looks again"
+        runs, site = plural(judged_status.newer_runs, "run"), _friendly(judged_status.site)
+        newer = f", {runs} ago: trimtab incidents {site} looks again"
     return f"incidents as of {moment(judged_status.at)}{newer}"

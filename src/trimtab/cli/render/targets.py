@@ -16,6 +16,7 @@ from trimtab.cli.render.text import (
     moment,
     natural_width,
     print_indented,
+    site_argument,
     taken_width,
 )
 from trimtab.explain.troubles import trim_state
@@ -57,7 +58,7 @@ _MACHINES: Final = 5
 
 def print_targets(state: SiteState) -> None:
     """Print the targets in trouble first, and the machines that have troubles of their own."""
-    more = [f"trimtab targets {visible(state.site)} TARGET shows all that is known of one"]
+    more = [f"trimtab targets {site_argument(state.site)} TARGET shows all that is known of one"]
     print_screen(targets_answer(state), partial(print_target_rows, state), more=more)
 
 
@@ -146,7 +147,8 @@ def print_kept(identifier: str, store: str, state: SiteState) -> None:
         print_wrapped(out, f"snapshot {identifier[:_SHORT_ID]}, {moment(state.snapshot.at)}", "dim")
         out.print(f"stored in {visible(store)}", style="dim", soft_wrap=True)
 
-    print_screen(answer, body, more=[f"trimtab targets {visible(state.site)} lists each target"])
+    more = [f"trimtab targets {site_argument(state.site)} lists each target"]
+    print_screen(answer, body, more=more)
 
 
 def _print_head(out: Console, state: SiteState) -> None:

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
 from trimtab.units import format_percent, format_value
-from trimtab.visible import visible
+from trimtab.visible import shell_text, site_word, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,6 +80,13 @@ def site_labels(names: Iterable[str]) -> dict[str, str]:
         label = path if colon and path.startswith("/") else name
         labels[name] = f"{label} ({source[:8]})" if label in labels.values() else label
     return labels
+
+
+def site_argument(name: str) -> str:
+    """Return a site as the next command takes it: as this command was given it, else by name."""
+    context = click.get_current_context(silent=True)
+    where = None if context is None else context.params.get("where")
+    return shell_text([str(where)]) if where else site_word(name)
 
 
 def utc_moment(at: datetime) -> str:

@@ -380,7 +380,7 @@ def answer_of(attempt: Attempt, change: str) -> NotAvailable | None:
         raise ToolError(
             f"{text}; not put back: {'; '.join(attempt.not_put_back)}",
             code=code if unknown else "partly-written",
-            hint="see what it is now and put it back by hand, or with: trimtab revert",
+            hint="see what it is now and put it back by hand, or with: trimtab revert SITE ID",
         )
     match result.outcome:
         case Outcome.REFUSED if code in {"setting-value-refused", "range-invalid"}:

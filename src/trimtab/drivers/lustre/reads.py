@@ -229,7 +229,7 @@ ON_REQUEST: Final[Mapping[str, Mapping[str, Any]]] = {
     "changelogs": {
         "argv": ("lctl", "get_param", *FOLLOW_PARAMETERS),
         "sudo": True,
-        "why": "whether the changelog user of `trimtab purge follow` is still there",
+        "why": "whether the changelog user that follows for a purge is still there",
     },
 }
 """Commands that are no part of a snapshot; likewise."""

@@ -119,7 +119,8 @@ def _over(limit: float) -> pl.Expr:
 def _now(share: float, names: tuple[str, ...], closed: pl.DataFrame) -> Evidence:
     n = closed.get_column("target").n_unique()
     if not names:
-        return _NOW.weighed(f"all {n} targets accept new files", -1.5, value=0.0, reference=_MANY)
+        text = f"all {n} targets accept new files"
+        return _NOW.weighed(text, -1.5, code="all-open", value=0.0, reference=_MANY)
     subject = (
         f"{len(names)} of {n} targets accepted no new files ({named(names)}); in the median hour"
     )
@@ -240,9 +241,13 @@ CAUSE: Final = Cause(
     signs=frozenset(
         {"closed-now", "closed-in-time", "closed-for-one-mdt", "event-logged", "closing-logged"}
     ),
-    measurement=(
-        "Open the least full of the closed targets until at most a quarter is closed, for a day, "
-        "and see whether the next runs of the probe recover."
+    measurement="See which targets take no new files (trimtab targets SITE).",
+    measurement_where=(
+        (
+            "closed-now",
+            "Open the least full of the closed targets until at most a quarter is closed, for a "
+            "day, and see whether the next runs of the probe recover.",
+        ),
     ),
     mitigation=True,
 )

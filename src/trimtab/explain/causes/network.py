@@ -329,7 +329,7 @@ CAUSE: Final = Cause(
         }
     ),
     measurement=(
-        "Run LNet selftest between the probe's nodes and every server, both ways (trimtab ladder "
-        "measures the network), and compare with a good time or with the line rate."
+        "Run LNet selftest between the probe's nodes and every server, both ways, and compare with "
+        "a good time or with the line rate (trimtab ladder SITE)."
     ),
 )

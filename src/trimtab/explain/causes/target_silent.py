@@ -238,7 +238,7 @@ CAUSE: Final = Cause(
         }
     ),
     measurement=(
-        "Write to every target by itself for a few seconds (trimtab survey): the silent one hangs "
-        "or reaches next to nothing."
+        "Write to every target by itself for a few seconds (trimtab survey SITE): the silent one "
+        "hangs or reaches next to nothing."
     ),
 )

@@ -74,7 +74,8 @@ class Spell:
 def name_of(key: SeriesKey) -> str:
     """Return what people call a series."""
     target = "" if key.target is None else f" of {key.target}"
-    return f"{key.probe} {key.metric}{target}"
+    apart = f" ({key.apart})" if key.apart else ""
+    return f"{key.probe} {key.metric}{target}{apart}"
 
 
 def percent_off(effect: float, *, more_is_better: bool) -> str:

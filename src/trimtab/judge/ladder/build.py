@@ -46,10 +46,10 @@ _PER: Final[Mapping[Level, str]] = {
 _OF_DATA_SHEET: Final = frozenset({"drive", "raid", "ost", "client", "application"})
 _HINTS: Final[Mapping[Level, str]] = {
     "data_sheet": "name the drive's model or its rates, and drives: [hardware] of the site file",
-    "drive": "run fio on the drives and trimtab import its output: docs/benchmarks/fio.md",
-    "ost": "trimtab survey SITE --server: docs/survey.md; or trimtab import an obdfilter-survey",
-    "network": "trimtab import the output of lst stat: docs/benchmarks/lnet-selftest.md",
-    "client": "trimtab probe NAME --site SITE, trimtab check PATH, or trimtab import an IOR output",
+    "drive": "run fio on the drives, then trimtab import FILE: docs/benchmarks/fio.md",
+    "ost": "trimtab survey SITE --server, or import that of obdfilter-survey: docs/survey.md",
+    "network": "trimtab import FILE of lst stat: docs/benchmarks/lnet-selftest.md",
+    "client": "trimtab probe NAME --site SITE, trimtab check PATH, or trimtab import FILE of IOR",
 }
 _OF_ONE_HOST: Final[tuple[Level, ...]] = ("data_sheet", "drive", "client")
 

@@ -87,7 +87,7 @@ def read_index(directory: Path) -> Index:
         raise UsageError(
             f"the index does not tell {', '.join(lacking) or 'on which OSTs files lie'}",
             code="index-insufficient",
-            hint="scan on a client of the file system: trimtab purge scan",
+            hint="scan on a client of the file system: trimtab purge scan ROOT --index DIR",
         )
     each = pl.col("allocated_bytes") // pl.col("osts").list.len()
     with readable():

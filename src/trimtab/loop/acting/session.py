@@ -46,7 +46,7 @@ from trimtab.model.action import Action, ActionKind, Plan
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
 from trimtab.site.load import known_sites
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
@@ -98,7 +98,7 @@ def acting_site(where: str) -> Site:
             f"{where!r} is no site: only a site file has policies",
             code="site-unknown",
             hint=did_you_mean(where, known_sites())
-            or f"write one: trimtab init {where if '/' in where else 'PATH'}",
+            or f"write one: trimtab init {shell_text([where]) if '/' in where else 'PATH'}",
         )
     return loaded.site
 
@@ -350,7 +350,7 @@ def _index_of(directory: Path | None) -> migrating.Index:
         raise UsageError(
             "which files lie on a target is told by an index",
             code="index-missing",
-            hint="make one: trimtab purge scan; then --index DIR",
+            hint="make one: trimtab purge scan ROOT --index DIR; then name it with --index DIR",
         )
     return read_index(directory)
 

@@ -31,7 +31,7 @@ from trimtab.model.compare import (
 )
 from trimtab.model.run import METRIC_UNITS
 from trimtab.units import plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from trimtab.loop.event_log import Place
@@ -273,7 +273,7 @@ def _nothing_to_compare(
         for run in store.runs(site=site, probe=probe, since=since)
         if matches(run, operand.levels) and (until is None or (run.at and run.at < until))
     ]
-    hint = f"trimtab runs --site {visible(site)} lists what is there"
+    hint = f"trimtab runs --site {shell_text([site])} lists what is there"
     shown = visible(operand.text)
     if not runs:
         return UsageError(f"no run stored for {shown}", code="no-run", hint=hint)

@@ -428,5 +428,5 @@ def _known(
         jobs=jobs,
     )
     if site is None:
-        return known
+        return replace(known, has_site_file=False)
     return replace(known, hardware=site.hardware, home=site.servers.home)

@@ -106,6 +106,7 @@ class IncidentQuestion:
             *(_placed(window) for window in (*context.bad, *context.good)),
             *(context.runs, context.events, context.log_entries, context.profiles),
             *(context.limits, context.hardware, sorted(context.home.items())),
+            context.has_site_file,
             *(frame.write_csv() for frame in (context.surveys, context.jobs)),
             times,
         )

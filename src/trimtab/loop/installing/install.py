@@ -174,7 +174,7 @@ def _drop_in(site: Site, program: str) -> str:
     if site.policies.purge.directory is not None:
         writable.append(site.policies.purge.directory)
     lines = [
-        f"# Of the site {site.name}, written by trimtab init --install.",
+        f"# Of the site {site.name}, written by trimtab init PATH --install.",
         "[Service]",
         "ExecStart=",
         f"ExecStart={_quoted(program.replace('$', '$$'))} watch %i",

@@ -239,7 +239,8 @@ def _require_scan(manifest: Manifest, file_system: str) -> None:
         raise UsageError(
             f"the index is no scan of the Lustre {visible(file_system)}",
             code="index-unfollowable",
-            hint="trimtab purge scan makes one; an imported list does not say when it was begun",
+            hint="trimtab purge scan ROOT --index DIR makes one; an imported list does not say "
+            "when it was begun",
         )
     if manifest.obstacles:
         raise UsageError(

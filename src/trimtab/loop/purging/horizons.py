@@ -279,7 +279,7 @@ def _growth(
         raise UsageError(
             "growth is forecast from the snapshots of a site, and none is named",
             code="site-missing",
-            hint="--site NAME, whose snapshots `trimtab watch` keeps",
+            hint="--site NAME, whose snapshots trimtab watch NAME keeps",
         )
     from trimtab.loop.purging.measuring import use_over_time
 

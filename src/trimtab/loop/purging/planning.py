@@ -109,7 +109,7 @@ def make_plan(
         raise RefusedError(
             "nothing may go: no file is old enough under this policy",
             code="nothing-eligible",
-            hint="trimtab purge horizon shows why each is kept",
+            hint="trimtab purge horizon --index DIR --policy FILE shows why each is kept",
         )
     key, new_key = signing_key(prepared(place))
     with staging(out, owner=place.owner) as staged:
@@ -145,7 +145,7 @@ def _require_files(looked: ExactCandidates) -> None:
         raise RefusedError(
             f"nothing may go: {' '.join(looked.sentences)}",
             code="nothing-eligible",
-            hint="see whether all targets answer: trimtab targets",
+            hint="see whether all targets answer: trimtab targets SITE",
         )
 
 
@@ -219,7 +219,7 @@ def _file_system(horizon: Found) -> PlannedFileSystem:
         raise RefusedError(
             "the index does not say which file system it is of, and nothing may be deleted by it",
             code="file-system-unknown",
-            hint="trimtab purge scan, or import while it is mounted",
+            hint="trimtab purge scan ROOT --index DIR, or import while it is mounted",
         )
     return PlannedFileSystem(
         system.kind,

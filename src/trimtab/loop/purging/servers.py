@@ -176,7 +176,7 @@ def servers_of(
     if site is None:
         return AskedServers(
             why_nobody="no server of this Lustre was asked what it still destroys, nor for its "
-            "time: no site file is of it (trimtab init writes one)"
+            "time: no site file is of it (trimtab init PATH writes one)"
         )
     shown = visible(site.name)
     if not is_beneath(site, planned.root):

@@ -230,7 +230,7 @@ def _layout(policy: Policy, tally: Tally, curve: AgeCurve) -> Mapping[int, AgeCu
         raise UsageError(
             f"the policy has a target of {noun}, and the index does not tell where files lie",
             code="layout-unknown",
-            hint="trimtab purge scan --with layout",
+            hint="trimtab purge scan ROOT --index DIR --with layout",
         )
     return curves
 

@@ -149,7 +149,8 @@ def _check_kind(file_system: FileSystemIdentity) -> None:
         raise UsageError(
             "an incremental scan of Lustre would miss changes: a client may answer from its cache",
             code="base-kind",
-            hint="`trimtab purge follow` reads the changelogs, and sees changes in place too",
+            hint="trimtab purge follow SITE --index DIR reads the changelogs, and sees changes in "
+            "place too",
         )
     if file_system.kind not in KINDS:
         raise UsageError(

@@ -218,7 +218,7 @@ def _frames(  # noqa: C901, PLR0917 (a table)
     raise UsageError(
         f"{source.value} is not imported",
         code="source-unknown",
-        hint="scan with `trimtab purge scan`",
+        hint="scan instead: trimtab purge scan ROOT --index DIR",
     )
 
 

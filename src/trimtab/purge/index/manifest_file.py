@@ -74,8 +74,8 @@ def load_manifest(directory: Path, *, verify: bool = False) -> Manifest:
         raise UnreadableError(
             f"{visible(str(directory))} is no index: it has no {MANIFEST}",
             code="index-missing",
-            hint="make one with `trimtab purge scan` or `trimtab purge import`; "
-            "a scan that was broken off can be continued",
+            hint="trimtab purge scan ROOT --index DIR makes one, and continues one that was "
+            "broken off; trimtab purge import --help says how another tool's list becomes one",
         ) from error
     except OSError as error:
         raise UnreadableError(

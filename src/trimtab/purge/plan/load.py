@@ -60,7 +60,7 @@ def require_plan(directory: str | os.PathLike[str]) -> None:
         raise UnreadableError(
             f"there is no plan in {visible(os.fspath(directory))}: it has no {PLAN_FILE}",
             code="plan-missing",
-            hint="trimtab purge plan --index INDEX --policy FILE makes one",
+            hint="trimtab purge plan --index INDEX --policy FILE --out DIR makes one",
         )
 
 

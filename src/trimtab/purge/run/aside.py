@@ -104,7 +104,7 @@ def stranded(files: Iterable[AsideFile], quarantine: str) -> Iterator[str]:
         was = "a file" if file.origin is None else escape(file.origin)
         yield (
             f"{was} could not be put back and waits in {escape(file.place)}: "
-            "`trimtab purge recover` puts it back"
+            "trimtab purge recover ROOT puts it back"
         )
     if len(lying) > _SHOWN:
         yield f"{len(lying) - _SHOWN:,} more lie beside them"
