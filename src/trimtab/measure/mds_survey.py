@@ -6,11 +6,12 @@
     mdt 1 file  100000 dir    4 thr    4 create 5652.05 [ 999.01,46940.48] destroy 5797.79 [ ...
 
 A line for each number of threads: operations a second over the whole time, in brackets the least
-and the most in any one second, ``ERROR`` where the operation failed. Of several MDTs the script
-prints the rate of the first alone, although its README calls it that of all
+and the most in any one second of any MDT, ``ERROR`` where the operation failed. The rate is that of
+one MDT, although the README calls it that of all: the mean over them since 2.6, where blanks stand
+within the brackets, before that the first one's, with brackets that mean nothing
 (``get_global_stats``). The summary file and standard output have the same lines.
 
-Source: lustre-iokit/mds-survey/mds-survey, Lustre 2.2 to 2.16; mdt-survey of 2.1 is the same with
+Source: lustre-iokit/mds-survey/mds-survey, Lustre 2.2 to 2.17; mdt-survey of 2.1 is the same with
 another title.
 """
 
@@ -107,6 +108,11 @@ class _Line:
         return mdts, files, directories, threads
 
     @property
+    def _is_old(self) -> bool:
+        """Whether it is of a version before 2.6."""
+        return ", " not in self.match[5]
+
+    @property
     def name(self) -> str:
         """How a person tells it from the others of its survey."""
         return f"dir {self._counts[2]} thr {self._counts[3]}"
@@ -117,7 +123,9 @@ class _Line:
         problems, warnings, samples = Notes(), Notes(), list[Sample]()
         parts, rest = _parts(self.match[5])
         for part in parts:
-            samples += self._samples(part, problems, warnings, alone=mdts == 1)
+            samples += self._samples(
+                part, problems, warnings, extremes=mdts == 1 or not self._is_old
+            )
         for ending in _ENDINGS:
             rest = rest.removesuffix(ending).rstrip()
         if _TEST_ALONE.fullmatch(rest):
@@ -127,8 +135,8 @@ class _Line:
         elif not self.whole:
             problems.add("end-unknown", "its end is missing")
         if mdts > 1:
-            text = f"of {mdts} MDTs the script prints the rate of the first alone"
-            warnings.add("first-target-only", text)
+            one_of = "the first" if self._is_old else "one, their mean"
+            warnings.add("one-target", f"of {mdts} MDTs the script prints the rate of {one_of}")
         if not problems and not any(sample.believed for sample in samples):
             problems.append(first_reason(samples, "the line has no result"))
         survey = self.survey
@@ -152,7 +160,7 @@ class _Line:
         )
 
     def _samples(
-        self, part: tuple[str | None, ...], problems: Notes, warnings: Notes, *, alone: bool
+        self, part: tuple[str | None, ...], problems: Notes, warnings: Notes, *, extremes: bool
     ) -> Iterator[Sample]:
         test, rate, least, most, word = part
         metric = _METRICS.get(test or "")
@@ -171,9 +179,8 @@ class _Line:
             yield Sample(metric, None, 0, output=0, line=self.number, reason=reason)
             return
         yield Sample(metric, float(rate), 0, None, "total", 0, self.number, reason)
-        # Of several MDTs the brackets mix means with extremes.
         for statistic, value in (("interval_min", least), ("interval_max", most)):
-            if value is not None and alone:
+            if value is not None and extremes:
                 yield Sample(metric, float(value), 0, None, statistic, 0, self.number, reason)
 
 

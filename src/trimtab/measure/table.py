@@ -151,6 +151,14 @@ TABLE: Final = (
         "`perf report` and `perf script`, as text: where a server's CPU time went",
     ),
     Benchmark(
+        "smartctl",
+        "import",
+        "smartctl",
+        "`smartctl --json --all`: wear and errors of a drive",
+        layer="drive",
+        page=False,
+    ),
+    Benchmark(
         "slurm-accounting",
         "import",
         "Slurm's accounting",
