@@ -154,7 +154,7 @@ TABLE: Final = (
         "smartctl",
         "import",
         "smartctl",
-        "`smartctl --json --all`: wear and errors of a drive",
+        "`smartctl --json --all`: wear and errors of a drive, shown",
         layer="drive",
         page=False,
     ),

@@ -184,13 +184,19 @@ def _traffic(parameters: Parameters, target: TargetName) -> Iterator[Reading]:
     stats = _stats(parameters, name)
     if stats is None:
         return
-    if target.kind == "mdt":
+    last = name == parameters.names[-1]
+    if target.kind == "mdt" and (stats.counters or not last):
         yield Reading("metadata_operations_total", counted_operations(stats), source=name)
     for reading, counter in (
         ("client_bytes_written_total", "write_bytes"),
         ("client_bytes_read_total", "read_bytes"),
     ):
-        if target.kind == "ost" or counter in stats.counters:
+        if counter in stats.counters:
+            yield counted_bytes(reading, stats, counter, name)
+        elif target.kind == "ost" and last:
+            reason = f"{name} stands last, and may have been cut before its {counter}"
+            yield Reading(reading, None, reason=reason)
+        elif target.kind == "ost":
             yield counted_bytes(reading, stats, counter, name)
 
 
