@@ -94,7 +94,10 @@ class _Survey:
         """Take a line of the table."""
         if match := _ROW.fullmatch(line):
             figures = [figure for figure in map(figure_of, match.groups()[1:]) if figure]
-            row = _Row(number, *(dict(zip(_ORDER, part, strict=True)) for part in _halves(figures)))
+            rates, times = (
+                dict(zip(_ORDER, part, strict=True)) for part in (figures[:2], figures[2:])
+            )
+            row = _Row(number, rates, times)
             if self.rows.setdefault(int(match[1]), row) is not row:
                 self.odd.append(number)
         elif match := _INACTIVE.fullmatch(line):
@@ -104,10 +107,6 @@ class _Survey:
 
 
 _ORDER: Final[tuple[Access, ...]] = ("read", "write")
-
-
-def _halves(figures: list[Figure]) -> tuple[list[Figure], list[Figure]]:
-    return figures[:2], figures[2:]
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
