@@ -31,6 +31,10 @@ def _rows() -> str:
             f"| `{benchmark.name}` | {benchmark.summary} | {page} |".replace("|  |", "| |")
         )
     lines.append("| `lfs-df` | `lfs df`, as a snapshot | [lfs df](benchmarks/lfs-df.md) |")
+    lines.append(
+        "| `lctl-get-param` | dumps of a server's parameters, as a snapshot "
+        "| [lctl get_param](benchmarks/lctl-get-param.md) |"
+    )
     return text_of(lines)
 
 

@@ -23,13 +23,14 @@ VERSIONS = {
     "ior": b'{\n  "Version": "4.1.0+dev", \n',
     "fio": b"fio-3.33\n",
     "builtin": b"ioload 0.1.0\n",
+    "elbencho": b"elbencho\n * Version: 3.1-10\n * Net protocol version: 3.1.3\n",
 }
 
 
 def test_auto_takes_what_the_field_compares_by_first() -> None:
     order = [name for name in names("phases") if name in VERSIONS]
-    assert order == ["ior", "fio", "builtin"]
-    assert [phases_of(name).launchers[0] for name in order] == ["mpi", "local", "local"]
+    assert order == ["ior", "fio", "builtin", "elbencho"]
+    assert [phases_of(name).launchers[0] for name in order] == ["mpi", "local", "local", "local"]
 
 
 def test_every_adapter_has_its_line() -> None:

@@ -271,8 +271,8 @@ def _print_file(out: Console, imported_file: ImportedFile, *, results: int) -> N
     if imported_file.part_of is not None:
         print_line(f"read with {imported_file.part_of}", "dim")
     for result in imported_file.results[:results]:
-        if figures := _result_text(result):
-            print_line(figures)
+        for text in _result_texts(result):
+            print_line(text)
     if (more := len(imported_file.results) - results) > 0:
         print_line(f"... {plural(more, 'more result', ',')}", "dim")
     for result in imported_file.results[:results]:
@@ -284,13 +284,16 @@ def _print_file(out: Console, imported_file: ImportedFile, *, results: int) -> N
         print_line(f"no time: {reason}", "dim")
 
 
-def _result_text(result: Imported) -> str:
-    """Return one result in a line; empty where it has no figure."""
+def _result_texts(result: Imported) -> Iterator[str]:
+    """Yield one result in a line, and what else it says in words."""
     name = f"{result.name}: " if result.name else ""
     if result.snapshot is not None:
-        return f"{name}{len(result.snapshot.targets)} targets of {result.site or ''}"
-    figures = _figures(result.samples)
-    return f"{name}{figures}" if figures else ""
+        yield f"{name}{len(result.snapshot.targets)} targets of {result.site or ''}"
+    elif figures := _figures(result.samples):
+        yield f"{name}{figures}"
+    answer = result.told.get("answer")
+    if isinstance(answer, str) and answer:
+        yield from answer.split("\n")
 
 
 def _slowest(facts: Mapping[str, object]) -> list[str]:

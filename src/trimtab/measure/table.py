@@ -89,6 +89,13 @@ TABLE: Final = (
         module="ioload",
         page=False,
     ),
+    Benchmark(
+        "elbencho",
+        "phases",
+        "elbencho",
+        "CSV, JSON and text of elbencho 1.0 to 3.1",
+        layer="client",
+    ),
     Benchmark("mdtest", "one command", "mdtest", "mdtest since 1.9.3"),
     Benchmark(
         "io500", "site command", "IO500", "`result_summary.txt`, `result.txt`", layer="client"
@@ -121,10 +128,35 @@ TABLE: Final = (
         layer="ost",
     ),
     Benchmark(
+        "ost-survey",
+        "import",
+        "ost-survey",
+        "what it prints: each OST through a client",
+        layer="client",
+    ),
+    Benchmark(
+        "mds-survey", "import", "mds-survey", "`.summary`, or what it prints: operations of MDTs"
+    ),
+    Benchmark(
+        "lst-survey",
+        "import",
+        "lst-survey",
+        "what it prints, or its CSV: the network between groups of nodes",
+        layer="network",
+    ),
+    Benchmark(
         "perf",
         "import",
         "perf",
         "`perf report` and `perf script`, as text: where a server's CPU time went",
+    ),
+    Benchmark(
+        "smartctl",
+        "import",
+        "smartctl",
+        "`smartctl --json --all`: wear and errors of a drive, shown",
+        layer="drive",
+        page=False,
     ),
     Benchmark(
         "slurm-accounting",

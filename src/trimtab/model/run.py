@@ -27,6 +27,8 @@ METRIC_UNITS: Final[dict[str, str]] = {
     "tree_creation_rate": "1/s",
     "tree_removal_rate": "1/s",
     "file_find_rate": "1/s",
+    "file_lookup_rate": "1/s",
+    "file_attribute_rate": "1/s",
     "rpc_rate": "1/s",
     "samples_rate": "1/s",
     "accelerator_utilization": "1",

@@ -11,6 +11,7 @@ from typing import Final
 
 from trimtab.drivers.local.settings import read_queue
 from trimtab.drivers.lustre.backing import Backing
+from trimtab.drivers.lustre.parameters import Parameters
 from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.statistics import Histogram, parse_brw_stats
 from trimtab.drivers.lustre.view import ServerView, View
@@ -60,7 +61,8 @@ def target_settings(
         settings["server"] = NotAvailable(why_not_served(view, target))
         return settings
     settings |= dict(_of_server(view, target, server))
-    settings |= dict(_histograms(view, target, server))
+    device = f"{view.file_system}-{target}"
+    settings |= dict(histograms(server.parameters, device, f"on {server.name}"))
     settings |= _beneath(backing)
     return settings
 
@@ -112,21 +114,20 @@ def _of_server(
             yield name, Setting(name, value.strip(), f"{parameter} on {server.name}")
 
 
-def _histograms(view: View, target: str, server: ServerView) -> Iterator[tuple[str, Setting]]:
-    """Yield what ``brw_stats`` counted since the target was mounted: ``write 1048576:312 B``."""
-    device = f"{view.file_system}-{target}"
+def histograms(parameters: Parameters, device: str, where: str) -> Iterator[tuple[str, Setting]]:
+    """Yield what ``brw_stats`` counted since a target was mounted: ``write 1048576:312 B``."""
     for parameter in (
         f"osd-ldiskfs.{device}.brw_stats",
         f"osd-zfs.{device}.brw_stats",
         f"obdfilter.{device}.brw_stats",
     ):
-        text = server.parameters.get(parameter)
+        text = parameters.get(parameter)
         if text is None:
             continue
         for title, histogram in parse_brw_stats(text).items():
             name = f"brw_stats/{_HISTOGRAMS.get(title)}"
             if title in _HISTOGRAMS and histogram.complete and histogram.buckets:
-                yield name, Setting(name, _counted(histogram), f"{parameter} on {server.name}")
+                yield name, Setting(name, _counted(histogram), f"{parameter} {where}")
         return
 
 

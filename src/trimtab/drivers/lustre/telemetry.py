@@ -152,23 +152,24 @@ def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Rea
         yield from (Reading(name, None, reason=reason) for name in names)
         return
     if is_mdt:
-        yield Reading(operations, _operations(stats), source=parameter)
+        yield Reading(operations, counted_operations(stats), source=parameter)
     for name, counter in zip(moved, ("write_bytes", "read_bytes"), strict=True):
         if is_mdt and counter not in stats.counters:
             # Data-on-MDT is counted where there is some; older versions do not count it at all.
             reason = f"{parameter} lists no {counter}: no data on this MDT, or it is not counted"
             yield Reading(name, None, reason=reason)
         else:
-            yield _bytes(name, stats, counter, parameter)
+            yield counted_bytes(name, stats, counter, parameter)
 
 
-def _operations(stats: Stats) -> int:
+def counted_operations(stats: Stats) -> int:
+    """Return the metadata operations of clients in ``md_stats``."""
     return sum(
         counter.samples for name, counter in stats.counters.items() if name not in _NOT_METADATA
     )
 
 
-def _bytes(name: str, stats: Stats, counter: str, source: str) -> Reading:
+def counted_bytes(name: str, stats: Stats, counter: str, source: str) -> Reading:
     """Return bytes moved; a counter that is not listed has counted nothing yet."""
     counted = stats.counters.get(counter)
     if counted is None:

@@ -19,9 +19,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trimtab.errors import UsageError
 from trimtab.loop.dask_workers import answering
-from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.files import Candidate, candidates
-from trimtab.loop.importing.reading import Reading, kinds, mains, read_file, says_the_same
+from trimtab.loop.importing.reading import (
+    NO_TIME,
+    OF_TARGETS,
+    Reading,
+    kinds,
+    mains,
+    read_file,
+    says_the_same,
+)
 from trimtab.loop.importing.storing import IMPORTED, Beside, Terms, imported_run, run_of, site_of
 from trimtab.loop.sites import site_file
 from trimtab.loop.workers import processors, worker_pool
@@ -301,7 +308,7 @@ class _Keeper:
         stored = iter(self._add(self.store, runs))
         return [
             self._with_snapshots(file)
-            if file.kind == lfs_df.KIND
+            if file.kind in OF_TARGETS
             else replace(
                 file, results=tuple(_with_run(result, *next(stored)) for result in file.results)
             )
@@ -361,7 +368,7 @@ class _Keeper:
                 reading.problem or "nothing was read",
                 named=named,
             )
-        if reading.snapshots:
+        if reading.kind in OF_TARGETS:
             return self._snapshots(read)
         part_of = None if source.name == reading.path else source.name
         if not reading.measurements:  # read with the other file, which tells of it
@@ -385,29 +392,34 @@ class _Keeper:
         )
 
     def _snapshots(self, read: _Read) -> ImportedFile:
-        """Return a file of ``lfs df``: a snapshot of each file system, where its time is known."""
-        reading, at = read.reading, self.terms.at
+        """Return a file about targets: a snapshot of each file system, where its time is known."""
+        reading = read.reading
         several = len(reading.snapshots) > 1
-        reason = "lfs df prints no time, and a snapshot is of one; --at says when it was"
+        reason = "it prints no time, and a snapshot is of one; --at says when it was"
         results = []
         for name, snapshot in reading.snapshots:
             unnamed = several or self.terms.site == IMPORTED
             site = name if unnamed else self.terms.site
-            status = FileStatus.OK if snapshot.complete else FileStatus.PARTIAL
+            doubted = reading.notes and not snapshot.complete
+            at = self.terms.at if snapshot.at == NO_TIME else snapshot.at
             stored = None if at is None else replace(snapshot, at=at)
             results.append(
                 Imported(
                     name=name if several else None,
-                    status=status,
-                    reason="; ".join(reading.notes) or None if not snapshot.complete else None,
+                    status=FileStatus.PARTIAL if doubted else FileStatus.OK,
+                    reason="; ".join(reading.notes) if doubted else None,
                     samples=(),
                     run=None if at is None else identifier_of(at, site, read.sha256 or "", name),
                     at=at,
                     at_reason=reason if at is None else None,
                     snapshot=stored or snapshot,
                     site=site,
+                    told={} if results else {"answer": "\n".join(reading.shown)},
                 )
             )
+        if not results:
+            answer = {"answer": "\n".join(reading.shown)}
+            results.append(Imported(None, FileStatus.OK, None, samples=(), told=answer))
         status, problem = _overall(results)
         return ImportedFile(
             reading.path, reading.kind, status, problem, tuple(results), read.candidate.named

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import BinaryIO
 
 from trimtab.errors import DataError, TrimtabError
-from trimtab.loop.importing import lfs_df
+from trimtab.loop.importing import lctl_dump, lfs_df
 from trimtab.loop.importing.converting import converted
 from trimtab.measure import darshan
 from trimtab.measure.cut_off import with_time_limit
@@ -34,6 +34,8 @@ PREAMBLE_BYTES = 16 * 1024**2
 """So far into a text a benchmark may begin to print: thousands of ranks warn before it does."""
 REPETITION_MAXIMUM = 2**31 - 1
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+OF_TARGETS = {module.KIND: module for module in (lfs_df, lctl_dump)}
+"""What tells of targets and is no benchmark's: becomes snapshots."""
 _GZIP = b"\x1f\x8b"
 
 
@@ -46,7 +48,10 @@ class Reading:
     path
         The file that was looked at.
     snapshots
-        Name of the file system and what its targets looked like, of no time yet: ``lfs df``.
+        Name of the file system and what its targets looked like, at `NO_TIME` where the file has
+        none: ``lfs df``, ``lctl get_param``.
+    shown
+        Lines for people of what those tell.
     notes
         What is missing or odd in those, or which part of the file was not read.
     kind
@@ -63,6 +68,7 @@ class Reading:
     measurements: tuple[Measurement, ...] = ()
     problem: str | None = None
     snapshots: tuple[tuple[str, Snapshot], ...] = ()
+    shown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: Source | None = field(default=None, repr=False)
     original: bytes | None = field(default=None, repr=False)
@@ -93,9 +99,9 @@ def read_file(
         # What a child printed is of its format, also where it says no more than why not.
         form = _format(source, kind if made is None else kind or darshan.KIND)
         # Asked last: people write lfs df before and after a benchmark into one file.
-        if form is None and kind in (None, lfs_df.KIND) and lfs_df.recognises(source):
-            known = lfs_df.KIND
-            return _snapshots(source)
+        if form is None and (of_targets := _kind_of_targets(source, kind)) is not None:
+            known = of_targets
+            return _snapshots(source, of_targets)
         if form is None:
             return Reading(path, None, problem=_unrecognised(source, kind))
         known = form.kind
@@ -178,7 +184,7 @@ def _may_be_known(path: str, *, follow: bool) -> bool:
         if not head or head.startswith(_GZIP) or darshan.is_log(head):
             return True
         source = Source(path, head)
-        if _format(source, None) is not None or lfs_df.recognises(source):
+        if _format(source, None) is not None or _kind_of_targets(source, None) is not None:
             return True
         if len(head) < HEAD_BYTES or b"\0" in head:
             return False
@@ -213,16 +219,30 @@ def _refuse_what_cannot_be(measurements: Iterable[Measurement]) -> None:
                 )
 
 
-def _snapshots(source: Source) -> Reading:
-    """Return what ``lfs df`` printed; when it was is not in it."""
-    snapshots = lfs_df.snapshots(source, NO_TIME)
-    notes = lfs_df.problems(source)
-    return Reading(source.name, lfs_df.KIND, snapshots=snapshots, notes=notes, source=source)
+def _kind_of_targets(source: Source, kind: str | None) -> str | None:
+    """Return which text about targets it is, of the kind that a person says."""
+    matching = (name for name, of in OF_TARGETS.items() if of.recognises(source))
+    return next((name for name in matching if kind in (None, name)), None)
+
+
+def _snapshots(source: Source, kind: str) -> Reading:
+    """Return what a text tells of targets; when it was may not be in it."""
+    form = OF_TARGETS[kind]
+    snapshots = form.snapshots(source, NO_TIME)
+    shown = lctl_dump.shown(source) if form is lctl_dump else ()
+    return Reading(
+        source.name,
+        kind,
+        snapshots=snapshots,
+        shown=shown,
+        notes=form.problems(source),
+        source=source,
+    )
 
 
 def kinds() -> tuple[str, ...]:
     """Return the formats that ``--kind`` takes."""
-    return (*(form.kind for form in formats()), lfs_df.KIND)
+    return (*(form.kind for form in formats()), *OF_TARGETS)
 
 
 def _format(source: Source, kind: str | None) -> Format | None:

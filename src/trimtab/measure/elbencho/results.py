@@ -1,0 +1,397 @@
+"""elbencho's phases as results: those that follow one another are one run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from math import inf
+from typing import Final
+
+from trimtab.errors import DataError
+from trimtab.measure.elbencho.rows import LIVE_HEAD, MIB, Amount, Row, rows_of
+from trimtab.measure.measurement import (
+    BANDWIDTH,
+    IOPS,
+    LATENCY,
+    Draft,
+    Measurement,
+    Phase,
+    beginning,
+    first_reason,
+    status_of,
+    tail,
+)
+from trimtab.measure.plain import present, whole_of
+from trimtab.measure.source import Source
+from trimtab.message import Message
+from trimtab.model.run import Access, RawOutput, RunStatus, Sample
+
+KIND: Final = "elbencho"
+_ENTRIES: Final[Mapping[str, str]] = {
+    "WRITE": "file_creation_rate",
+    "READ": "file_read_rate",
+    "STAT": "file_stat_rate",
+    "RMFILES": "file_removal_rate",
+    "MKDIRS": "directory_creation_rate",
+    "RMDIRS": "directory_removal_rate",
+}
+_BETWEEN: Final = frozenset({"SYNC", "DROPCACHE"})
+"""Stand before and after other phases, and measure nothing of a file system alone."""
+_MIXED: Final = re.compile(r"RWMIX\d{1,3}|MIX-T\d{1,6}")
+_COARSE: Final = 20
+"""A figure of fewer whole units may be more than a twentieth too low."""
+_OPTION: Final = re.compile(
+    r'"(?:--([a-z][a-z0-9]{1,19})(?:=([^"]*))?|-([A-Za-z])([^"]*))"(?: "([^"-][^"]*)")?'
+)
+_LONG: Final = {"t": "threads", "b": "block", "s": "size", "n": "dirs", "N": "files"} | {
+    "c": "configfile"
+}
+_SIZE: Final = re.compile(r"(\d{1,15})([kmgtpe]?)(?:i?b)?", re.IGNORECASE)
+_FLAGS: Final = frozenset(
+    {"backward", "cufile", "dirsharing", "dropcache", "gds", "infloop", "mmap", "nofdsharing"}
+    | {"norandalign", "preallocfile", "readinline", "statinline", "strided", "sync", "trunctosize"}
+)
+_VALUES: Final = frozenset(
+    {"blockvaralgo", "blockvarpct", "configfile", "fadv", "flock", "limitread", "limitwrite"}
+    | {"madv", "randalgo", "randamount", "rwmixthrpct", "sharesize", "timelimit", "treefile"}
+)
+"""Options that make it another workload, beside the parameters that are printed."""
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return each run in an output; see `trimtab.measure.source`.
+
+    Raises
+    ------
+    DataError
+        There is no phase in it, or it is the progress of a run.
+    """
+    rows = rows_of(source.text)
+    measurements = tuple(_measurements(rows))
+    if measurements:
+        return measurements
+    if LIVE_HEAD.match(source.text):
+        raise DataError(
+            "this is elbencho's progress (--livecsv), not its results",
+            code="progress-only", line=1, hint="import what --csvfile or --jsonfile wrote",
+        )  # fmt: skip
+    complaint = "; ".join(row.problem for row in rows if row.problem) or beginning(source.text)
+    raise DataError(f"no phase of elbencho: {complaint}", code="not-this-format", line=1)
+
+
+def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
+    """Return the phase that a probe's command printed. Never raises on any input."""
+    rows = rows_of(output.stdout.decode("utf-8", "replace"))
+    draft = _Run(rows).draft(repetition, ordinal)
+    if not draft.phases and not draft.problems:
+        draft.problems.add("nothing-printed", "elbencho printed no result")
+    if any(phase.access == "write" for phase in draft.phases):
+        text = "elbencho has no flush: the time of its writes ends with the last of them"
+        draft.warnings.add("flush-not-included", text)
+    if output.truncated:
+        draft.problems.add("output-cut", "the output was cut at its limit")
+    draft.note_exit("elbencho", output, tail(output.stderr.decode("utf-8", "replace")))
+    return draft.finished()
+
+
+def _measurements(rows: Iterable[Row]) -> Iterator[Measurement]:
+    run = _Run()
+    for row in rows:
+        if run.rows and not run.goes_on(row):
+            yield from run.measurements()
+            run = _Run()
+        run.rows.append(row)
+    yield from run.measurements()
+
+
+@dataclass(slots=True)
+class _Run:
+    """Phases of one pass over the operations that were asked for."""
+
+    rows: list[Row] = field(default_factory=list)
+
+    def goes_on(self, row: Row) -> bool:
+        """Return whether a phase is of this pass: the same command, and an operation not had."""
+        if not row.operation:
+            return True
+        before = [other for other in self.rows if other.operation]
+        if not before:
+            return True
+        of = before[-1]
+        if (of.command, of.version, of.label, of.config, of.run) != (
+            row.command, row.version, row.label, row.config, row.run,
+        ):  # fmt: skip
+            return False
+        return row.operation in _BETWEEN or row.operation not in {o.operation for o in before}
+
+    def measurements(self) -> Iterator[Measurement]:
+        """Yield the result, or nothing where no phase measured anything."""
+        if all(row.operation in {"", *_BETWEEN} for row in self.rows):
+            return
+        yield replace(_finished(self.draft(0, 0)), identity=self._identity())
+
+    def draft(self, repetition: int, ordinal: int | None) -> Draft:
+        """Return the figures of all phases."""
+        first = next((row for row in self.rows if row.operation), Row("", 1))
+        draft = Draft(KIND, ordinal, first.version, layer="client", began=first.began)
+        draft.requested, draft.reported = self._requested(first), present({"label": first.label})
+        draft.ended = self._ended()
+        others = []
+        for row in self.rows:
+            if row.problem is not None:
+                draft.problems.append(row.problem)
+            if row.operation in _BETWEEN or not row.operation:
+                continue
+            if row.operation.partition("+")[0] not in _ENTRIES and not _MIXED.match(row.operation):
+                others.append(row.operation)
+                continue
+            _Taken(draft, row, repetition).take()
+        if others:
+            text = f"phases that are not read: {', '.join(dict.fromkeys(others))}"
+            draft.warnings.add("phases-not-read", text)
+        return draft
+
+    def _ended(self) -> datetime | None:
+        """Return when the last phase ended; the table has the time of the first one alone."""
+        timed = [row for row in self.rows if row.began is not None and "elapsed" in row.figures]
+        if not timed or timed[-1].began is None:
+            return None
+        lasted = timed if timed[-1].run is not None else timed[-1:]
+        seconds = sum(row.figures["elapsed"].value for row in lasted)
+        return timed[-1].began + timedelta(seconds=seconds)
+
+    def _requested(self, first: Row) -> dict[str, object]:
+        options, config = options_of(first.command or ""), dict(first.config)
+        if options and "configfile" not in options:
+            config = _config_of(options) | config
+        numbers = {name: whole_of(text) for name, text in config.items()}
+        threads, hosts = numbers.get("threads"), numbers.get("hosts")
+        requested = present(
+            {
+                "tasks": None if threads is None or hosts is None else threads * hosts,
+                "nodes": hosts,
+                "transfer_size_bytes": numbers.get("block size") or None,
+                "file_size_bytes": numbers.get("file size") or None,
+                "files_per_task": numbers.get("files"),
+                "directories_per_task": numbers.get("dirs"),
+                "paths": numbers.get("paths"),
+                "path_type": config.get("path type"),
+                "direct": _switch(config.get("direct IO")),
+                "random": _switch(config.get("random")),
+                "io_depth": numbers.get("IO depth"),
+                "truncate": _switch(config.get("truncate")) or None,
+            }
+        )
+        further: dict[str, object] = {
+            name: True if name in _FLAGS else options[name]
+            for name in sorted(options.keys() & (_FLAGS | _VALUES))
+        }
+        mixed = [row.operation for row in self.rows if _MIXED.match(row.operation)]
+        return requested | present({"options": further or None, "mix": ", ".join(mixed) or None})
+
+    def _identity(self) -> str | None:
+        """Return what a run writes alike into its CSV, its JSON and its table.
+
+        The hour, because the table has the time at which all began, and CSV the time of a phase;
+        whole seconds and MiB, because that is what all three tell.
+        """
+        first = next(row for row in self.rows if row.operation)
+        if first.began is None or first.command is None:
+            return None
+        facts = [
+            (row.operation, *(_floor(row.figures.get(name), step) for name, step in _ALIKE))
+            for row in self.rows
+            if row.operation not in {"", *_BETWEEN}
+        ]
+        return f"{first.began:%Y-%m-%dT%H%z} {first.command} {facts}"
+
+
+_ALIKE: Final = (("elapsed", 1.0), ("moved", float(MIB)), ("entries", 1.0))
+
+
+def _floor(amount: Amount | None, step: float) -> int | None:
+    return None if amount is None else int((amount.value + step * 1e-9) // step)
+
+
+def _switch(text: str | None) -> bool | None:
+    return {"0": False, "1": True}.get(text or "")
+
+
+def _finished(draft: Draft) -> Measurement:
+    """Return the result; files, directories and operations a second are figures of their own."""
+    problems = tuple(draft.problems)
+    measured = draft.finished()
+    if measured.status is not RunStatus.FAILED:
+        return measured
+    if not problems and not any(sample.believed for sample in measured.samples):
+        problems = (first_reason(measured.samples, "the output contains no result"),)
+    return replace(measured, status=status_of(measured.samples, problems), problems=problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Takes one phase into a draft."""
+
+    draft: Draft
+    row: Row
+    repetition: int
+
+    def take(self) -> None:
+        """Take its bytes, operations, latencies and entries."""
+        row, operation = self.row, self.row.operation.partition("+")[0]
+        access: Access = "read" if operation == "READ" else "write"
+        if "bandwidth" in row.figures or "moved" in row.figures:
+            self._moved(access, "")
+        if "read bandwidth" in row.figures:
+            self._moved("read", "read ")
+        metric = _ENTRIES.get(operation)
+        rate = row.figures.get("entries rate")
+        if metric is None or rate is None:
+            return
+        # Of large files there are few a second: their bandwidth tells more.
+        if rate.value >= _COARSE or operation not in {"WRITE", "READ"}:
+            elapsed = row.figures.get("elapsed")
+            self._add(metric, rate, "total", "entries rate", _coarse(rate) or _short(elapsed))
+
+    def _moved(self, access: Access, prefix: str) -> None:
+        row, config = self.row, self.row.config
+        figures = {
+            name.removeprefix(prefix): amount
+            for name, amount in row.figures.items()
+            if name.startswith(prefix)
+        }
+        moved, elapsed = figures.get("moved"), row.figures.get("elapsed")
+        bandwidth = _finer(figures.get("bandwidth"), moved, elapsed)
+        numbers = {name: whole_of(text) for name, text in config.items()}
+        threads, hosts, paths = (numbers.get(name) for name in ("threads", "hosts", "paths"))
+        size = numbers.get("file size")
+        if config.get("path type") == "file" and size and threads and paths == 1:
+            size //= threads
+        self.draft.phases.append(
+            Phase(
+                access=access,
+                repetition=self.repetition,
+                moved_bytes=None if moved is None else int(moved.value),
+                elapsed_s=None if elapsed is None else elapsed.value,
+                bandwidth_bytes_per_s=None if bandwidth is None else bandwidth.value,
+                tasks=None if threads is None or hosts is None else threads * hosts,
+                transfer_size_bytes=numbers.get("block size"),
+                block_size_bytes=size if config.get("path type") == "file" else None,
+                direct=_switch(config.get("direct IO")),
+                line=self._line(f"{prefix}bandwidth"),
+                reason=_disbelief(bandwidth, moved, elapsed),
+            )
+        )
+        for name, metric, statistic in (
+            ("bandwidth first", BANDWIDTH[access], "first_done"),
+            ("iops", IOPS[access], "total"),
+            ("latency mean", LATENCY[access], "mean"),
+            ("latency min", LATENCY[access], "min"),
+            ("latency max", LATENCY[access], "max"),
+        ):
+            if (amount := figures.get(name)) is not None:
+                coarse = None if "latency" in name else _coarse(amount)
+                self._add(metric, amount, statistic, prefix + name, coarse)
+
+    def _add(
+        self, metric: str, amount: Amount, statistic: str, name: str, reason: str | None
+    ) -> None:
+        sample = Sample(
+            metric, amount.value, self.repetition, None, statistic, self.draft.output,
+            self._line(name), reason,
+        )  # fmt: skip
+        self.draft.latencies.append(sample)
+
+    def _line(self, name: str) -> int:
+        return self.row.lines.get(name, self.row.line)
+
+
+def _finer(bandwidth: Amount | None, moved: Amount | None, elapsed: Amount | None) -> Amount | None:
+    """Return a bandwidth; of few whole units what bytes and time say more exactly."""
+    if bandwidth is None or moved is None or elapsed is None or _coarse(bandwidth) is None:
+        return bandwidth
+    if _coarse(moved) is not None or _short(elapsed) is not None:
+        return bandwidth
+    rate = moved.value / elapsed.value
+    return Amount(rate, moved.step / elapsed.value) if rate >= bandwidth.value else bandwidth
+
+
+def _short(elapsed: Amount | None) -> Message | None:
+    """Return a reason where a phase took too few milliseconds for a rate."""
+    if elapsed is None or elapsed.value >= _COARSE * elapsed.step:
+        return None
+    return Message("too-short", f"the phase took {elapsed.value * 1000:.0f} ms")
+
+
+def _coarse(amount: Amount) -> Message | None:
+    """Return a reason where a figure has too few whole units to be one."""
+    units = amount.value / amount.step
+    if units >= _COARSE:
+        return None
+    text = f"printed as {units:.0f}, in whole units: too coarse to be judged"
+    return Message("too-few-digits", text)
+
+
+def _disbelief(
+    bandwidth: Amount | None, moved: Amount | None, elapsed: Amount | None
+) -> Message | None:
+    """Return why a bandwidth is not to be believed: too coarse, or not bytes over time."""
+    if bandwidth is None:
+        return None
+    if (coarse := _coarse(bandwidth)) is not None:
+        return coarse
+    if moved is None or elapsed is None:
+        return None
+    least = moved.value / (elapsed.value + elapsed.step)
+    most = (moved.value + moved.step) / elapsed.value if elapsed.value > 0 else inf
+    # What is printed was cut off, and the program counts in microseconds.
+    if least <= bandwidth.value + bandwidth.step and bandwidth.value <= most:
+        return None
+    text = (
+        f"{bandwidth.value / MIB:.0f} MiB/s is not {moved.value / MIB:.0f} MiB in "
+        f"{elapsed.value:g} s"
+    )
+    return Message("figures-disagree", text)
+
+
+def options_of(command: str) -> dict[str, str]:
+    """Return the options of a printed command by their long names, with the word after each.
+
+    Examples
+    --------
+    >>> options_of('"elbencho" "-w" "-t" "16" "--block=1m" "/scratch/t"')
+    {'w': '', 'threads': '16', 'block': '1m'}
+    """
+    options: dict[str, str] = {}
+    for long, joined, short, attached, after in _OPTION.findall(command):
+        name = long or _LONG.get(short) or short
+        options[name] = joined or attached or after
+    return options
+
+
+def _config_of(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters that a command names, with elbencho's defaults of the others."""
+    sizes = {"block": "block size", "size": "file size"}
+    config = {name: str(bytes_of(options.get(option, "1M" if option == "block" else "")) or "")
+              for option, name in sizes.items()}  # fmt: skip
+    hosts = options.get("hosts")
+    if hosts is None and "hostsfile" not in options:
+        config["hosts"] = "1"
+    elif hosts is not None and "[" not in hosts:
+        config["hosts"] = str(len(hosts.split()))
+    config["threads"] = options.get("threads", "1")
+    config["IO depth"] = options.get("iodepth", "1")
+    config["direct IO"] = str(int("direct" in options or "gds" in options))
+    config["random"] = str(int("rand" in options))
+    config |= {name: options[name] for name in ("dirs", "files") if name in options}
+    return {name: value for name, value in config.items() if value}
+
+
+def bytes_of(text: str) -> int | None:
+    """Return a size as elbencho takes it: ``4g`` are 4 GiB."""
+    match = _SIZE.fullmatch(text)
+    return (
+        None if match is None else int(match[1]) * 1024 ** " kmgtpe".index(match[2].lower() or " ")
+    )

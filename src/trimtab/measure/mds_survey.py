@@ -1,0 +1,208 @@
+"""mds-survey of lustre-iokit: metadata operations of MDTs on their own server, without clients.
+
+::
+
+    Thu Nov 26 10:20:01 UTC 2026 ./mds-survey from mds1
+    mdt 1 file  100000 dir    4 thr    4 create 5652.05 [ 999.01,46940.48] destroy 5797.79 [ ...
+
+A line for each number of threads: operations a second over the whole time, in brackets the least
+and the most in any one second of any MDT, ``ERROR`` where the operation failed. The rate is that of
+one MDT, although the README calls it that of all: the mean over them since 2.6, where blanks stand
+within the brackets, before that the first one's, with brackets that mean nothing
+(``get_global_stats``). The summary file and standard output have the same lines.
+
+Source: lustre-iokit/mds-survey/mds-survey, Lustre 2.2 to 2.17; mdt-survey of 2.1 is the same with
+another title.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from trimtab.errors import DataError
+from trimtab.measure.measurement import Measurement, Notes, first_reason, status_of
+from trimtab.measure.plain import time_of
+from trimtab.measure.source import Format, Mark, Source
+from trimtab.message import Message
+from trimtab.model.run import Sample
+
+KIND: Final = "mds-survey"
+_METRICS: Final[Mapping[str, str]] = {
+    "create": "file_creation_rate",
+    "lookup": "file_lookup_rate",
+    "md_getattr": "file_stat_rate",
+    "setxattr": "file_attribute_rate",
+    "destroy": "file_removal_rate",
+    "mkdir": "directory_creation_rate",
+    "rmdir": "directory_removal_rate",
+}
+_START: Final = r"mdt +(\d{1,4}) file +(\d{1,12}) dir +(\d{1,7}) thr +(\d{1,7}) "
+_LINE: Final = re.compile(rf"{_START}(.*)")
+_RATE: Final = r"(\d{1,12}\.\d\d)"
+_PART: Final = re.compile(
+    rf"([a-z_]{{1,30}}) +(?:{_RATE} +)?(?:\[ *{_RATE}, *{_RATE}\]|(ERROR|SHORT))(?: +|$)"
+)
+_TEST_ALONE: Final = re.compile(r"[a-z_]{1,30}")
+_ENDINGS: Final = ("done!", "Terminated", "program exited with error")
+"""What follows on the line of a survey that was killed."""
+_TITLE: Final = re.compile(
+    r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d) ([A-Z]{1,6}|[+-]\d\d) (\d{4})"
+    r" \S*(?:mds-survey|Mdt-survey) from (\S{1,255})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Survey:
+    """The title above the lines."""
+
+    began: datetime | None
+    host: str
+    title: str
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return one result for each line; raise DataError where there is none."""
+    survey: _Survey | None = None
+    measurements: list[Measurement] = []
+    names: dict[str, int] = {}
+    lines = source.text.split("\n")
+    for number, text in enumerate(lines, start=1):
+        line = text.rstrip("\r")
+        if match := _TITLE.fullmatch(line):
+            survey = _survey(match)
+        elif match := _LINE.fullmatch(line):
+            result = _Line(survey, number, line, match, whole=number < len(lines))
+            times = names[result.name] = names.get(result.name, 0) + 1
+            measurements.append(result.measurement(times))
+    if not measurements:
+        raise DataError("mds-survey has no whole line", code="no-result", line=1)
+    return tuple(measurements)
+
+
+def _survey(match: re.Match[str]) -> _Survey:
+    moment, zone, year, host = match.groups()
+    # The survey sets LC_ALL=POSIX, so that ``date`` prints months in English everywhere.
+    began = time_of(f"{moment} {year}", "%b %d %H:%M:%S %Y")
+    if began is not None and zone in ("UTC", "GMT"):
+        began = began.replace(tzinfo=UTC)
+    return _Survey(began, host, match[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One number of threads."""
+
+    survey: _Survey | None
+    number: int
+    text: str
+    match: re.Match[str]
+    whole: bool
+
+    @property
+    def _counts(self) -> tuple[int, int, int, int]:
+        mdts, files, directories, threads = map(int, self.match.groups()[:4])
+        return mdts, files, directories, threads
+
+    @property
+    def _is_old(self) -> bool:
+        """Whether it is of a version before 2.6."""
+        return ", " not in self.match[5]
+
+    @property
+    def name(self) -> str:
+        """How a person tells it from the others of its survey."""
+        return f"dir {self._counts[2]} thr {self._counts[3]}"
+
+    def measurement(self, times: int) -> Measurement:
+        """Return the result of the line."""
+        mdts, files, directories, threads = self._counts
+        problems, warnings, samples = Notes(), Notes(), list[Sample]()
+        parts, rest = _parts(self.match[5])
+        for part in parts:
+            samples += self._samples(
+                part, problems, warnings, extremes=mdts == 1 or not self._is_old
+            )
+        for ending in _ENDINGS:
+            rest = rest.removesuffix(ending).rstrip()
+        if _TEST_ALONE.fullmatch(rest):
+            problems.add("run-unfinished", f"it ended during {rest}")
+        elif rest:
+            problems.add("line-damaged", f"it is not understood from here on: {rest[:60]}")
+        elif not self.whole:
+            problems.add("end-unknown", "its end is missing")
+        if mdts > 1:
+            one_of = "the first" if self._is_old else "one, their mean"
+            warnings.add("one-target", f"of {mdts} MDTs the script prints the rate of {one_of}")
+        if not problems and not any(sample.believed for sample in samples):
+            problems.append(first_reason(samples, "the line has no result"))
+        survey = self.survey
+        return Measurement(
+            kind=KIND,
+            status=status_of(samples, problems),
+            problems=tuple(problems),
+            name=self.name if times == 1 else f"{self.name} #{times}",
+            began=None if survey is None else survey.began,
+            host=None if survey is None else survey.host,
+            requested={
+                "targets": mdts,
+                "files": files,
+                "directories": directories,
+                "threads": threads,
+            },
+            reported={"targets": 1},
+            samples=tuple(samples),
+            warnings=tuple(warnings),
+            identity=None if survey is None else f"{survey.title}\n{self.text.rstrip()}",
+        )
+
+    def _samples(
+        self, part: tuple[str | None, ...], problems: Notes, warnings: Notes, *, extremes: bool
+    ) -> Iterator[Sample]:
+        test, rate, least, most, word = part
+        metric = _METRICS.get(test or "")
+        if word == "ERROR":
+            problems.add("tool-error", f"mds-survey says ERROR in {test}")
+        if metric is None:
+            warnings.add("test-unknown", f"{test} is not read: there is no metric for it")
+            return
+        reason = None
+        if word is not None:
+            reason = Message("tool-error", f"mds-survey says {word}")
+        elif rate is not None and float(rate) == 0:
+            reason = Message("too-few-digits", "printed as 0.00: with too few digits to be one")
+        if rate is None:
+            reason = reason or Message("no-rate", "it has no rate")
+            yield Sample(metric, None, 0, output=0, line=self.number, reason=reason)
+            return
+        yield Sample(metric, float(rate), 0, None, "total", 0, self.number, reason)
+        for statistic, value in (("interval_min", least), ("interval_max", most)):
+            if value is not None and extremes:
+                yield Sample(metric, float(value), 0, None, statistic, 0, self.number, reason)
+
+
+def _parts(text: str) -> tuple[list[tuple[str | None, ...]], str]:
+    """Return the tests of a line, and what follows them."""
+    parts: list[tuple[str | None, ...]] = []
+    position = 0
+    while (match := _PART.match(text, position)) is not None:
+        parts.append(match.groups())
+        position = match.end()
+    return parts, text[position:].strip()
+
+
+def _recognises(source: Source) -> bool:
+    return _BEGINNING.search(source.content[: 2**16]) is not None
+
+
+_BEGINNING: Final = re.compile(
+    rb"^(?:[A-Z][a-z]{2} [^\n]{10,40} \S{0,400}(?:mds-survey|Mdt-survey) from "
+    rb"|mdt +\d{1,4} file +\d{1,12} dir +\d{1,7} thr +\d{1,7} )",
+    re.MULTILINE,
+)
+FORMAT: Final = Format(
+    KIND, _recognises, read, beginning=Mark((b"-survey from ", b" file "), _BEGINNING)
+)

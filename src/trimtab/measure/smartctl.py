@@ -1,0 +1,170 @@
+"""``smartctl --json``: what one drive says of its wear and its errors.
+
+It is a measurement without a sample: how worn a drive is explains a bandwidth and is none. A drive
+does not know of which target it is, so that nothing of it becomes the telemetry of one; `trimtab
+snapshot` reads the same of the drives beneath a target.
+
+NVMe drives have their health log, SCSI drives their error counters, ATA drives attributes that each
+vendor numbers by himself: of those only what smartctl itself has a name for is read.
+
+Source: smartmontools 7.0 to 7.4, nvmeprint.cpp, scsiprint.cpp, ataprint.cpp (``jglb``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trimtab.errors import DataError
+from trimtab.measure.measurement import Measurement, Notes
+from trimtab.measure.plain import as_dict, as_list, as_number, as_text, present, time_since_1970
+from trimtab.measure.source import Format, Source
+from trimtab.model.run import RunStatus
+from trimtab.units import format_value
+
+KIND: Final = "smartctl"
+_DATA_UNIT_BYTES: Final = 512_000
+"""Of NVMe: a thousand sectors of 512 bytes, whatever the drive's block size."""
+_RETURNED_NOTHING: Final = 0b111
+"""Bits of the exit status: the command line, the device or a command of the drive failed."""
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return what the drive says; raise DataError where it says nothing."""
+    start = source.text.find("{")
+    try:
+        document = as_dict(json.loads(source.text[start:])) if start >= 0 else {}
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not a whole JSON document: {error}", code="not-json", line=1) from error
+    smartctl = as_dict(document.get("smartctl"))
+    if not smartctl:
+        raise DataError("not the JSON of smartctl", code="not-this-format", line=1)
+    complaints = [
+        text
+        for message in as_list(smartctl.get("messages"))
+        if (text := as_text(as_dict(message).get("string"))) is not None
+    ]
+    health = _health(document)
+    if not health:
+        why = "; ".join(complaints) or "neither wear nor errors: smartctl --json --all prints them"
+        raise DataError(f"smartctl says nothing of the drive: {why}", code="no-result", line=1)
+    return (_measurement(document, health, complaints),)
+
+
+def _health(document: Mapping[str, Any]) -> dict[str, object]:
+    """Return wear, errors and bytes, in base units."""
+    log = as_dict(document.get("nvme_smart_health_information_log"))
+    counters = as_dict(document.get("scsi_error_counter_log"))
+    statistics = as_dict(document.get("endurance_used"))
+    used = [
+        as_number(log.get("percentage_used")),
+        as_number(statistics.get("current_percent")),
+        as_number(document.get("scsi_percentage_used_endurance_indicator")),
+        _statistic(document, "Percentage Used Endurance Indicator"),
+    ]
+    uncorrected = [
+        as_number(as_dict(counters.get(way)).get("total_uncorrected_errors"))
+        for way in ("read", "write", "verify")
+    ]
+    written, units_read = (as_number(log.get(f"data_units_{way}")) for way in ("written", "read"))
+    errors = as_number(log.get("media_errors"))
+    if errors is None and any(count is not None for count in uncorrected):
+        errors = sum(count or 0 for count in uncorrected)
+    percent = next((value for value in used if value is not None), None)
+    spare = as_number(log.get("available_spare"))
+    passed = as_dict(document.get("smart_status")).get("passed")
+    return present(
+        {
+            "passed": passed if isinstance(passed, bool) else None,
+            "percentage_used": None if percent is None else percent / 100,
+            "media_errors": None if errors is None else int(errors),
+            "available_spare": None if spare is None else spare / 100,
+            "critical_warning": as_number(log.get("critical_warning")),
+            "grown_defects": as_number(document.get("scsi_grown_defect_list")),
+            "reallocated_sectors": _attribute(document, 5),
+            "host_written_bytes": None if written is None else int(written) * _DATA_UNIT_BYTES,
+            "host_read_bytes": None if units_read is None else int(units_read) * _DATA_UNIT_BYTES,
+            "power_on_hours": as_number(as_dict(document.get("power_on_time")).get("hours")),
+        }
+    )
+
+
+def _attribute(document: Mapping[str, Any], number: int) -> float | None:
+    """Return the raw value of an attribute of an ATA drive; 5 is the same with every vendor."""
+    table = as_list(as_dict(document.get("ata_smart_attributes")).get("table"))
+    raw = next(
+        (as_dict(as_dict(row).get("raw")) for row in table if as_dict(row).get("id") == number), {}
+    )
+    return as_number(raw.get("value"))
+
+
+def _statistic(document: Mapping[str, Any], name: str) -> float | None:
+    """Return a device statistic of an ATA drive."""
+    pages = as_list(as_dict(document.get("ata_device_statistics")).get("pages"))
+    rows = (as_dict(row) for page in pages for row in as_list(as_dict(page).get("table")))
+    return next((as_number(row.get("value")) for row in rows if row.get("name") == name), None)
+
+
+def _measurement(
+    document: Mapping[str, Any], health: dict[str, object], complaints: list[str]
+) -> Measurement:
+    problems, warnings = Notes(), Notes(complaints)
+    status = as_dict(document.get("smartctl")).get("exit_status")
+    if isinstance(status, int) and status & _RETURNED_NOTHING:
+        problems.add("tool-exit", f"smartctl ended with {status}: not all of it was read")
+    if health.get("passed") is False:
+        warnings.add("drive-failing", "the drive says that it is failing")
+    device = as_text(as_dict(document.get("device")).get("name"))
+    moment = as_number(as_dict(document.get("local_time")).get("time_t"))
+    facts = present(
+        {
+            "drive": device,
+            "model": as_text(document.get("model_name"))
+            or as_text(document.get("scsi_model_name")),
+            "serial": as_text(document.get("serial_number")),
+        }
+    )
+    serial = facts.get("serial")
+    return Measurement(
+        kind=KIND,
+        status=RunStatus.PARTIAL if problems else RunStatus.OK,
+        problems=tuple(problems),
+        layer="drive",
+        began=time_since_1970(moment),
+        requested={} if serial is None else {"serial": serial},
+        reported=facts | health | {"answer": _answer(facts, health)},
+        warnings=tuple(warnings),
+    )
+
+
+def _answer(facts: Mapping[str, object], health: Mapping[str, object]) -> str:
+    """Return the drive in a line: ``/dev/nvme0 SAMSUNG MZ...: 3 % used, 0 media errors``."""
+    parts = []
+    if isinstance(used := health.get("percentage_used"), float):
+        parts.append(f"{used * 100:.0f} % of its life used")
+    if (errors := health.get("media_errors")) is not None:
+        parts.append(f"{errors} media errors")
+    for name, words in (
+        ("grown_defects", "grown defects"),
+        ("reallocated_sectors", "reallocated sectors"),
+    ):
+        if isinstance(count := health.get(name), float):
+            parts.append(f"{count:.0f} {words}")
+    if isinstance(written := health.get("host_written_bytes"), int):
+        parts.append(f"{format_value(float(written), 'B')} written")
+    if not parts:
+        parts.append("it passes its own test" if health.get("passed") else "it fails its own test")
+    name = " ".join(str(facts[key]) for key in ("drive", "model") if key in facts)
+    return f"{name or 'the drive'}: {', '.join(parts)}"
+
+
+def _recognises(source: Source) -> bool:
+    head = source.head.lstrip()
+    return head.startswith("{") and '"smartctl"' in head and any(key in head for key in _KEYS)
+
+
+_KEYS: Final = ('"json_format_version"', '"smart_status"', '"nvme_smart_health_information_log"')
+
+
+FORMAT: Final = Format(KIND, _recognises, read)
