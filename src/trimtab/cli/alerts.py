@@ -12,9 +12,10 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.output import show
-from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen
+from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import local_times, moment
 from trimtab.model.alert import DeliveryState
+from trimtab.report.headline import headline
 from trimtab.units import plural
 from trimtab.visible import visible
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from trimtab.loop.alerting.trial import Tried
     from trimtab.model.alert import Alert
+    from trimtab.model.standing import SiteStanding
 
 
 class _Alerts(click.Group):
@@ -59,16 +61,18 @@ def command() -> None:
 @options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
     """List alerts, the newest first: who got each, and which still wait."""
+    from trimtab.loop.standing import whole_standing
     from trimtab.model.alert import Phase
     from trimtab.report import documents
 
     with opened(where, store_url) as record:
         place = record.place
         alerts = record.store.alerts(place.name, since=place.moment(since))
+        standing = whole_standing(record.store, place)
     sent = tuple(alert for alert in alerts if alert.phase is not Phase.NOTED)
     show(
         lambda: documents.alerted.AlertsDocument(record.location, place.name, sent),
-        lambda: print_alerts(place.name, sent),
+        lambda: print_alerts(standing, sent),
     )
 
 
@@ -119,10 +123,11 @@ def _print_receivers(rows: Sequence[tuple[str, str]], out: Console) -> None:
     print_rows(out, (Column("receiver"), Column("answer", wraps=True)), rows)
 
 
-def print_alerts(site: str, alerts: Sequence[Alert]) -> None:
-    """Print how many alerts there were and how many wait, then the newest."""
-    more = (f"trimtab alerts test {visible(site)} sends a test message",)
-    print_screen(_answer(site, alerts), partial(_print_alerts, alerts), more=more)
+def print_alerts(standing: SiteStanding, alerts: Sequence[Alert]) -> None:
+    """Print how a site stands, how many alerts there were and how many wait, then the newest."""
+    more = (f"trimtab alerts test {visible(standing.site)} sends a test message",)
+    sent = _answer(standing.site, alerts)
+    print_screen(headline(standing), partial(_print_alerts, sent, alerts), more=more)
 
 
 def _answer(site: str, alerts: Sequence[Alert]) -> str:
@@ -151,7 +156,8 @@ _COLUMNS = (
 )
 
 
-def _print_alerts(alerts: Sequence[Alert], out: Console) -> None:
+def _print_alerts(sent: str, alerts: Sequence[Alert], out: Console) -> None:
+    print_wrapped(out, sent)
     newest = alerts[::-1]
     shown = newest[: options.extent().rows(ROWS)]
     rows = [

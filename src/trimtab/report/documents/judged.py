@@ -141,7 +141,9 @@ shape(JudgeDocument, inline={"judgement": ()})
 shape(Evidence, omit=["throughout"])
 shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
 shape(
-    Incident, inline={"key": ("probe", "metric", "unit")}, optional=["better", "stages", "recurs"]
+    Incident,
+    inline={"key": ("probe", "metric", "unit")},
+    optional=["better", "stages", "recurs", "level_now"],
 )
 shape(Explanation, inline={"incident": ()})
 shape(IncidentsDocument, optional=["lone_runs"])
