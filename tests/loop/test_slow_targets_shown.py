@@ -9,6 +9,7 @@ import pytest
 from tests.explain.incidents.test_slow_targets import slow_from, surveys
 from tests.support.codes import raises
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
+from tests.support.narrow import present
 from tests.support.small_site import SITE, SmallSite
 from tests.support.watched import a_site
 
@@ -28,7 +29,7 @@ def driver() -> MemoryDriver:
 def test_a_slow_target_is_in_trouble(tmp_path: Path) -> None:
     path = SmallSite(surveys=surveys(60, slow_from("OST0003", 20, 0.3))).keep(tmp_path / "t.db")
     site = a_site(name=SITE)
-    state = look(site, driver(), str(path))
+    state = present(look(site, driver(), str(path)).state)
     slow = {
         target.name: [trouble for trouble in target.troubles if trouble.id == "slow"]
         for target in state.targets
@@ -37,20 +38,20 @@ def test_a_slow_target_is_in_trouble(tmp_path: Path) -> None:
     (trouble,) = slow["OST0003"]
     assert "slow since 2026-01-25: 3" in trouble.text
     with Store.open(path) as store:
-        _, kept = keep(site, driver(), store)
-        later = recall(site, store, kept.snapshot.at)
+        kept = present(keep(site, driver(), store)[1].state)
+        later = present(recall(site, store, kept.snapshot.at).state)
     for seen in (kept, later):
         assert [trouble.id for trouble in seen.targets[0].troubles].count("slow") == 1
 
 
 def test_targets_are_shown_without_a_store_and_beside_a_broken_one(tmp_path: Path) -> None:
     site = a_site(name=SITE)
-    state = look(site, driver(), str(tmp_path / "none.db"))
+    state = present(look(site, driver(), str(tmp_path / "none.db")).state)
     assert (len(state.targets), state.hosts) == (2, ())
     assert not (tmp_path / "none.db").exists()
     broken = tmp_path / "broken.db"
     broken.write_bytes(b"not a database" * 1000)
-    state = look(site, driver(), str(broken))
+    state = present(look(site, driver(), str(broken)).state)
     assert len(state.targets) == 2
     (unread,) = state.hosts
     assert unread.troubles[0].id == "surveys-unread"

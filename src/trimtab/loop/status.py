@@ -23,7 +23,7 @@ from trimtab.launch import bounded
 from trimtab.loop.judging import by_metric
 from trimtab.measure.plain import as_dict, as_list, as_number
 from trimtab.model.check import HistoryPoint
-from trimtab.model.incident import NOTABLE, IncidentState
+from trimtab.model.incident import IncidentState
 from trimtab.model.run import METRIC_UNITS, Run
 from trimtab.model.series import ChangePoint, LevelNow
 from trimtab.model.site import LIMITS
@@ -309,6 +309,9 @@ HISTORY: Final = timedelta(days=30)
 """What a suspect is told from: a month tells nearly what a year does."""
 _SLOWEST: Final = 3
 _NO_RATES: Final = ("B", "s")
+_SLOW_AGAIN: Final = 0.9
+"""Of the others' rate, in the last surveys: what is slow again and again, but hardly loses, or is
+well now, is no trouble. Five surveys that scatter by 5 % lie under it by chance once in 5,000."""
 GOING_ON: Final = (IncidentState.OPEN.value, IncidentState.LASTING.value)
 
 
@@ -426,7 +429,7 @@ def _slow_again(site: str, surveys: pl.DataFrame) -> list[SlowTargetStatus]:
                 again=True,
             )
             for straggler in stragglers(table)
-            if straggler.relative <= 1 - NOTABLE
+            if straggler.relative <= _SLOW_AGAIN
         ]
     return sorted(slow, key=lambda each: each.share)
 

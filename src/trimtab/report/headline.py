@@ -61,23 +61,36 @@ def level_now(series_judgement: SeriesJudgement) -> LevelNow | None:
     present = levels[-1].median if levels else None
     if not present:
         return None
-    more = series_judgement.key.more_is_better
-    gains = [
-        None if not level.median else math.log(present / level.median) * (1 if more else -1)
-        for level in levels[:-1]
-    ]
-    place = max((n for n, gain in enumerate(gains) if gain and gain <= -_NOTABLE), default=None)
+    sign = 1 if series_judgement.key.more_is_better else -1
+    earlier = [level for level in levels[:-1] if level.median]
+    gains = [sign * math.log(present / level.median) for level in earlier if level.median]
+    place = _compared(gains)
     if place is None:
-        better = [n for n, gain in enumerate(gains) if gain and gain >= _NOTABLE]
-        # A small change counts as it was confirmed: against the level right before it.
-        place = better[-1] if better else len(gains) - 1
-        moved = gains[place] if gains else None
-        if not moved or (moved > 0 and any(gain < moved / 2 for gain in gains[:place] if gain)):
-            return None
-    moved, best = gains[place] or 0.0, min(gain for gain in gains if gain is not None)
-    onset = next(change for change in _confirmed(series_judgement) if levels[place].to < change.at)
-    sign = 1 if more else -1
-    return LevelNow(onset.at, math.exp(sign * moved), math.exp(sign * best), onset.between)
+        return None
+    left = earlier[place].to
+    onset = next(change for change in _confirmed(series_judgement) if left < change.at)
+    ratios = (math.exp(sign * gain) for gain in (gains[place], min(gains)))
+    return LevelNow(onset.at, *ratios, onset.between)
+
+
+def _compared(gains: Sequence[float]) -> int | None:
+    """Return the earlier level that the present one is compared with; ``None``: it is as it was.
+
+    Parameters
+    ----------
+    gains
+        Over each earlier level, in logarithms, the oldest first.
+    """
+    lost = [place for place, gain in enumerate(gains) if gain <= -_NOTABLE]
+    if lost:
+        return lost[-1]
+    won = [place for place, gain in enumerate(gains) if gain >= _NOTABLE]
+    # A small change counts as it was confirmed: against the level right before it.
+    place = won[-1] if won else len(gains) - 1
+    if place < 0 or not gains[place]:
+        return None
+    back = gains[place] > 0 and any(gain < gains[place] / 2 for gain in gains[:place])
+    return None if back else place
 
 
 def _confirmed(series_judgement: SeriesJudgement) -> list[ChangePoint]:
@@ -304,11 +317,9 @@ def targets_headline(standing: SiteStanding) -> str:
 def _worst(grave: Sequence[_Matter], *, several: bool) -> Iterator[str]:
     first, *others = grave
     subject = _placed(first, several)
-    yield (
-        f"{subject[0].upper()}{subject[1:]}{_next(first)}"
-        if first.series is None
-        else (f"{subject}{_next(first)}")
-    )
+    if first.finding.source == _SOURCE and first.series is None and not several:
+        subject = subject[0].upper() + subject[1:]  # a sentence; what has a name begins with it
+    yield subject + _next(first)
     beside = [matter for matter in others if not _is_within(matter.finding, first.finding)]
     if beside:
         texts = [_placed(matter, several).partition("; ")[0] for matter in beside[:_BESIDE]]
@@ -346,7 +357,8 @@ def _calm(standings: Sequence[SiteStanding], minor: Sequence[_Matter]) -> Iterat
     if any(matter.finding.source == _SOURCE for matter in minor):
         parts.append(f"no loss of {format_percent(NOTABLE, 0)} or more")
     else:
-        if lead is None and any(entry.untested is None for entry in series):
+        tested = any(entry.untested is None for entry in series)
+        if lead is None and tested and DIRECTION_UNKNOWN not in map(_word, series):
             parts.append("no lasting change of level")
         if looked and not unsearched:
             parts.append("no incident goes on")
@@ -372,9 +384,11 @@ def _best(series: Sequence[SeriesJudgement]) -> str | None:
     return max(better)[1] if better else None
 
 
+DIRECTION_UNKNOWN: Final = "changed, direction not known"
+UNTESTED: Final = "with too few runs to look for a change"
 _WORDS: Final = (
-    "worse", "changed, direction not known", "may have changed", "better", "changed a little",
-    "with too few runs to look for a change", "steady",
+    "worse", DIRECTION_UNKNOWN, "may have changed", "better", "changed a little", UNTESTED,
+    "steady",
 )  # fmt: skip
 
 
@@ -388,35 +402,40 @@ def _word(series_judgement: SeriesJudgement) -> str:
         code_of(change.reason) == DIRECTION and change.at > begin
         for change in _confirmed(series_judgement)
     ):
-        return "changed, direction not known"
+        return DIRECTION_UNKNOWN
     last = series_judgement.changes[-1] if series_judgement.changes else None
     if last is not None and last.status is ChangeStatus.SUSPECT:
         return "may have changed"
     if series_judgement.untested is not None:
-        return "with too few runs to look for a change"
+        return UNTESTED
     return "steady" if level is None else "changed a little"
 
 
 def series_word(series_judgement: SeriesJudgement) -> str:
     """Return how a series stands, in words: steady, or what else, or why nothing was tested."""
-    if _word(series_judgement) == _WORDS[-2]:
+    if _word(series_judgement) == UNTESTED:
         return visible(str(series_judgement.untested))
     return _word(series_judgement)
 
 
 def _series_text(series: Sequence[SeriesJudgement], first: _Matter | None) -> str:
-    """Return ``3 other series steady``, or ``4 other series: 1 worse, 3 steady``."""
+    """Return ``3 series steady``, or ``4 other series: 1 worse, 3 unchanged``.
+
+    Steady is a word for a site that has no trouble; beside one a series is unchanged.
+    """
     others = [entry for entry in series if first is None or series_label(entry) != first.series]
     if not others:
         return ""
     other = "other " if len(others) < len(series) else ""
     counts = Counter(map(_word, others))
     reasons = {visible(str(entry.untested)) for entry in others if entry.untested is not None}
-    if set(counts) == {_WORDS[-2]} and len(reasons) == 1:
+    if set(counts) == {UNTESTED} and len(reasons) == 1:
         return f"{len(others):,} {other}series: {reasons.pop()}"
+    words = {"steady": "steady" if first is None else "unchanged"}
     if len(counts) == 1:
-        return f"{len(others):,} {other}series {next(iter(counts))}"
-    each = ", ".join(f"{counts[word]:,} {word}" for word in _WORDS if counts[word])
+        (word,) = counts
+        return f"{len(others):,} {other}series {words.get(word, word)}"
+    each = ", ".join(f"{counts[word]:,} {words.get(word, word)}" for word in _WORDS if counts[word])
     return f"{len(others):,} {other}series: {each}"
 
 

@@ -106,7 +106,7 @@ def _print_incidents_body(
     if ranked:
         _print_next(out, ranked[0])
     else:
-        out.print("The record holds no incident.", style="dim")
+        out.print("Incidents in the record: none.", style="dim")
     print_rows(out, _COLUMNS, [_row(explanation) for explanation in ranked[:rows]])
     if len(ranked) > rows:
         out.print(f"... {len(ranked) - rows:,} more incidents: --all", style="dim")

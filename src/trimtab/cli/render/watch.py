@@ -47,7 +47,7 @@ def _watched(state: WatchState) -> str:
     elif state.items:
         outcome = f"none of {plural(len(state.items), 'item')} failed last"
     else:
-        outcome = "nothing is scheduled"
+        outcome = "no item is scheduled"
     if state.lease is None:
         return f"{site}: not watched; {outcome}. Start it: trimtab watch {site}"
     holder, since = visible(state.lease.holder), moment(state.lease.taken_at)
@@ -115,7 +115,7 @@ def print_slots(
         for verdict in slot.verdicts
         if verdict.status is VerdictStatus.MISSED
     ]
-    answer = f"{site}: {plural(len(slots), 'slot')} done" if slots else f"{site}: nothing was due"
+    answer = f"{site}: {plural(len(slots), 'slot')} done" if slots else f"{site}: no slot was due"
     if slots and not failed:
         answer += ", none failed"
     elif failed:

@@ -401,11 +401,11 @@ def _looked(
         limits=known.limits,
         timezone=place.timezone,
     )
-    troubles = replace(troubles, incidents=_with_levels(troubles.incidents, series))
+    troubles = replace(troubles, incidents=with_levels(troubles.incidents, series))
     return known, troubles, cache(lambda: next(standing))
 
 
-def _with_levels(
+def with_levels(
     incidents: Sequence[Incident], judged: Sequence[SeriesJudgement]
 ) -> tuple[Incident, ...]:
     """Return incidents, the last of each series that is below its level with the one it has now.
