@@ -225,7 +225,8 @@ def _of_incident(incident: IncidentStatus) -> _Matter:
         beside = f", with {others[2]}" if others[1] else ""
         title = f"{series} {level_text(level)}{beside} ({state})"
     cause = f"cause: {visible(incident.cause)}" if incident.cause else "cause unknown"
-    at = incident.at if level is None else level.since
+    later = level is not None and level.since > incident.at + _SAME
+    at = level.since if level is not None and later else incident.at
     finding = _loss(incident.site, f"incident-{incident.state}", f"{title}; {cause}", effect, at)
     certain = 1.0 if incident.certainty == ChangeStatus.CONFIRMED else 0.5
     finding = replace(finding, confidence=certain)

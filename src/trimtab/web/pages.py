@@ -17,6 +17,7 @@ from trimtab.report.headline import tone_of
 from trimtab.report.kit import GOAL_TONES
 from trimtab.report.render import drawn, stylesheet
 from trimtab.units import format_duration, format_percent
+from trimtab.visible import shell_text
 from trimtab.web import charts
 from trimtab.web.api import DeskOf, between, compared, conditional, moment
 from trimtab.web.desk import Desk
@@ -84,6 +85,7 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
         "overview.html.j2",
         glance=glance,
         tone=tone_of(desk.standing(site)),
+        troubles=[(each, shell_text(each.fix.argv)) for each in glance.troubles],
         ages=_ages(glance),
         rows=[(names.get(_status_key(entry)), entry) for entry in glance.series],
         slow=[(each.target, slow_trouble(each).text) for each in desk.standing(site).slow],

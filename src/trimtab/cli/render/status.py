@@ -71,8 +71,16 @@ def print_status(status: Status, standings: Sequence[SiteStanding]) -> None:
         more.append(
             f"trimtab judge {site} shows changes over months, trimtab incidents {site} causes"
         )
-    listed = {standing.site: site_troubles(standing) for standing in standings}
-    print_screen(headline(*standings), partial(_print_body, status, listed), more=more)
+    answer = headline(*standings)
+    listed = {
+        standing.site: [
+            trouble
+            for trouble in site_troubles(standing)
+            if not trouble.fix.argv or visible(trouble.title) not in answer
+        ]
+        for standing in standings
+    }
+    print_screen(answer, partial(_print_body, status, listed), more=more)
 
 
 def _friendly(site: str) -> str:
