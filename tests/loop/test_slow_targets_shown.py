@@ -16,8 +16,11 @@ from tests.support.watched import a_site
 from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import Terms, judge_site
+from trimtab.loop.standing import standing_of
+from trimtab.loop.status import slow_targets
 from trimtab.loop.targets import keep, look, recall
 from trimtab.record.store import Store
+from trimtab.report.headline import headline, site_troubles
 
 pytestmark = pytest.mark.system  # the place of a store is asked for in a child
 
@@ -66,3 +69,32 @@ def test_a_mistyped_probe_is_no_question_about_targets(tmp_path: Path) -> None:
         with raises(UsageError, "no-series") as refused:
             judge_site(store, Place(SITE, None), Terms(probe="hurly"))
     assert refused.value.hint == "did you mean 'hourly'?"
+
+
+@pytest.mark.unit
+def test_a_target_at_99_per_cent_of_the_others_is_in_no_headline(tmp_path: Path) -> None:
+    """It is the slowest of every survey, a straggler, and its own page has no trouble."""
+
+    def rate(day: int, name: str, metric: str) -> float:
+        return 0.985 if name == "OST0003" else 1.0
+
+    path = SmallSite(surveys=surveys(40, rate, scatter=0.004)).keep(tmp_path / "t.db")
+    with Store.open(path) as store:
+        place = Place(SITE, None)
+        judged = judge_site(store, place).judgement
+        standing = standing_of(store, place, judgement=judged)
+    assert {each.target for tails in judged.tails for each in tails.stragglers} == {"OST0003"}
+    assert site_troubles(standing) == ()
+    assert "OST0003" not in headline(standing)
+
+
+@pytest.mark.unit
+def test_a_bad_fortnight_is_the_loss_now(tmp_path: Path) -> None:
+    """Over all 28 surveys its median is 95 % and more; over the last ones 30 %."""
+    path = SmallSite(surveys=surveys(28, slow_from("OST0003", 15, 0.3))).keep(tmp_path / "t.db")
+    with Store.open(path) as store:
+        judged = judge_site(store, Place(SITE, None)).judgement
+        (slow,) = slow_targets(store, SITE)
+    assert 0.25 < slow.share < 0.35
+    of_target = [each for tails in judged.tails for each in tails.stragglers]
+    assert all(0.25 < each.relative < 0.35 for each in of_target if each.target == "OST0003")

@@ -63,12 +63,10 @@ def site_state(
 
 def slow_trouble(slow: SlowTargetStatus) -> Trouble:
     """Return the trouble of a slow target: how slow it is now, and by what that is known."""
-    metric, share = slow.metric.replace("_", " "), format_percent(slow.share, 0)
-    if slow.again:
-        text = f"slow again and again: {share} of the others' {metric} in the last surveys"
-    else:
-        text = f"slow since {slow.since:%Y-%m-%d}: {share} of its usual {metric}"
-        text += " in the last survey"
+    text = (
+        f"slow since {slow.since:%Y-%m-%d}: {format_percent(slow.share, 0)} of its usual "
+        f"{slow.metric.replace('_', ' ')} in the last survey"
+    )
     return Trouble("slow", Severity.WARNING, text, "surveys")
 
 

@@ -43,8 +43,6 @@ from trimtab.record.comparability import ASKED
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from trimtab.record.kept import KeptIncident, Series, Site
     from trimtab.record.store import Store
 
@@ -308,10 +306,6 @@ def _sum(values: Iterable[object]) -> int:
 HISTORY: Final = timedelta(days=30)
 """What a suspect is told from: a month tells nearly what a year does."""
 _SLOWEST: Final = 3
-_NO_RATES: Final = ("B", "s")
-_SLOW_AGAIN: Final = 0.9
-"""Of the others' rate, in the last surveys: what is slow again and again, but hardly loses, or is
-well now, is no trouble. Five surveys that scatter by 5 % lie under it by chance once in 5,000."""
 GOING_ON: Final = (IncidentState.OPEN.value, IncidentState.LASTING.value)
 
 
@@ -387,51 +381,21 @@ def last_judged(store: Store, site: str) -> JudgedStatus | None:
 def slow_targets(
     store: Store, site: str, *, until: datetime | None = None
 ) -> tuple[SlowTargetStatus, ...]:
-    """Return the targets that surveys show to be slow now, the slowest first.
+    """Return the targets that surveys show to be slow and not to have recovered.
 
-    Those that became slow and have not recovered (the incidents of single targets are made of the
-    same stretches), then those that are slow again and again and are so now.
+    The incidents of single targets are made of the same stretches. What a target always was is
+    usual for it: `judge` lists those that are slow again and again, and they are no trouble.
     """
     if not store.last_survey(site):
         return ()
     from trimtab.explain.incidents.targets import slow_now
 
-    surveys = store.survey_frame(site, until=until)
-    slow = {
-        each.target: SlowTargetStatus(
+    return tuple(
+        SlowTargetStatus(
             site, each.target, each.metric, each.at, each.last, each.share, each.surveys
         )
-        for each in slow_now(surveys)
-    }
-    for straggler in _slow_again(site, surveys):
-        slow.setdefault(straggler.target, straggler)
-    return tuple(sorted(slow.values(), key=lambda each: (each.share, each.target)))
-
-
-def _slow_again(site: str, surveys: pl.DataFrame) -> list[SlowTargetStatus]:
-    """Return the stragglers that lose a notable part of their rate now, the slowest first."""
-    from trimtab.judge.targets.stragglers import stragglers
-    from trimtab.judge.targets.table import survey_table
-
-    rates = (name for name in surveys["metric"].unique() if METRIC_UNITS.get(name) not in _NO_RATES)
-    slow = []
-    for metric in sorted(rates):
-        table = survey_table(surveys, metric)
-        slow += [
-            SlowTargetStatus(
-                site,
-                straggler.target,
-                metric,
-                table.at[0],
-                table.at[-1],
-                straggler.relative,
-                straggler.slow,
-                again=True,
-            )
-            for straggler in stragglers(table)
-            if straggler.relative <= _SLOW_AGAIN
-        ]
-    return sorted(slow, key=lambda each: each.share)
+        for each in slow_now(store.survey_frame(site, until=until))
+    )
 
 
 def slowest_targets(store: Store, site: str) -> tuple[SlowestTargets, ...]:

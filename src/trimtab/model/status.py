@@ -133,8 +133,6 @@ class SlowTargetStatus:
         Its rate in the last of them, relative to what it was before.
     surveys
         Number of surveys in which it was slow.
-    again
-        It is slow again and again; ``share`` is its rate relative to the other targets then.
     """
 
     site: str
@@ -144,7 +142,6 @@ class SlowTargetStatus:
     last: datetime
     share: float
     surveys: int
-    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

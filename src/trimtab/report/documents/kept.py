@@ -11,7 +11,6 @@ from trimtab.model.status import (
     IncidentStatus,
     SeriesStatus,
     SlowestTargets,
-    SlowTargetStatus,
     Status,
 )
 from trimtab.record.kept import KeptOutput
@@ -145,7 +144,6 @@ shape(
     },
 )
 shape(IncidentStatus, optional=["probe", "metric", "level_now"])
-shape(SlowTargetStatus, optional=["again"])
 shape(
     Status, omit=["last_runs"], derive={"runs": "last_runs"}, optional=["slow_targets", "rejected"]
 )
