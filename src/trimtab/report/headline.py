@@ -285,7 +285,7 @@ def headline(*standings: SiteStanding) -> str:
     grave = [matter for matter in matters if matter.finding.severity is not Severity.INFO]
     series = [entry for standing in standings for entry in standing.series]
     verdicts = [verdict for standing in standings for verdict in standing.verdicts or ()]
-    asked = any(standing.verdicts is not None for standing in standings)
+    looked_at = any(standing.verdicts is not None for standing in standings)
     first = grave[0] if grave else None
     suspects = sum(standing.suspects for standing in standings)
     return _sentences(
@@ -293,7 +293,7 @@ def headline(*standings: SiteStanding) -> str:
         _series_text(series, first),
         _goal_text(verdicts),
         f"{plural(suspects, 'suspected change')}" if suspects and not series else "",
-        "No run can be judged yet" if asked and not verdicts else "",
+        "No run can be judged yet" if looked_at and not verdicts else "",
     )
 
 
