@@ -172,6 +172,12 @@ def test_a_level_and_its_incident_are_one_trouble() -> None:
     assert len(site_troubles(beside)) == 1
 
 
+def test_a_smaller_incident_of_the_same_day_does_not_hide_a_loss() -> None:
+    small = an_incident(effect=0.97, summary="since 2026-03-05 00:00 UTC: other 3 % lower")
+    text = answer(WORSE, incidents=(small,), searched=True)
+    assert text.startswith("shared read bandwidth -30 % since 2026-03-05; next: trimtab explain")
+
+
 def test_of_several_sites_the_worst_is_named() -> None:
     small = SiteStanding("alpha", incidents=(an_incident(site="alpha", effect=0.9),), searched=True)
     large = SiteStanding("omega", incidents=(an_incident(site="omega", effect=0.6),), searched=True)

@@ -69,8 +69,8 @@ def level_now(series_judgement: SeriesJudgement) -> LevelNow | None:
         return None
     left = earlier[place].to
     onset = next(change for change in _confirmed(series_judgement) if left < change.at)
-    ratios = (math.exp(sign * gain) for gain in (gains[place], min(gains)))
-    return LevelNow(onset.at, *ratios, onset.between)
+    last, best = (math.exp(sign * gain) for gain in (gains[place], min(gains)))
+    return LevelNow(onset.at, last, best, onset.between)
 
 
 def _compared(gains: Sequence[float]) -> int | None:
@@ -230,7 +230,8 @@ def _of_incident(incident: IncidentStatus) -> _Matter:
     finding = _loss(incident.site, f"incident-{incident.state}", f"{title}; {cause}", effect, at)
     certain = 1.0 if incident.certainty == ChangeStatus.CONFIRMED else 0.5
     finding = replace(finding, confidence=certain)
-    return _Matter(_rank(finding, effect), finding, incident.site, series)
+    size = effect if level is None else level.from_best
+    return _Matter(_rank(finding, size), finding, incident.site, series)
 
 
 def _of_level(standing: SiteStanding, series: SeriesJudgement, level: LevelNow) -> _Matter:
@@ -239,7 +240,7 @@ def _of_level(standing: SiteStanding, series: SeriesJudgement, level: LevelNow) 
     finding = _loss(standing.site, "level-lower", title, level.from_last, level.since)
     if standing.searched is None:
         finding = replace(finding, fix=Fix(finding.fix.prose))
-    return _Matter(_rank(finding, level.from_last), finding, standing.site, label)
+    return _Matter(_rank(finding, level.from_best), finding, standing.site, label)
 
 
 def _loss(site: str, id_: str, title: str, effect: float | None, at: datetime) -> Finding:
@@ -265,6 +266,8 @@ def _is_known(series: SeriesJudgement, level: LevelNow, incident: IncidentStatus
     of_series = (incident.probe, incident.metric) == (series.key.probe, series.key.metric)
     if of_series and incident.level_now is not None:
         return True
+    if incident.effect is not None and 2 * size_of(incident.effect) < size_of(level.from_last):
+        return False  # beside this loss it is another, smaller problem
     begin, end = level.between or (level.since, level.since)
     return begin - _SAME <= incident.at <= end + _SAME
 
