@@ -44,6 +44,7 @@ from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan,
 from trimtab.model.imported import UNRECOGNISED, FileStatus, Imported, ImportedFile
 from trimtab.model.run import Sample
 from trimtab.model.site import Site
+from trimtab.model.standing import SiteStanding
 from trimtab.purge.index.query import Answer
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 from trimtab.report.check import sorted_findings
@@ -148,10 +149,13 @@ _PLANS = {
 }  # fmt: skip
 
 
+STANDING = SiteStanding("scratch", searched=True)
+
+
 def _planned(policy: str) -> None:
     plan = _PLANS[policy]
     apply = f"trimtab {policy} scratch --apply --plan {plan.id}"
-    print_visit(Visit(SITE, "STORE", plan), command=apply)
+    print_visit(Visit(SITE, "STORE", plan, STANDING), command=apply)
 
 
 def _actions(plan: Plan) -> list[Action]:
@@ -169,7 +173,7 @@ def _actions(plan: Plan) -> list[Action]:
 
 def _applied() -> None:
     plan = _PLANS["tune"]
-    visit = Visit(SITE, "STORE", plan, applied=True, actions=tuple(_actions(plan)))
+    visit = Visit(SITE, "STORE", plan, STANDING, applied=True, actions=tuple(_actions(plan)))
     print_visit(visit, command="")
 
 
@@ -190,7 +194,7 @@ def _watch() -> None:
         ItemState("policy:trim", due + 9 * hour, failed, None),
     )
     lease = Lease("scratch", "client7, process 4711", due - 30 * hour, due + hour)
-    print_state(WatchState("scratch", "scratch.db", due, lease, items), None)
+    print_state(WatchState("scratch", "scratch.db", due, lease, items), None, STANDING)
 
 
 SCREENS: dict[str, Callable[[], None]] = {

@@ -45,8 +45,10 @@ from trimtab.loop.explaining.incidents import explain_at, incidents_of, keep_inc
 from trimtab.loop.series_file import judge_file
 from trimtab.loop.show import show_run
 from trimtab.loop.site_judgement import judge_site
+from trimtab.loop.standing import standing_of, standings_of, with_series
 from trimtab.loop.status import status
 from trimtab.model.finding import Severity
+from trimtab.model.standing import SiteStanding
 from trimtab.model.target import SiteState, Trouble
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.store import Store
@@ -86,25 +88,35 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
     throttled = Trouble("throttled", Severity.WARNING, "writeback throttling on nvme0n1 (2.00 ms)")
     alike = tuple(target(f"OST{n:04x}", f"oss{n}", (throttled,)) for n in range(40))
     site_state = SiteState("scratch", snapshot, targets)
+    standing = SiteStanding("scratch", site_state)
+    known_status, judgement = status(store, "world"), judge_site(store, place).judgement
+    of_judgement = standing_of(store, place, judgement=judgement)
+    searched = standing_of(store, place, explanations=explained.explanations)
     days = "world@2026-03-02..2026-03-07", "world@2026-03-08..2026-03-11"
     compared = compare_sides(Request(*days, store_url=str(directory / "t.db")))
     _write_series(directory / "series.csv")
     return {
-        "status": partial(print_status, status(store, "world")),
-        "judge": partial(print_judgement, judge_site(store, place).judgement),
+        "status": partial(print_status, known_status, standings_of(store, known_status)),
+        "judge": partial(print_judgement, judgement, None, of_judgement),
         "judge of a file": partial(print_judgement, judge_file("series.csv").judgement),
         "incidents": partial(
-            print_incidents, explained.explanations, explained.standing, explained.lone_runs
+            print_incidents,
+            explained.explanations,
+            explained.standing,
+            explained.lone_runs,
+            with_series(searched, known_status),
         ),
         "explain": partial(
             print_explanation, known.explanations, known.moment, known.lone_runs, known.speeds
         ),
         "correlate": partial(print_correlated, correlate_site(store, place)),
         "compare": partial(print_compare, compared),
-        "targets": partial(print_targets, site_state),
-        "targets alike": partial(print_targets, replace(site_state, targets=alike)),
+        "targets": partial(print_targets, standing),
+        "targets alike": partial(
+            print_targets, replace(standing, state=replace(site_state, targets=alike))
+        ),
         "targets TARGET": partial(print_target, site_state, targets[1]),
-        "snapshot": partial(print_kept, runs[0].id, "STORE", site_state),
+        "snapshot": partial(print_kept, runs[0].id, "STORE", standing),
         "runs": partial(print_runs, runs, requested=5),
         "show": partial(print_show, replace(show_run(store, runs[0].id), store="STORE")),
         "event list": partial(print_events, store.events(site="world")),

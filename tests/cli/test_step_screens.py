@@ -27,6 +27,7 @@ from trimtab.loop.alerting.trial import Tried
 from trimtab.message import Message
 from trimtab.model.alert import Delivery, DeliveryState
 from trimtab.model.site import Checked, Servers, Site
+from trimtab.model.standing import SiteStanding
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.run.aside import AsideFile
 from trimtab.report.documents.kept import StoreCopyDocument
@@ -101,10 +102,13 @@ def _recovered(count: int) -> None:
     print_recovered(cast(Any, recovered))
 
 
+STANDING = SiteStanding("scratch", searched=True)
+
+
 def _alerts() -> None:
     states = (DeliveryState.DELIVERED, DeliveryState.WAITING)
     print_alerts(
-        "scratch",
+        STANDING,
         [
             alert(
                 number, at=NOON + timedelta(hours=number),
@@ -136,7 +140,7 @@ REFUSED = Message("receiver-unreachable", "it cannot be reached: Connection refu
 
 SCREENS: dict[str, Callable[[], None]] = {
     "alerts": _alerts,
-    "alerts of none": partial(print_alerts, "scratch", ()),
+    "alerts of none": partial(print_alerts, STANDING, ()),
     "alerts test": partial(print_trial, "scratch", [Tried("mail", None), Tried("chat", REFUSED)]),
     "init": partial(print_discovery, "scratch", "", "scratch.toml", FOUND, ("no flash: oss3",)),
     "init installed": partial(print_installed, "scratch", INSTALLED, ("systemctl daemon-reload",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,15 +18,22 @@ from tests.support.watched import Ended as Killed
 from tests.support.watched import a_log
 
 from trimtab.errors import RefusedError
+from trimtab.loop.acting.session import visit
+from trimtab.loop.check import CheckOptions, check
+from trimtab.loop.event_log import Place
 from trimtab.loop.probing import twin_site
 from trimtab.loop.probing.reach import Reach
 from trimtab.loop.probing.site_probe import SiteProbeRunner
 from trimtab.loop.sites import clock_of, know_site, open_driver, reach_of
+from trimtab.loop.standing import whole_standing
+from trimtab.loop.targets import look
 from trimtab.loop.twin_run import Wanted, run_twin
 from trimtab.loop.watching.watch import Watch
 from trimtab.model.run import RunStatus
 from trimtab.model.site import Site
 from trimtab.record.store import Store
+from trimtab.report.answers import plan_answer
+from trimtab.report.headline import site_troubles
 from trimtab.site.load import load_site
 from trimtab.twin.diary import Diary
 from trimtab.twin.life import Life
@@ -132,6 +140,36 @@ def test_a_check_measures_and_writes_its_report(lived: tuple[Site, Command]) -> 
     at = Diary(Path(site.path)).time()
     assert at is not None
     assert datetime.fromisoformat(own["until"]) <= at
+
+
+def test_check_targets_status_and_tune_have_one_list_and_its_repair_works(
+    lived: tuple[Site, Command], tmp_path: Path
+) -> None:
+    """`targets` named throttled OSTs before, `check` no finding, `tune` nothing to change."""
+    site, _ = lived
+    url = str(tmp_path / "t.db")
+    found = look(site, open_driver(site, clock=clock_of(site)), url)
+    (throttled,) = site_troubles(found)
+    assert throttled.id == "throttled"
+    options = CheckOptions(site.path, store_url=url, site=site.name, no_probe=True)
+    checked = check(options, known=site, reach=reach_of(site)).result
+    assert throttled in checked.findings
+    with Store.open(url) as store:
+        kept = whole_standing(store, Place(site.name, site))
+    assert site_troubles(kept) == (throttled,)  # not the client's mount, which is well
+    planned = visit(str(site.source), url, "tunables")
+    assert site_troubles(planned.standing) == (throttled,)
+    told = plan_answer(planned.plan, (), site_troubles(planned.standing))
+    assert told.startswith(f"small: no change by tunables; still in trouble: {throttled.title}")
+    lines = re.search(r"(\[policy\.\w+\]) (\w+ = \{.*?\})", throttled.fix.prose)
+    assert lines
+    mended = tmp_path / "mended.toml"
+    mended.write_text("\n".join([Path(str(site.source)).read_text(), *lines.groups(), ""]))
+    plan = visit(str(mended), url, "tunables").plan
+    assert plan.instructions
+    assert {each.setting.rpartition("/")[2] for each in plan.instructions if each.setting} == {
+        "wbt_lat_usec"
+    }
 
 
 def test_every_target_is_surveyed_by_itself(lived: tuple[Site, Command]) -> None:

@@ -13,6 +13,7 @@ from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 from trimtab.model.series import SeriesKey, SiteJudgement
 from trimtab.model.status import ProbeCost
+from trimtab.report.headline import of_judgement
 from trimtab.report.monthly import Month, SpaceAt, monthly_document
 from trimtab.report.sections import render_document
 
@@ -25,6 +26,7 @@ def month() -> Month:
     """Return a month with a change of level, a purge and two changes of settings."""
     rates = [6.7e11 * (0.8 if hour > 300 else 1) * (1 + 0.01 * (hour % 5)) for hour in range(700)]
     judged = judge_series(series(rates), KEY)
+    judgement = SiteJudgement("scratch", FIRST, FIRST, (judged,))
     instruction = Instruction(
         ActionKind.SET, "OST0003", Message("desired", "the site file wants 25"), setting="c2",
         before="15", value="25",
@@ -37,7 +39,8 @@ def month() -> Month:
         last=date(2026, 10, 31),
         timezone="UTC",
         complete=True,
-        judgement=SiteJudgement("scratch", FIRST, FIRST, (judged,)),
+        judgement=judgement,
+        standing=of_judgement(judgement),
         incidents=(),
         space=tuple(
             SpaceAt(

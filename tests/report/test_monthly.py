@@ -21,8 +21,9 @@ def test_both_forms_have_each_part_and_its_figures() -> None:
         assert f"<h2>{title}</h2>" in page
         assert f"\n## {title}\n" in markdown
     for words in (
-        "hourly write bandwidth -20 % since", "No incident", "57.1 % full on 01 Oct",
-        "62.3 % on 31 Oct", "Deleted 3,080,000 files", "744 runs wrote 700 TiB",
+        "hourly write bandwidth -20 % since", "Incidents: none in this month",
+        "57.1 % full on 01 Oct", "62.3 % on 31 Oct", "Deleted 3,080,000 files",
+        "744 runs wrote 700 TiB",
         "1 of 2 changes done; 1 not", "c2 15 to 25", "refused", "drive writes a day",
     ):  # fmt: skip
         assert words in page, words

@@ -12,9 +12,10 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.output import show
-from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen
+from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import local_times, moment, site_argument
 from trimtab.model.alert import DeliveryState
+from trimtab.report.headline import headline
 from trimtab.units import plural
 from trimtab.visible import visible
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from trimtab.loop.alerting.trial import Tried
     from trimtab.model.alert import Alert
     from trimtab.model.site import Site
+    from trimtab.model.standing import SiteStanding
 
 
 class _Alerts(click.Group):
@@ -60,16 +62,18 @@ def command() -> None:
 @options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
     """List alerts, the newest first: who got each, and which still wait."""
+    from trimtab.loop.standing import whole_standing
     from trimtab.model.alert import Phase
     from trimtab.report import documents
 
     with opened(where, store_url) as record:
         place = record.place
         alerts = record.store.alerts(place.name, since=place.moment(since))
+        standing = whole_standing(record.store, place)
     sent = tuple(alert for alert in alerts if alert.phase is not Phase.NOTED)
     show(
         lambda: documents.alerted.AlertsDocument(record.location, place.name, sent),
-        lambda: print_alerts(place.name, sent, has_receivers=_has_receivers(record.site)),
+        lambda: print_alerts(standing, sent, has_receivers=_has_receivers(record.site)),
     )
 
 
@@ -126,18 +130,23 @@ def _has_receivers(site: Site | None) -> bool:
     return site is not None and bool(receivers_of(site))
 
 
-def print_alerts(site: str, alerts: Sequence[Alert], *, has_receivers: bool = True) -> None:
-    """Print how many alerts there were and how many wait, then the newest.
+def print_alerts(
+    standing: SiteStanding, alerts: Sequence[Alert], *, has_receivers: bool = True
+) -> None:
+    """Print how a site stands, how many alerts there were and how many wait, then the newest.
 
     Parameters
     ----------
     has_receivers
         Whether the site file names some.
     """
-    more = (
-        [f"trimtab alerts test {site_argument(site)} sends a test message"] if has_receivers else []
+    test = f"trimtab alerts test {site_argument(standing.site)} sends a test message"
+    sent = _answer(standing.site, alerts)
+    print_screen(
+        headline(standing),
+        partial(_print_alerts, sent, alerts),
+        more=[test] if has_receivers else [],
     )
-    print_screen(_answer(site, alerts), partial(_print_alerts, alerts), more=more)
 
 
 def _answer(site: str, alerts: Sequence[Alert]) -> str:
@@ -166,7 +175,8 @@ _COLUMNS = (
 )
 
 
-def _print_alerts(alerts: Sequence[Alert], out: Console) -> None:
+def _print_alerts(sent: str, alerts: Sequence[Alert], out: Console) -> None:
+    print_wrapped(out, sent)
     newest = alerts[::-1]
     shown = newest[: options.extent().rows(ROWS)]
     rows = [

@@ -25,6 +25,8 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
     from trimtab.cli.render.incidents import print_incidents
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
+    from trimtab.loop.standing import standing_of, with_series
+    from trimtab.loop.status import status_of
     from trimtab.report import documents
 
     with opened(where, store_url) as record, progress_bar() as progress:
@@ -33,6 +35,9 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
         )
         whole = since is None and until is None
         unkept = keep_incidents(record.store, explained) if whole else None
+        status = status_of(record.store, explained.site)
+        standing = standing_of(record.store, record.place, explanations=explained.explanations)
+        site = with_series(standing, status)
     if unkept is not None:
         click.echo(f"note: {unkept}", err=True)
     show(
@@ -45,5 +50,7 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
             explained.standing,
             explained.lone_runs,
         ),
-        lambda: print_incidents(explained.explanations, explained.standing, explained.lone_runs),
+        lambda: print_incidents(
+            explained.explanations, explained.standing, explained.lone_runs, site
+        ),
     )

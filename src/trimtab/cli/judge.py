@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from trimtab.cli.opened import opened
 from trimtab.cli.output import show
 from trimtab.cli.render.judge import print_judgement
 from trimtab.errors import UsageError
+
+if TYPE_CHECKING:
+    from trimtab.model.standing import SiteStanding
 
 
 @click.command("judge", cls=options.GroupedCommand)
@@ -81,16 +84,19 @@ def command(where: str | None, file: str | None, **settings: Any) -> None:
             "of several files: cat FILES | trimtab judge --csv -",
         )
     report, fail_on = settings.pop("report"), settings.pop("fail_on")
-    judged = _of_file(file, settings) if file is not None else _of_site(str(where), settings)
-    _answer(judged, report)
+    judged, standing = (
+        (_of_file(file, settings), None) if file is not None else _of_site(str(where), settings)
+    )
+    _answer(judged, standing, report)
     missed = any(series.verdict.status.value == "missed" for series in judged.judgement.series)
     if missed and fail_on:
         raise click.exceptions.Exit(10)
 
 
-def _of_site(where: str, settings: dict[str, Any]) -> Any:
+def _of_site(where: str, settings: dict[str, Any]) -> tuple[Any, SiteStanding]:
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.site_judgement import Terms, judge_site
+    from trimtab.loop.standing import standing_of
 
     of_csv = ("time", "time_format", "value", "decimal", "by", "wide", "timezone", "less_is_better")
     for name in of_csv:
@@ -100,7 +106,11 @@ def _of_site(where: str, settings: dict[str, Any]) -> Any:
     store_url, goal = settings.pop("store_url"), settings.pop("cov_goal")
     with opened(where, store_url) as record, progress_bar() as progress:
         terms = Terms(**settings, goal=goal)
-        return judge_site(record.store, record.place, terms, progress=progress)
+        judged = judge_site(record.store, record.place, terms, progress=progress)
+        until = record.place.moment(terms.until)
+        return judged, standing_of(
+            record.store, record.place, judgement=judged.judgement, until=until
+        )
 
 
 def _of_file(file: str, settings: dict[str, Any]) -> Any:
@@ -121,17 +131,19 @@ def _of_file(file: str, settings: dict[str, Any]) -> Any:
         return judge_file(file, terms, **limits, progress=progress)
 
 
-def _answer(judged: Any, report: str | None) -> None:
+def _answer(judged: Any, standing: SiteStanding | None, report: str | None) -> None:
     from trimtab.report import documents
 
     written = None
     if report is not None:
         from trimtab.report.judge import write_judge_report
 
-        written = write_judge_report(report, judged.judgement, judged.frames, judged.surveys)
+        written = write_judge_report(
+            report, judged.judgement, judged.frames, judged.surveys, standing
+        )
     show(
         lambda: documents.judged.JudgeDocument(
             judged.judgement, judged.store, judged.file, written
         ),
-        lambda: print_judgement(judged.judgement, written),
+        lambda: print_judgement(judged.judgement, written, standing),
     )

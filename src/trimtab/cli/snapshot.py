@@ -26,10 +26,12 @@ def command(where: str, store_url: str | None) -> None:
 
     site = open_site(where).site
     with open_store(with_store(site, store_url), create=True) as store:
-        identifier, state = keep(site, open_driver(site), store)
+        identifier, standing = keep(site, open_driver(site), store)
         place = str(store.location)
+    state = standing.state
+    assert state is not None  # it was kept just now
     show(
         lambda: documents.measured.SnapshotDocument(place, identifier, state),
-        lambda: print_kept(identifier, place, state),
+        lambda: print_kept(identifier, place, standing),
     )
     refuse_silence(state, reported=options.wants_json())

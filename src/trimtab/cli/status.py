@@ -26,6 +26,7 @@ def command(
     """
     from trimtab.cli.render.progress import QUIET_S, progress_bar
     from trimtab.cli.render.status import print_status
+    from trimtab.loop.standing import standings_of
     from trimtab.loop.status import status
     from trimtab.model.site import LIMITS
     from trimtab.report import documents
@@ -39,4 +40,5 @@ def command(
             window_s=limits.window_s if window_s is None else window_s,
             progress=progress,
         )
-    show(lambda: documents.kept.StatusDocument(state), lambda: print_status(state))
+        standings = standings_of(record.store, state, record.site)
+    show(lambda: documents.kept.StatusDocument(state), lambda: print_status(state, standings))

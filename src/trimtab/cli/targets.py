@@ -38,10 +38,12 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
 
     site = open_site(where).site
     if at is None:
-        state = look(site, open_driver(site), with_store(site, store_url))
+        standing = look(site, open_driver(site), with_store(site, store_url))
     else:
         with open_store(with_store(site, store_url)) as store:
-            state = recall(site, store, parse_moment(at, site.timezone, end=True))
+            standing = recall(site, store, parse_moment(at, site.timezone, end=True))
+    state = standing.state
+    assert state is not None  # of a look and of a recall it is known
     known = {target.name: target for target in state.targets}
     for name in names:
         if name not in known:
@@ -52,7 +54,9 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     show(
         lambda: documents.measured.TargetsDocument(replace(state, targets=of_chosen)),
         lambda: (
-            [print_target(state, target) for target in chosen] if chosen else print_targets(state)
+            [print_target(state, target) for target in chosen]
+            if chosen
+            else print_targets(standing)
         ),
     )
     refuse_silence(state, reported=options.wants_json())

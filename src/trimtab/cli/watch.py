@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trimtab.errors import UsageError
     from trimtab.model.run import Run
     from trimtab.model.site import Site
+    from trimtab.model.standing import SiteStanding
     from trimtab.record.slots import Slot
     from trimtab.site.load import LoadedSite
 
@@ -69,8 +70,10 @@ def command(
     With --once: takes a snapshot, runs each probe whose last slot is not done, and ends.
     """
     from trimtab.launch.notify import from_environment
+    from trimtab.loop.event_log import Place
     from trimtab.loop.probing.site_probe import runner_of
     from trimtab.loop.sites import open_driver, reach_of, with_store
+    from trimtab.loop.standing import whole_standing
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.companions import observers_of
     from trimtab.loop.watching.log import configured
@@ -110,7 +113,8 @@ def command(
         slots = watch.run(once=once)
         place = str(store.location)
         runs = {slot.run: store.run(slot.run) for slot in slots if slot.run is not None}
-    _show_slots(site.name, place, slots, runs, as_text=once)
+        standing = whole_standing(store, Place(site.name, site)) if once else None
+    _show_slots(site.name, place, slots, runs, standing)
 
 
 def _refuse_json_without(*, has_document: bool) -> None:
@@ -129,7 +133,11 @@ def _nothing_scheduled(site: Site) -> UsageError:
 
 
 def _show_slots(
-    site: str, place: str, slots: Sequence[Slot], runs: Mapping[str, Run], *, as_text: bool
+    site: str,
+    place: str,
+    slots: Sequence[Slot],
+    runs: Mapping[str, Run],
+    standing: SiteStanding | None,
 ) -> None:
     from trimtab.cli.render.watch import print_slots
     from trimtab.errors import ToolError
@@ -139,7 +147,7 @@ def _show_slots(
     error = ToolError(f"{site}: not as it should be: {failed}", code="slots-failed")
     show(
         lambda: documents.kept.WatchDocument(site, place, tuple(slots)),
-        lambda: print_slots(site, place, slots, runs) if as_text else None,
+        lambda: None if standing is None else print_slots(place, slots, runs, standing),
         error=error if failed else None,
     )
 
@@ -161,8 +169,10 @@ def _site_to_watch(where: str) -> LoadedSite:
 def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
     """Show how the watch stands, and with ``dry_run`` what armed policies would change."""
     from trimtab.cli.render.watch import print_state
+    from trimtab.loop import event_log
     from trimtab.loop.acting.session import Place
     from trimtab.loop.sites import clock_of, open_driver, with_store
+    from trimtab.loop.standing import whole_standing
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.policies import plans_of
     from trimtab.loop.watching.upcoming import watch_state
@@ -172,12 +182,13 @@ def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
     clock = clock_of(site)
     with open_store(with_store(site, store_url)) as store:
         state = watch_state(site, store, clock())
+        standing = whole_standing(store, event_log.Place(site.name, site))
         plans = ()
         if dry_run:
             plans = plans_of(Place(site, store, clock), open_driver(site, clock=clock))
     show(
         lambda: documents.kept.WatchStateDocument(state, plans),
-        lambda: print_state(state, plans if dry_run else None),
+        lambda: print_state(state, plans if dry_run else None, standing),
     )
 
 

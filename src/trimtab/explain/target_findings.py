@@ -1,23 +1,37 @@
-"""Troubles of targets and servers as findings: what `targets` lists, `check` names too. Pure."""
+"""Troubles of targets and servers as findings, each with its repair. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from trimtab.config.problems import NAME
+from trimtab.config.targets import fold_names
+from trimtab.explain.troubles import slow_trouble
 from trimtab.model.finding import Finding, Fix, Seen, Severity
+from trimtab.model.status import SlowTargetStatus
 from trimtab.model.target import SiteState, Trouble
-from trimtab.units import enumerated, plural
+from trimtab.units import plural
 
 _EVIDENCE_MAXIMUM: Final = 50
+_NAMES_LONGEST: Final = 40
+"""Characters of a set of targets in a title; a longer one is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Advice:
-    """Why a trouble matters, and what to do about it."""
+    """Why a trouble matters, and what to do about it.
+
+    Attributes
+    ----------
+    command
+        Of Trimtab, which the site's name ends: it works with a site file alone.
+    """
 
     why: str
     do: str
+    command: tuple[str, ...] = ()
 
 
 _ADVICE: Final = {
@@ -75,14 +89,22 @@ _ADVICE: Final = {
     "over-limit": _Advice(
         "The allocator and flash slow down as free space shrinks; at the end writes fail there, "
         "with room elsewhere.",
-        "Purge or move files from it (lfs find --ost, lfs migrate).",
+        "Purge or move files from it (lfs find --ost, lfs migrate); close it to new files.",
+        ("trimtab", "balance"),
     ),
     "inodes": _Advice(
         "Without free inodes nothing can be created there.", "Remove files, or add a target."
     ),
     "throttled": _Advice(
         "Writeback throttling holds flash back for no gain.",
-        "Turn it off: wbt_lat_usec = 0 in the device's queue.",
+        'Turn it off: in the site file, [policy.tunables] settings = {wbt_lat_usec = "0"}; then '
+        "show what that changes.",
+        ("trimtab", "tune"),
+    ),
+    "slow": _Advice(
+        "A file striped over it is read and written at its rate.",
+        "Look at its server, drives and array: rebuild, media errors, link; then measure it alone.",
+        ("trimtab", "targets"),
     ),
     "no-discard": _Advice(
         "The drives never learn what is free: they slow down as they fill.",
@@ -106,41 +128,54 @@ _ADVICE: Final = {
 _OTHER: Final = _Advice("It keeps the target from being whole.", "See the named source.")
 
 
-def state_findings(state: SiteState) -> tuple[Finding, ...]:
+def state_findings(
+    state: SiteState | None, slow: Sequence[SlowTargetStatus] = (), *, site: str = ""
+) -> tuple[Finding, ...]:
     """Return one finding for each kind of trouble, with every target or machine that has it.
 
     Parameters
     ----------
     state
-        As `trimtab.explain.troubles.site_state` returns it.
+        As `trimtab.explain.troubles.site_state` returns it; ``None``: no snapshot is known.
+    slow
+        Targets that surveys show to be slow: those that the state lacks are named all the same.
+    site
+        Name of the site where there is no state.
     """
+    places = [] if state is None else [*state.targets, *state.hosts]
+    known = {place.name for place in places}
+    named = [(place.name, trouble) for place in places for trouble in place.troubles]
+    named += [(each.target, slow_trouble(each)) for each in slow if each.target not in known]
     kinds: dict[tuple[str, Severity], list[tuple[str, Trouble]]] = {}
-    for name, troubles in (
-        *((target.name, target.troubles) for target in state.targets),
-        *((host.name, host.troubles) for host in state.hosts),
-    ):
-        for trouble in troubles:
-            kinds.setdefault((trouble.id, trouble.severity), []).append((name, trouble))
-    findings = [_finding(id_, severity, rows) for (id_, severity), rows in kinds.items()]
-    return tuple(sorted(findings, key=lambda finding: finding.severity.rank))
+    for name, trouble in named:
+        kinds.setdefault((trouble.id, trouble.severity), []).append((name, trouble))
+    site = site if state is None else state.site
+    findings = [_finding(site, id_, severity, rows) for (id_, severity), rows in kinds.items()]
+    return tuple(
+        sorted(findings, key=lambda finding: (finding.severity.rank, -len(finding.evidence)))
+    )
 
 
-def _finding(id_: str, severity: Severity, rows: list[tuple[str, Trouble]]) -> Finding:
+def _finding(site: str, id_: str, severity: Severity, rows: list[tuple[str, Trouble]]) -> Finding:
     advice = _ADVICE.get(id_, _OTHER)
     (name, trouble), *others = rows
-    names = [name for name, _ in rows]
-    shown = enumerated(names)
-    same = all(other.text == trouble.text for _, other in others)
-    text = trouble.text if same else f"{plural(len(rows), 'target')}, the first: {trouble.text}"
+    names = fold_names(name for name, _ in rows)
+    shown = names if len(names) <= _NAMES_LONGEST else plural(len(rows), "target", ",")
+    # Texts of one kind may differ in a figure or a device.
+    alike = "" if all(other.text == trouble.text for _, other in others) else " and the like"
+    # A path without a site file has no policies.
+    command = (*advice.command, site) if advice.command and NAME.fullmatch(site) else ()
+    if id_ == "slow" and command and not others:
+        command = (*command, name)
     return Finding(
         id=id_,
         severity=severity,
-        title=f"{shown}: {text}",
+        title=f"{shown}: {trouble.text}{alike}",
         target=None if others else name,
         seen=Seen(shown, None, id_, trouble.source),
         source=trouble.source,
         why=advice.why,
-        fix=Fix(advice.do),
+        fix=Fix(advice.do, command),
         confidence=1.0 if severity is Severity.CRITICAL else 0.9,
         evidence=tuple(
             Seen(other.text, None, other_name, other.source)

@@ -25,7 +25,7 @@ from trimtab.model.telemetry import (
 from trimtab.units import enumerated, format_bytes, format_duration, format_percent, plural
 
 if TYPE_CHECKING:
-    from trimtab.explain.incidents.targets import SlowTarget
+    from trimtab.model.status import SlowTargetStatus
 
 
 Troubles = Iterator[Trouble]
@@ -37,7 +37,7 @@ def site_state(
     limits: SiteLimits,
     *,
     stored: bool = False,
-    slow: Sequence[SlowTarget] = (),
+    slow: Sequence[SlowTargetStatus] = (),
 ) -> SiteState:
     """Return every target with its troubles, the most troubled first, and troubled machines.
 
@@ -46,15 +46,7 @@ def site_state(
     slow
         Targets that surveys showed to be slow, and not to have recovered by then.
     """
-    in_surveys = {}
-    if slow:
-        # What reads surveys takes as long to load as a snapshot to be taken.
-        from trimtab.explain.incidents.targets import in_words
-
-        in_surveys = {
-            target.target: Trouble("slow", Severity.WARNING, in_words(target), "surveys")
-            for target in slow
-        }
+    in_surveys = {target.target: slow_trouble(target) for target in slow}
     targets = sorted(
         (
             TargetState(target, target_troubles(target, limits, in_surveys.get(target.target.name)))
@@ -67,6 +59,15 @@ def site_state(
         (host for host in hosts if host.troubles), key=lambda host: host.troubles[0].severity.rank
     )
     return SiteState(site, snapshot, tuple(targets), (*_mixed(snapshot), *troubled), stored)
+
+
+def slow_trouble(slow: SlowTargetStatus) -> Trouble:
+    """Return the trouble of a slow target: how slow it is now, and by what that is known."""
+    text = (
+        f"slow since {slow.since:%Y-%m-%d}: {format_percent(slow.share, 0)} of its usual "
+        f"{slow.metric.replace('_', ' ')} in the last survey"
+    )
+    return Trouble("slow", Severity.WARNING, text, "surveys")
 
 
 def target_troubles(

@@ -22,10 +22,9 @@ from trimtab import __version__
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UnreadableError
 from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Limits, Observed
-from trimtab.explain.target_findings import state_findings
-from trimtab.explain.troubles import site_state
 from trimtab.launch.allocation import Demand
 from trimtab.launch.interruption import interruptible, shielded
+from trimtab.loop.event_log import Place
 from trimtab.loop.judging import comparisons, verdicts
 from trimtab.loop.probing.plan import Request, plan_probe
 from trimtab.loop.probing.probe import ProbeOutcome, Progress, Surroundings, left_behind, run_probe
@@ -33,6 +32,7 @@ from trimtab.loop.probing.reach import THIS_HOST, PathDriver, Reach
 from trimtab.loop.probing.tools import Instrument, choose
 from trimtab.loop.probing.write_read import WriteRead
 from trimtab.loop.sites import open_driver, site_of_path, site_with_path
+from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import open_store
 from trimtab.message import Message
 from trimtab.model.check import CheckResult, HistoryPoint
@@ -43,6 +43,7 @@ from trimtab.model.run import ProbeSpec, Run
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.verdict import Scope, VerdictStatus
+from trimtab.report.headline import site_troubles
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
@@ -191,10 +192,13 @@ class _Check:
         if self.outcome is not None and isinstance(self.outcome.error, Interrupted):
             raise self.outcome.error
         assert self.now is not None
-        now = self.now
-        self._keep(lambda: self.store.add_snapshot(self.site, now))
+        site, of_site = self._site_snapshot()
+        now = of_site or self.now
+        # A client's view of a parallel file system must not hide what is known of its targets.
+        if of_site is not None or site is None:
+            self._keep(lambda: self.store.add_snapshot(self.site, now))
         self.progress("judging", 1.0)
-        result = self._result(at, self.now)
+        result = self._result(at, self.now, self._site_troubles(site, of_site))
         return CheckOutcome(self._write_report(result, report), self.error)
 
     def _look_and_measure(self, at: datetime) -> None:
@@ -208,14 +212,12 @@ class _Check:
         if isinstance(why_not_counting, NotAvailable):
             self.missing.append(Missing("allocator statistics", why_not_counting.reason))
 
-    def _result(self, at: datetime, now: Snapshot) -> CheckResult:
+    def _result(self, at: datetime, now: Snapshot, of_site: tuple[Finding, ...]) -> CheckResult:
         outcome = self.outcome
         run = None if outcome is None else outcome.run
         history = () if run is None else self._history(run)
         notes = self.driver.description.notes
-        # Before what is missing is put together: it says what could not be asked.
-        of_targets = self._target_findings()
-        findings = (*of_targets, *find_all([self._observed(now)]))
+        findings = (*of_site, *find_all([self._observed(now)]))
         return CheckResult(
             site=self.site,
             at=at,
@@ -234,33 +236,46 @@ class _Check:
             history=history,
         )
 
-    def _target_findings(self) -> tuple[Finding, ...]:
-        """Return what `targets` says of a parallel file system; what cannot be asked is missing."""
+    def _site_snapshot(self) -> tuple[Site | None, Snapshot | None]:
+        """Return the parallel file system of the path with its targets as they are now.
+
+        Without a site the path is of a local file system; without a snapshot its targets could
+        not be asked.
+        """
         site = self.known
         try:
-            if site is None:
-                if not driver_of_mount(self.driver.description.kind).has_servers:
-                    return ()
+            if site is None and driver_of_mount(self.driver.description.kind).networked:
                 site = site_with_path(self.driver.description.real_path)
                 site = site or site_of_path(self.wanted.path)
-            if not DRIVERS[site.driver].has_servers:
-                return ()
-            driver = open_driver(site, clock=self.reach.clock)
-            state = site_state(site.name, driver.snapshot(self.reach.clock()), site.limits)
+            if site is None or not DRIVERS[site.driver].networked:
+                return None, None
+            snapshot = open_driver(site, clock=self.reach.clock).snapshot(self.reach.clock())
         except TrimtabError as error:
             self.missing.append(Missing("targets", error.message))
-            return ()
-        if not site.servers.names:
+            return site or self.known, None
+        if DRIVERS[site.driver].has_servers and not site.servers.names:
             reason = (
-                f"the state of {len(state.targets)} targets is this client's view (lfs df): what "
-                "only servers know, such as targets that an MDS closed, is not seen; "
+                f"the state of {len(snapshot.targets)} targets is this client's view (lfs df): "
+                "what only servers know, such as targets that an MDS closed, is not seen; "
                 f"trimtab init {shell_text([site.path])} writes a site file that names them"
             )
             self.missing.append(Missing("servers", reason))
-        if not state.targets:
-            problems = "; ".join(host.problem for host in state.snapshot.hosts if host.problem)
+        if not snapshot.targets:
+            problems = "; ".join(host.problem for host in snapshot.hosts if host.problem)
             self.missing.append(Missing("targets", problems or "no target is known"))
-        return state_findings(state)
+        return site, snapshot
+
+    def _site_troubles(self, site: Site | None, snapshot: Snapshot | None) -> tuple[Finding, ...]:
+        """Return what is wrong with the site: the list that every other command has, too.
+
+        The one target of a local file system is looked at more closely by the findings.
+        """
+        try:
+            standing = standing_of(self.store, Place(self.site, site), snapshot=snapshot)
+        except TrimtabError as error:
+            self.error = self.error or error
+            return ()
+        return site_troubles(standing if snapshot else replace(standing, state=None))
 
     def _path_with_notes(self) -> PathDescription:
         """Return the path, with a word where the store shares the disk that is measured."""

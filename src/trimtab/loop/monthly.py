@@ -20,6 +20,7 @@ from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import incidents_of
 from trimtab.loop.purging.place import purge_place
 from trimtab.loop.site_judgement import Terms, judge_site
+from trimtab.loop.standing import standing_of
 from trimtab.loop.status import cost_of
 from trimtab.model.series import SiteJudgement
 from trimtab.purge.report import PurgeReport
@@ -134,6 +135,9 @@ def monthly_report(
             store, place, now=now, since=since, until=until, progress=_part(progress, 0.4, 0.9)
         )
         incidents = tuple(each for each in explained.explanations if each.incident.at <= span.until)
+    standing = standing_of(
+        store, place, judgement=judgement, explanations=incidents, until=min(span.until, now)
+    )
     runs, why = _purges(purges, span, place)
     cost = cost_of(store, place.name, min(span.until, now), since=span.since)
     month = Month(
@@ -143,6 +147,7 @@ def monthly_report(
         timezone=place.timezone,
         complete=now > span.until,
         judgement=judgement,
+        standing=standing,
         incidents=incidents,
         space=_space(store, place.name, span),
         purges=runs,

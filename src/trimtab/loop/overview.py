@@ -8,12 +8,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import TrimtabError
-from trimtab.explain.troubles import site_state
 from trimtab.loop.event_log import Place
 from trimtab.loop.exporting.plans import plans_waiting
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.sites import is_beneath
-from trimtab.loop.status import slow_targets
 from trimtab.loop.watching.upcoming import watch_state
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Outcome
@@ -24,12 +22,13 @@ from trimtab.model.overview import (
     TargetOverview,
     UpcomingOverview,
 )
-from trimtab.model.site import Site, SiteLimits
+from trimtab.model.site import Site
 from trimtab.record.slots import process_text
-from trimtab.report.answers import status_answer
+from trimtab.report.headline import headline, site_troubles
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from trimtab.model.standing import SiteStanding
     from trimtab.model.status import Status
     from trimtab.model.target import SiteState, TargetState
     from trimtab.record.store import Store
@@ -41,8 +40,8 @@ def overview(
     store: Store,
     place: Place,
     status: Status,
+    standing: SiteStanding,
     *,
-    snapshot_at: datetime | None,
     targets: tuple[TargetOverview, ...],
     events: Sequence[Event],
     now: datetime,
@@ -54,7 +53,9 @@ def overview(
     ----------
     status
         Of this site alone.
-    snapshot_at, targets
+    standing
+        Of this site, with its series judged where they can be.
+    targets
         Of its last stored snapshot; see `target_overviews`.
     events
         Of its log book, the oldest first.
@@ -68,9 +69,9 @@ def overview(
     return Overview(
         site=name,
         at=now,
-        answer=status_answer(status),
+        answer=headline(standing),
         last_run_at=max((series.last_at for series in status.series), default=None),
-        snapshot_at=snapshot_at,
+        snapshot_at=None if standing.state is None else standing.state.snapshot.at,
         watched_by=None if lease is None else process_text(lease.holder),
         series=status.series,
         incidents=status.incidents,
@@ -82,17 +83,8 @@ def overview(
         if watch is None
         else tuple(UpcomingOverview(item.item, item.next_at) for item in watch.items),
         purge=purge_overview(place, events, now, purges or purge_place()),
+        troubles=site_troubles(standing),
     )
-
-
-def stored_state(store: Store, place: Place, at: datetime | None = None) -> SiteState | None:
-    """Return every target as the last stored snapshot has it; ``None`` where there is none."""
-    snapshot = store.latest_snapshot(place.name, at)
-    if snapshot is None:
-        return None
-    limits = SiteLimits() if place.site is None else place.site.limits
-    slow = slow_targets(store, place.name, until=at)
-    return site_state(place.name, snapshot, limits, stored=True, slow=slow)
 
 
 def target_overviews(

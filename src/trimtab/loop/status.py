@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from operator import itemgetter
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.config.problems import did_you_mean
 from trimtab.drivers.local.driver import LocalDriver
@@ -25,7 +25,7 @@ from trimtab.measure.plain import as_dict, as_list, as_number
 from trimtab.model.check import HistoryPoint
 from trimtab.model.incident import IncidentState
 from trimtab.model.run import METRIC_UNITS, Run
-from trimtab.model.series import ChangePoint
+from trimtab.model.series import ChangePoint, LevelNow
 from trimtab.model.site import LIMITS
 from trimtab.model.status import (
     IncidentStatus,
@@ -43,8 +43,7 @@ from trimtab.record.comparability import ASKED
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.explain.incidents.targets import SlowTarget
-    from trimtab.record.kept import Series, Site
+    from trimtab.record.kept import KeptIncident, Series, Site
     from trimtab.record.store import Store
 
 RUNS_SHOWN = 5
@@ -113,13 +112,7 @@ def status_of(
         judged=tuple(judged),
         slowest=tuple(slowest for name in sites for slowest in slowest_targets(store, name)),
         rejected=tuple(rejected_among(store, stored, histories)),
-        slow_targets=tuple(
-            SlowTargetStatus(
-                name, slow.target, slow.metric, slow.at, slow.last, slow.share, slow.surveys
-            )
-            for name in sites
-            for slow in slow_targets(store, name)
-        ),
+        slow_targets=tuple(slow for name in sites for slow in slow_targets(store, name)),
     )
 
 
@@ -340,21 +333,40 @@ def suspect_of(
 
 def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
     """Yield the incidents of a site that were not over when they were last looked for."""
-    for incident in store.incidents(site, states=GOING_ON):
-        causes = as_list(incident.document.get("causes"))
-        explained = causes and not incident.document.get("unexplained")
-        likeliest = as_dict(causes[0]) if explained else {}
-        yield IncidentStatus(
-            site=site,
-            id=incident.id,
-            at=incident.at,
-            state=incident.state,
-            certainty=incident.certainty,
-            effect=incident.effect,
-            summary=incident.summary,
-            cause=likeliest.get("title"),
-            confidence=likeliest.get("confidence"),
-        )
+    yield from map(incident_status, store.incidents(site, states=GOING_ON))
+
+
+def incident_status(incident: KeptIncident) -> IncidentStatus:
+    """Return what a status says of an incident that is kept."""
+    document = incident.document
+    causes = as_list(document.get("causes"))
+    likeliest = as_dict(causes[0]) if causes and not document.get("unexplained") else {}
+    probe, metric = document.get("probe"), document.get("metric")
+    return IncidentStatus(
+        site=incident.site,
+        id=incident.id,
+        at=incident.at,
+        state=incident.state,
+        certainty=incident.certainty,
+        effect=incident.effect,
+        summary=incident.summary,
+        cause=likeliest.get("title"),
+        confidence=likeliest.get("confidence"),
+        probe=probe if isinstance(probe, str) else None,
+        metric=metric if isinstance(metric, str) else None,
+        level_now=_level_of(as_dict(document.get("level_now"))),
+    )
+
+
+def _level_of(document: Mapping[str, Any]) -> LevelNow | None:
+    """Return the level of a stored incident; ``None``: none was stored with it."""
+    since, between = document.get("since"), as_list(document.get("between"))
+    last, best = (as_number(document.get(name)) for name in ("from_last", "from_best"))
+    if not isinstance(since, str) or last is None or best is None:
+        return None
+    gap = tuple(datetime.fromisoformat(str(end)) for end in between)
+    ends = (gap[0], gap[1]) if len(gap) == 2 else None
+    return LevelNow(datetime.fromisoformat(since), last, best, ends)
 
 
 def last_judged(store: Store, site: str) -> JudgedStatus | None:
@@ -368,16 +380,22 @@ def last_judged(store: Store, site: str) -> JudgedStatus | None:
 
 def slow_targets(
     store: Store, site: str, *, until: datetime | None = None
-) -> tuple[SlowTarget, ...]:
+) -> tuple[SlowTargetStatus, ...]:
     """Return the targets that surveys show to be slow and not to have recovered.
 
-    The incidents of single targets are made of the same stretches.
+    The incidents of single targets are made of the same stretches. What a target always was is
+    usual for it: `judge` lists those that are slow again and again, and they are no trouble.
     """
     if not store.last_survey(site):
         return ()
     from trimtab.explain.incidents.targets import slow_now
 
-    return slow_now(store.survey_frame(site, until=until))
+    return tuple(
+        SlowTargetStatus(
+            site, each.target, each.metric, each.at, each.last, each.share, each.surveys
+        )
+        for each in slow_now(store.survey_frame(site, until=until))
+    )
 
 
 def slowest_targets(store: Store, site: str) -> tuple[SlowestTargets, ...]:

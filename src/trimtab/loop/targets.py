@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from trimtab.errors import ToolError, TrimtabError, UsageError
 from trimtab.explain.troubles import site_state
 from trimtab.launch.interruption import shielded
+from trimtab.loop.event_log import Place
 from trimtab.loop.sites import know_site, word_of
-from trimtab.loop.status import slow_targets
+from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import nothing_kept, open_store
 from trimtab.model.finding import Severity
 from trimtab.model.site import Site
+from trimtab.model.standing import SiteStanding
 from trimtab.model.target import HostState, SiteState, Trouble
 from trimtab.visible import site_word
 
@@ -22,30 +24,29 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 
-def look(site: Site, driver: Driver, store_url: str | None = None) -> SiteState:
-    """Return every target as it is now; nothing is kept.
+def look(site: Site, driver: Driver, store_url: str | None = None) -> SiteStanding:
+    """Return every target as it is now, and what else is wrong with the site; nothing is kept.
 
     Parameters
     ----------
     store_url
-        The store whose surveys show which targets are slow. Where it cannot be read the targets
-        are shown without, and that it could not.
+        The store whose surveys show which targets are slow, and which has the incidents. Where it
+        cannot be read the targets are shown without, and that it could not.
     """
     snapshot = driver.snapshot(driver.clock())
+    state = site_state(site.name, snapshot, site.limits)
     try:
         if nothing_kept(store_url) is not None:
-            return site_state(site.name, snapshot, site.limits)
+            return SiteStanding(site.name, state)
         with open_store(store_url) as store:
-            slow = slow_targets(store, site.name)
+            return standing_of(store, Place(site.name, site), snapshot=snapshot)
     except TrimtabError as error:
-        text = f"slow targets are not known: {error.message}"
+        text = f"slow targets and incidents are not known: {error.message}"
         unread = HostState("store", "store", (Trouble("surveys-unread", Severity.INFO, text),))
-        state = site_state(site.name, snapshot, site.limits)
-        return replace(state, hosts=(*state.hosts, unread))
-    return site_state(site.name, snapshot, site.limits, slow=slow)
+        return SiteStanding(site.name, replace(state, hosts=(*state.hosts, unread)))
 
 
-def recall(site: Site, store: Store, at: datetime) -> SiteState:
+def recall(site: Site, store: Store, at: datetime) -> SiteStanding:
     """Return every target as the last snapshot that was kept not after ``at`` has it.
 
     Raises
@@ -53,25 +54,23 @@ def recall(site: Site, store: Store, at: datetime) -> SiteState:
     UsageError
         None was kept by then.
     """
-    snapshot = store.latest_snapshot(site.name, at)
-    if snapshot is None:
+    standing = standing_of(store, Place(site.name, site), until=at)
+    if standing.state is None:
         raise UsageError(
             f"no snapshot of {site.name} is stored from {at.isoformat()} or earlier",
             code="no-snapshot",
             hint=f"store one: trimtab snapshot {word_of(site)}",
         )
-    slow = slow_targets(store, site.name, until=at)
-    return site_state(site.name, snapshot, site.limits, stored=True, slow=slow)
+    return replace(standing, incidents=(), searched=None)  # what goes on now may not have then
 
 
-def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteState]:
+def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteStanding]:
     """Take a snapshot, keep it, and return its id and what it shows."""
     know_site(store, site)
     snapshot = driver.snapshot(driver.clock())
     with shielded():
         identifier = store.add_snapshot(site.name, snapshot)
-    slow = slow_targets(store, site.name)
-    return identifier, site_state(site.name, snapshot, site.limits, stored=True, slow=slow)
+    return identifier, standing_of(store, Place(site.name, site), until=snapshot.at)
 
 
 def refuse_silence(state: SiteState, *, reported: bool = False) -> None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from trimtab.message import Message
-from trimtab.model.series import ChangeStatus, SeriesKey
+from trimtab.model.series import ChangeStatus, LevelNow, SeriesKey
 from trimtab.model.verdict import Interval
 
 NAMED: Final = 0.9
@@ -282,6 +282,9 @@ class Incident:
         What became worse when, the first first; empty where all began together.
     targets
         Slow targets, where surveys show them; empty: the whole file system.
+    level_now
+        Of the last incident of a series that is below its level: the level that it has now. An
+        incident that ended has one where its series did not get back.
     """
 
     id: str
@@ -304,6 +307,7 @@ class Incident:
     better: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
     recurs: Recurrence | None = None
+    level_now: LevelNow | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from trimtab.message import Message
 from trimtab.model.action import Action
+from trimtab.model.finding import Finding
 from trimtab.model.status import IncidentStatus, JudgedStatus, SeriesStatus
 
 
@@ -78,7 +79,9 @@ class Overview:
     at
         By the site's own clock.
     answer
-        One sentence: open incidents, goal, slow targets.
+        The headline: the worst that holds now.
+    troubles
+        Everything that is wrong now, the worst first, each with its repair.
     last_run_at, snapshot_at
         The newest data; ``None`` where there is none.
     watched_by
@@ -103,3 +106,4 @@ class Overview:
     done: tuple[Action, ...]
     upcoming: tuple[UpcomingOverview, ...]
     purge: PurgeOverview
+    troubles: tuple[Finding, ...] = ()

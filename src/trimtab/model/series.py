@@ -307,6 +307,28 @@ class SeriesJudgement:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelNow:
+    """The present level of a series beside the earlier ones that differ from it.
+
+    Attributes
+    ----------
+    since
+        First run after the level that it is compared with, aware UTC.
+    from_last
+        Ratio to the last level that was better; of an improvement, to the last that was worse.
+    from_best
+        Ratio to the best earlier level.
+    between
+        As `ChangePoint.between`: ``since`` lies in a gap of the runs.
+    """
+
+    since: datetime
+    from_last: float
+    from_best: float
+    between: tuple[datetime, datetime] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Straggler:
     """A target that is slow more often than chance explains.
 
@@ -317,7 +339,7 @@ class Straggler:
     surveys, slow
         Number of surveys that measured it, and of those in which it was among the slowest.
     relative
-        Median ratio of its rate to the level of the same survey.
+        Ratio of its rate to the level of the same survey, now: the median of its last surveys.
     p_value, q_value
         Of the beta-binomial tail, and after Benjamini-Hochberg over all targets.
     """

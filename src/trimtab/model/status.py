@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from trimtab.model.run import Run
-from trimtab.model.series import ChangePoint
+from trimtab.model.series import ChangePoint, LevelNow
 from trimtab.model.verdict import Trend, Verdict
 
 
@@ -54,6 +54,10 @@ class IncidentStatus:
         Ratio of bad to good level.
     cause, confidence
         The likeliest cause and its probability, 0 to 1; ``None`` where it is unexplained.
+    probe, metric
+        The series in which it is most visible; ``None`` where no series shows it.
+    level_now
+        As `trimtab.model.incident.Incident.level_now`.
     """
 
     site: str
@@ -65,6 +69,9 @@ class IncidentStatus:
     summary: str
     cause: str | None
     confidence: float | None
+    probe: str | None = None
+    metric: str | None = None
+    level_now: LevelNow | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,15 +18,16 @@ from trimtab.model.series import (
 )
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report import judge_charts, text
-from trimtab.report.answers import (
-    effect_text,
-    is_worse,
-    judge_answer,
-    lasting_change,
-    series_label,
-    series_rank,
-)
+from trimtab.report.answers import effect_text, is_worse, series_label
 from trimtab.report.chart import Chart
+from trimtab.report.headline import (
+    headline,
+    level_now,
+    of_judgement,
+    onset_text,
+    series_rank,
+    tone_of,
+)
 from trimtab.report.kit import GOAL_TONES, Cell, Row, Table, Tone, row, table
 from trimtab.report.render import drawn, environment
 from trimtab.report.write import write_report
@@ -35,6 +35,8 @@ from trimtab.units import format_duration, format_percent, format_value, plural
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from trimtab.model.standing import SiteStanding
 
 DRAWN: Final = 12
 """Series with charts: the first in the table, which holds all of them."""
@@ -46,8 +48,8 @@ WORDS: Final = {
     VerdictStatus.CANNOT_TELL: "cannot tell",
 }
 _LEGEND: Final = (
-    "Change: the largest confirmed change of level that lasts. COV: standard deviation over mean "
-    "in the last window, with its confidence interval below it."
+    "Change: the level now against the last better one (or, if none was, the last worse one). "
+    "COV: standard deviation over mean in the last window, with its confidence interval below it."
 )
 
 
@@ -80,10 +82,11 @@ def write_judge_report(
     judgement: SiteJudgement,
     frames: Mapping[SeriesKey, pl.DataFrame],
     surveys: pl.DataFrame | None,
+    standing: SiteStanding | None = None,
 ) -> str:
     """Write the page and return its path; see `trimtab.report.write.write_report` for errors."""
     target = Path(path)
-    write_report(target, render_judgement(judgement, frames, surveys))
+    write_report(target, render_judgement(judgement, frames, surveys, standing))
     return str(target)
 
 
@@ -91,17 +94,19 @@ def render_judgement(
     judgement: SiteJudgement,
     frames: Mapping[SeriesKey, pl.DataFrame],
     surveys: pl.DataFrame | None = None,
+    standing: SiteStanding | None = None,
 ) -> str:
     """Return a self-contained HTML page: no network, no script, equal for equals."""
     ranked = sorted(judgement.series, key=series_rank)
     shown = ranked[:DRAWN]
+    standing = standing or of_judgement(judgement)
     return (
         environment()
         .get_template("judge.html.j2")
         .render(
             judgement=judgement,
-            tone=judge_tone(judgement),
-            answer=judge_answer(judgement),
+            tone=tone_of(standing),
+            answer=headline(standing),
             summary=summary_table(ranked),
             panels=drawn(
                 judge_charts.panel_chart(series, f"panel{place}")
@@ -115,17 +120,6 @@ def render_judgement(
     )
 
 
-def judge_tone(judgement: SiteJudgement) -> Tone:
-    """Return the colour of the answer: the worst of all series."""
-    goals = Counter(series.verdict.status for series in judgement.series)
-    changed = [(series, lasting_change(series)) for series in judgement.series]
-    if any(change and is_worse(change.effect, series.key) for series, change in changed):
-        return "critical"
-    if goals[VerdictStatus.MISSED] or any(tail.stragglers for tail in judgement.tails):
-        return "warning"
-    return "healthy" if goals[VerdictStatus.MET] else "unclear"
-
-
 def summary_table(ranked: list[SeriesJudgement]) -> Table | None:
     """Return a row for each series in the order given."""
     columns = ("series", "runs>", "level now>", "change>", "since", "COV>", "goal")
@@ -133,12 +127,12 @@ def summary_table(ranked: list[SeriesJudgement]) -> Table | None:
 
 
 def _summary_row(series: SeriesJudgement) -> Row:
-    verdict, change = series.verdict, lasting_change(series)
+    verdict, level = series.verdict, level_now(series)
     effect, since = Cell("-"), "-"
-    if change is not None:
-        worse = is_worse(change.effect, series.key)
-        effect = Cell(effect_text(change.effect), tone="critical" if worse else "healthy")
-        since = f"{change.at:%Y-%m-%d}"
+    if level is not None:
+        worse = is_worse(level.from_last, series.key)
+        effect = Cell(effect_text(level.from_last), tone="critical" if worse else "healthy")
+        since = onset_text(level.since, level.between).removeprefix("since ")
     elif series.changes and series.changes[-1].status is ChangeStatus.SUSPECT:
         effect, since = Cell("suspected", tone="warning"), f"{series.changes[-1].at:%Y-%m-%d}"
     interval = verdict.cov_interval

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement, SeriesKey
 from trimtab.model.verdict import VerdictStatus
-from trimtab.report.answers import effect_text, lasting_change, series_label
+from trimtab.report.answers import series_label
 from trimtab.report.chart import (
     ACCENT,
     ALARM,
@@ -23,6 +23,7 @@ from trimtab.report.chart import (
     time_axis,
     value_axis,
 )
+from trimtab.report.headline import level_now, level_text, series_word
 from trimtab.report.kit import Key
 from trimtab.report.series import value_scale
 from trimtab.report.text import metric_text, metric_title, moment_text
@@ -91,10 +92,8 @@ def panel_chart(series: SeriesJudgement, name: str) -> Chart | None:
 
 
 def _panel_caption(series: SeriesJudgement) -> str:
-    change = lasting_change(series)
-    words = "no lasting change" if series.changes else "steady"
-    if change is not None:
-        words = f"{effect_text(change.effect)} since {change.at:%Y-%m-%d}"
+    level = level_now(series)
+    words = series_word(series) if level is None else level_text(level)
     mean = series.verdict.mean
     return words if mean is None else f"{words}; now {format_value(mean, series.key.unit)}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -10,20 +11,19 @@ from typing import Final
 from trimtab.model.action import Action, Instruction, Outcome
 from trimtab.model.incident import Explanation, IncidentState
 from trimtab.model.series import SiteJudgement
+from trimtab.model.standing import SiteStanding
 from trimtab.model.status import ProbeCost
 from trimtab.purge.report import PurgeReport
 from trimtab.report import text
 from trimtab.report.answers import (
     cause_text,
     effect_text,
-    incidents_answer,
-    judge_answer,
     rank,
-    series_rank,
     short_summary,
 )
 from trimtab.report.chart import ACCENT, SECOND, Chart, data, layered, time_axis
-from trimtab.report.judge import judge_tone, summary_table
+from trimtab.report.headline import headline, series_rank, tone_of
+from trimtab.report.judge import summary_table
 from trimtab.report.judge_charts import PANEL_KEYS, panel_chart
 from trimtab.report.kit import Cell, Key, Table, Tone, row, table
 from trimtab.report.purge import runs_answer, runs_sections
@@ -73,6 +73,8 @@ class Month:
         Whether it was over when it was looked at.
     space
         A time a day, the oldest first.
+    standing
+        How the site stood at its end.
     purges
         ``None`` where the journals could not be read; ``purge_reason`` says why.
     """
@@ -83,6 +85,7 @@ class Month:
     timezone: str
     complete: bool
     judgement: SiteJudgement
+    standing: SiteStanding
     incidents: tuple[Explanation, ...]
     space: tuple[SpaceAt, ...]
     purges: PurgeReport | None
@@ -95,7 +98,7 @@ def monthly_document(month: Month) -> Document:
     """Return the report of a month."""
     so_far = "" if month.complete else ", so far"
     details = (
-        incidents_answer(month.incidents),
+        _incidents_answer(month.incidents),
         space_answer(month.space),
         runs_answer(month.purges) if month.purges is not None else "",
         cost_answer(month.cost),
@@ -105,17 +108,18 @@ def monthly_document(month: Month) -> Document:
         kind="report",
         heading=f"{visible(month.site)}, {month.first:%B %Y}",
         subtitle=f"{month.first} to {month.last}{so_far} ({month.timezone})",
-        tone=_tone(month),
-        answer=judge_answer(month.judgement),
+        tone=tone_of(month.standing),
+        answer=headline(month.standing),
         details=tuple(filter(None, details)),
         sections=tuple(_sections(month)),
     )
 
 
-def _tone(month: Month) -> Tone:
-    if any(each.incident.state is IncidentState.OPEN for each in month.incidents):
-        return "critical"
-    return judge_tone(month.judgement)
+def _incidents_answer(incidents: Sequence[Explanation]) -> str:
+    """Return how many incidents the month had."""
+    states = Counter(each.incident.state for each in incidents)
+    each = ", ".join(f"{states[state]} {state.value}" for state in IncidentState if states[state])
+    return f"Incidents: {each}." if each else "Incidents: none in this month."
 
 
 def _sections(month: Month) -> Iterator[Section]:
@@ -130,7 +134,7 @@ def _sections(month: Month) -> Iterator[Section]:
     )
     yield Section(
         "Incidents and their causes",
-        lines=() if month.incidents else ("No incident.",),
+        lines=() if month.incidents else ("None in this month.",),
         tables=(_incidents_table(month.incidents),),
     )
     yield Section(

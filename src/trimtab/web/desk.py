@@ -28,17 +28,19 @@ from trimtab.judge.ladder.build import Scale, build_ladder
 from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.loop.event_log import Place
 from trimtab.loop.ladder import of_store, site_as_kept
-from trimtab.loop.overview import overview, stored_state, target_overviews
+from trimtab.loop.overview import overview, target_overviews
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.purging.plans import SitePlan, site_plans, site_runs
 from trimtab.loop.results import Result, Results, results_in, signature_of
 from trimtab.loop.site_judgement import Judged, Recollections, judge_site
 from trimtab.loop.sites import clock_of, is_beneath, site_file
+from trimtab.loop.standing import standing_of, with_series
 from trimtab.loop.status import status_of
 from trimtab.loop.sweep import StoredSweep, stored_sweep
 from trimtab.model.overview import Overview, TargetOverview
 from trimtab.model.series import SeriesJudgement, SeriesKey
 from trimtab.model.site import SiteLimits
+from trimtab.model.standing import SiteStanding
 from trimtab.model.target import SiteState
 from trimtab.report.judge_charts import panel_chart
 from trimtab.report.render import drawn
@@ -177,8 +179,19 @@ class Desk(Remembering):
 
     def state(self, name: str) -> SiteState | None:
         """Return every target as the last stored snapshot has it."""
+        return self.standing(name).state
+
+    def standing(self, name: str) -> SiteStanding:
+        """Return how a site stands, its series as they are judged."""
         place = self.place(name)
-        return self.remembered(name, "state", make=lambda: stored_state(self.store, place))
+
+        def make() -> SiteStanding:
+            judged = self.judged(name)
+            if judged is None:
+                return with_series(standing_of(self.store, place), self.status(name))
+            return standing_of(self.store, place, judgement=judged.judgement)
+
+        return self.remembered(name, "standing", make=make)
 
     def panels(self, name: str) -> Drawings:
         """Return small drawings of the first series of a site."""
@@ -212,7 +225,7 @@ class Desk(Remembering):
             self.store,
             self.place(name),
             self.status(name),
-            snapshot_at=None if (state := self.state(name)) is None else state.snapshot.at,
+            self.standing(name),
             targets=self.targets(name),
             events=self.events(name),
             now=self.now(name),

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from trimtab.errors import TrimtabError, UsageError
+from trimtab.explain.troubles import slow_trouble
 from trimtab.report import judge_charts
+from trimtab.report.headline import tone_of
 from trimtab.report.kit import GOAL_TONES
 from trimtab.report.render import drawn, stylesheet
 from trimtab.units import format_duration, format_percent
+from trimtab.visible import shell_text
 from trimtab.web import charts
 from trimtab.web.api import DeskOf, between, compared, conditional, moment
 from trimtab.web.desk import Desk
@@ -32,7 +35,6 @@ from trimtab.web.series_parts import (
 
 if TYPE_CHECKING:
     from trimtab.model.overview import Overview, TargetOverview
-    from trimtab.report.kit import Tone
 
 router = APIRouter(include_in_schema=False)
 Address = Annotated[str, Query(max_length=90)]
@@ -74,7 +76,6 @@ def static(request: Request, name: str) -> Response:
 def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
     """Show a site at one glance; htmx asks for it again every minute."""
     glance = desk.overview(site)
-    judged = desk.judged(site)
     names = {_status_key(entry): name for name, entry in desk.series_ids(site).items()}
     return page(
         request,
@@ -83,12 +84,11 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
         "overview",
         "overview.html.j2",
         glance=glance,
-        tone=_tone(glance),
+        tone=tone_of(desk.standing(site)),
+        troubles=[(each, shell_text(each.fix.argv)) for each in glance.troubles],
         ages=_ages(glance),
         rows=[(names.get(_status_key(entry)), entry) for entry in glance.series],
-        slow=()
-        if judged is None
-        else [t for tail in judged.judgement.tails for t in tail.stragglers],
+        slow=[(each.target, slow_trouble(each).text) for each in desk.standing(site).slow],
         panels=desk.panels(site),
         panel_keys=judge_charts.PANEL_KEYS,
         cells=[
@@ -102,19 +102,6 @@ def _status_key(entry: Any) -> str:
     return repr(
         (entry.probe, entry.kind, entry.verdict.metric, sorted(map(repr, entry.asked.items())))
     )
-
-
-def _tone(glance: Overview) -> Tone:
-    if any(incident.state == "open" for incident in glance.incidents):
-        return "critical"
-    statuses = {entry.verdict.status.value for entry in glance.series}
-    if (
-        glance.incidents
-        or "missed" in statuses
-        or any(target.severity == "critical" for target in glance.targets)
-    ):
-        return "warning"
-    return "healthy" if "met" in statuses else "unclear"
 
 
 def _ages(glance: Overview) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ BODIES_MAX_BYTES: Final = 32 * 2**20
 
 _FILES, _LASTING = "\0files", "\0lasting"
 """Beside the sites, none of which can be called so."""
-LONG: Final = ("status", "judged", "state", "targets", "panels")
+LONG: Final = ("status", "judged", "standing", "targets", "panels")
 """Values that are worked out beside the requests, each by the method of its name; the others are
 soon made of them."""
 

@@ -126,3 +126,13 @@ def test_the_tail_is_that_of_the_beta_binomial_distribution(inflation):
             expected = rest.sf(count - 1)
             found = _beta_binomial_tail(count, n, p, inflation)
             assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_the_loss_is_the_loss_now():
+    """Over the whole record its median would hide ten bad days of 30, or a recovery."""
+    values = field(30, 40, cov=0.01, seed=7)
+    values[:20, 5] *= 0.9
+    values[20:, 5] *= 0.3
+    values[:22, 8] *= 0.8
+    found = {one.target: round(one.relative, 1) for one in stragglers(table(values))}
+    assert found == {"OST0005": 0.3, "OST0008": 1.0}

@@ -31,6 +31,13 @@ class MemoryStore:
     def __exit__(self, *error: object) -> None:
         """Close it."""
 
+    def incidents(self, site: str) -> tuple[()]:
+        """Return no incident: none was ever searched for."""
+        return ()
+
+    def judged(self, site: str) -> None:
+        """Return when incidents were searched for: never."""
+
     def take_right(
         self, site: str, holder: str, *, now: datetime, until: datetime, gone: Callable[[str], bool]
     ) -> int:

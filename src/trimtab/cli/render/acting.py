@@ -7,13 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from trimtab.cli.options import extent, rest_option
+from trimtab.cli.render.check import print_trouble
 from trimtab.cli.render.kept import telling_length
 from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import local_times, site_argument
 from trimtab.config.nodes import NODE_NAME, fold_nodes
 from trimtab.config.targets import fold_names
+from trimtab.loop.acting.session import Visit
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
 from trimtab.report.answers import actions_answer, plan_answer
+from trimtab.report.headline import site_troubles
 from trimtab.units import format_bytes
 from trimtab.visible import visible
 
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trimtab.loop.acting.effects import PlanEffect
-    from trimtab.loop.acting.session import Visit
     from trimtab.loop.purging.registering import Registration
 
 Entry = TypeVar("Entry")
@@ -47,7 +49,7 @@ def print_visit(visit: Visit, *, command: str) -> None:
     if offered:
         more = ["Nothing was changed. This plan, and no other, is applied by:"]
     print_screen(
-        plan_answer(plan, visit.actions),
+        plan_answer(plan, visit.actions, site_troubles(visit.standing)),
         partial(_print_visit, visit),
         more=more,
         command=command if offered else "",
@@ -77,6 +79,9 @@ def _print_visit(visit: Visit | Registration, out: Console) -> None:
     if visit.actions:
         _print_actions(out, visit.actions)
     _print_rest(out, visit.plan, planned=not visit.actions)
+    if isinstance(visit, Visit) and not visit.plan.instructions:
+        for trouble in site_troubles(visit.standing):
+            print_trouble(out, trouble)
 
 
 def print_plan(out: Console, plan: Plan) -> None:

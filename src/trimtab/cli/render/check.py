@@ -123,6 +123,14 @@ def print_finding(out: Console, finding: Finding) -> None:
         print_wrapped(out, f"sure  {finding.confidence:.0%}", "dim", indent=2)
 
 
+def print_trouble(out: Console, trouble: Finding) -> None:
+    """Print one entry of a site's troubles in two lines: what is wrong, and its repair."""
+    style = _SEVERITY_STYLE[trouble.severity]
+    print_wrapped(out, f"{trouble.severity.value}  {visible(trouble.title)}", style, indent=2)
+    command = f" {shell_text(trouble.fix.argv)}" if trouble.fix.argv else ""
+    print_wrapped(out, f"do  {trouble.fix.prose}{command}", "dim", indent=4, hang=4)
+
+
 def describe_layers(path: PathDescription) -> str:
     """Return the layers beneath a path in one line: ``ext4 on md0 over 12 drives, flash``."""
     medium = {True: "flash", False: "rotational", None: "medium not known"}[path.is_flash]

@@ -28,10 +28,10 @@ from trimtab.report.answers import (
     cause_text,
     effect_text,
     explain_answer,
-    incidents_answer,
     is_worse,
     rank,
 )
+from trimtab.report.headline import headline
 from trimtab.report.text import key_label
 from trimtab.units import format_duration, format_percent, format_value, plural
 from trimtab.visible import site_word, visible
@@ -39,6 +39,8 @@ from trimtab.visible import site_word, visible
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
+    from trimtab.model.standing import SiteStanding
 
 
 _EVIDENCE_SHOWN = 3
@@ -57,19 +59,26 @@ _LEGEND = "+ speaks for it, - against it, = neither, ? not available; all times 
 def print_incidents(
     explanations: Sequence[Explanation],
     standing: Sequence[Assessment],
-    lone_runs: Sequence[LoneRun] = (),
+    lone_runs: Sequence[LoneRun],
+    site: SiteStanding,
 ) -> None:
-    """Print incidents, open ones first and then the largest, and what was wrong all along."""
+    """Print incidents, open ones first and then the largest, and what was wrong all along.
+
+    Parameters
+    ----------
+    site
+        How it stands now, with these incidents.
+    """
     ranked = sorted(explanations, key=rank)
     more = []
     if ranked:
         first = ranked[0].incident
-        site, at = site_argument(first.site), f"{first.at:%Y-%m-%dT%H:%MZ}"
-        more.append(f"all evidence about one of them: trimtab explain {site} --at {at}")
+        word, at = site_argument(first.site), f"{first.at:%Y-%m-%dT%H:%MZ}"
+        more.append(f"all evidence about one of them: trimtab explain {word} --at {at}")
     if ranked and not extent().everything:
         more.append("--all shows each incident with its causes")
     print_screen(
-        incidents_answer(ranked),
+        headline(site),
         partial(_print_incidents_body, ranked, standing, lone_runs),
         more=more,
     )
@@ -95,6 +104,8 @@ def _print_incidents_body(
     rows = requested.rows(_ROWS)
     if ranked:
         _print_next(out, ranked[0])
+    else:
+        out.print("Incidents in the record: none.", style="dim")
     print_rows(out, _COLUMNS, [_row(explanation) for explanation in ranked[:rows]])
     if len(ranked) > rows:
         out.print(f"... {len(ranked) - rows:,} more incidents: --all", style="dim")

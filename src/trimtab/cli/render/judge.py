@@ -12,20 +12,21 @@ from trimtab.cli.render.text import (
     change_text,
     moment,
     percent_text,
-    site_argument,
     value_text,
     verdict_word,
 )
+from trimtab.explain.troubles import slow_trouble
+from trimtab.message import code_of
 from trimtab.model.series import ChangeStatus
 from trimtab.model.verdict import VerdictStatus
-from trimtab.report.answers import (
-    effect_text,
-    is_worse,
-    judge_answer,
-    lasting_change,
-    series_label,
+from trimtab.report.answers import effect_text, is_worse, series_label
+from trimtab.report.headline import (
+    DIRECTION,
+    headline,
+    level_now,
+    of_judgement,
+    onset_text,
     series_rank,
-    size_of,
 )
 from trimtab.units import format_percent, format_value, plural
 from trimtab.visible import visible
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         SlowEnd,
         TargetTails,
     )
+    from trimtab.model.standing import SiteStanding
     from trimtab.model.verdict import Interval
 
 _SHOWN: Final = 12
@@ -53,27 +55,26 @@ _IN_FULL: Final = 1
 _NOTES: Final = 3
 
 
-def print_judgement(judgement: SiteJudgement, report: str | None = None) -> None:
-    """Print what is said of a site, or of a file's series, and where its page is."""
+def print_judgement(
+    judgement: SiteJudgement, report: str | None = None, standing: SiteStanding | None = None
+) -> None:
+    """Print what is said of a site, or of a file's series, and where its page is.
+
+    Parameters
+    ----------
+    standing
+        How the site stands; ``None``: nothing but the judgement is known.
+    """
+    standing = standing or of_judgement(judgement)
     more = []
     if len(judgement.series) > _IN_FULL and not extent().everything:
         more.append("--all shows each series in full, --probe and --metric one of them")
-    largest = max(
-        filter(None, map(lasting_change, judgement.series)),
-        key=lambda change: size_of(change.effect),
-        default=None,
-    )
-    if largest is not None and all(series.key.kind != "file" for series in judgement.series):
-        more.append(
-            f"why: trimtab explain {site_argument(judgement.site)} "
-            f"--at {largest.at:%Y-%m-%dT%H:%MZ}"
-        )
     if report is not None:
         more.append(f"report: {report}")
-    print_screen(judge_answer(judgement), partial(_print_body, judgement), more=more)
+    print_screen(headline(standing), partial(_print_body, judgement, standing), more=more)
 
 
-def _print_body(judgement: SiteJudgement, out: Console) -> None:
+def _print_body(judgement: SiteJudgement, standing: SiteStanding, out: Console) -> None:
     requested = extent()
     place = visible(judgement.site)
     stretch = f"{place}, {moment(judgement.from_)} to {moment(judgement.to)}"
@@ -97,6 +98,9 @@ def _print_body(judgement: SiteJudgement, out: Console) -> None:
             _print_tails(out, tails)
         else:
             _print_tails_shortly(out, tails)
+    for slow in standing.slow:
+        text = f"{slow.target}: {slow_trouble(slow).text}"
+        print_wrapped(out, text, "yellow")
 
 
 _COLUMNS: Final = (
@@ -110,23 +114,24 @@ _COLUMNS: Final = (
     Column("goal"),
 )
 _LEGEND: Final = (
-    "change: the largest confirmed change of level that lasts; COV: standard deviation over mean "
-    "in the last window, with its 95 % interval"
+    "change: the level now against the last better one (or, if none was, the last worse one); COV: "
+    "standard deviation over mean in the last window, with its 95 % interval"
 )
 
 
 def _series_row(series_judgement: SeriesJudgement) -> tuple[str | Text, ...]:
     from rich.text import Text
 
-    verdict, change = series_judgement.verdict, lasting_change(series_judgement)
-    if change is None:
+    verdict, level = series_judgement.verdict, level_now(series_judgement)
+    if level is None:
         last = series_judgement.changes[-1] if series_judgement.changes else None
         suspected = last is not None and last.status is ChangeStatus.SUSPECT
         effect = Text("suspected", style="yellow") if suspected else "-"
         since = f"{last.at:%Y-%m-%d}" if last is not None and suspected else "-"
     else:
-        style = "red" if is_worse(change.effect, series_judgement.key) else "green"
-        effect, since = Text(effect_text(change.effect), style=style), f"{change.at:%Y-%m-%d}"
+        style = "red" if is_worse(level.from_last, series_judgement.key) else "green"
+        effect = Text(effect_text(level.from_last), style=style)
+        since = onset_text(level.since, level.between).removeprefix("since ")
     return (
         series_label(series_judgement),
         f"{series_judgement.overall.n:,}",
@@ -186,7 +191,7 @@ def _lines(series_judgement: SeriesJudgement) -> Iterator[str]:
         runs = plural(len(series_judgement.invalid), "run", ",")
         yield f"not judged       {runs}; {first.run}: {first.reason}"
     if not series_judgement.changes:
-        yield "changes          none found"
+        yield f"changes          {series_judgement.untested or 'none found'}"
 
 
 def _runs(series_judgement: SeriesJudgement) -> str:
@@ -229,8 +234,13 @@ def _change(change: ChangePoint, series_judgement: SeriesJudgement) -> Text:
     interval = change_interval_text(change.effect_interval)
     if unit_change is not None:
         effect, interval = f" {unit_change}", None
+    since = f"since {moment(change.at)}"
+    if change.between is not None:
+        since = f"between {moment(change.between[0])} and {moment(change.between[1])}"
+    if code_of(change.reason) == DIRECTION:
+        effect = " direction not known"
     return text.append(
-        f"  since {moment(change.at)}{effect}{f' ({interval})' if interval else ''}{levels}; "
+        f"  {since}{effect}{f' ({interval})' if interval else ''}{levels}; "
         f"detected {moment(change.detected_at)}"
     )
 
@@ -279,7 +289,8 @@ def _straggler_lines(tails: TargetTails) -> Iterator[str]:
     for straggler in shown:
         server = "" if straggler.server is None else f" on {straggler.server}"
         yield (
-            f"{straggler.target}{server}: at {format_percent(straggler.relative)} of the others, "
+            f"{straggler.target}{server}: now at {format_percent(straggler.relative)} of the "
+            "others, "
             f"among the slowest in {straggler.slow} of {straggler.surveys} surveys "
             f"(q {straggler.q_value:.2g})"
         )

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from trimtab.cli.options import extent
+from trimtab.cli.render.check import print_trouble
 from trimtab.cli.render.kept import print_run_rows
 from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import (
@@ -23,22 +24,20 @@ from trimtab.cli.render.text import (
 )
 from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
 from trimtab.model.verdict import VerdictStatus
-from trimtab.report.answers import largest_open, status_answer
-from trimtab.units import format_bytes, format_duration, format_percent, format_value, plural
+from trimtab.report.answers import effect_text
+from trimtab.report.headline import headline, site_troubles
+from trimtab.units import format_bytes, format_duration, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
     from rich.text import Text
 
-    from trimtab.model.status import (
-        IncidentStatus,
-        JudgedStatus,
-        SlowestTargets,
-        SlowTargetStatus,
-    )
+    from trimtab.model.finding import Finding
+    from trimtab.model.standing import SiteStanding
+    from trimtab.model.status import JudgedStatus, SlowestTargets
 
 _NAMED_MOST: Final = 4
 """So many series are named before a reason that holds for them; more are counted."""
@@ -52,9 +51,15 @@ _Group = tuple[SeriesStatus, ...]
 Entry = TypeVar("Entry")
 
 
-def print_status(status: Status) -> None:
-    """Print the state of sites."""
-    if not status.series and not status.last_runs:
+def print_status(status: Status, standings: Sequence[SiteStanding]) -> None:
+    """Print the state of sites: the worst of all of them first.
+
+    Parameters
+    ----------
+    standings
+        How each site stands.
+    """
+    if not status.series and not status.last_runs and not any(map(site_troubles, standings)):
         print_screen(
             f"Nothing is kept yet in {visible(status.store)}.",
             lambda out: None,
@@ -67,14 +72,23 @@ def print_status(status: Status) -> None:
         more.append(
             f"trimtab judge {site} shows changes over months, trimtab incidents {site} causes"
         )
-    print_screen(status_answer(status), partial(_print_body, status), more=more)
+    answer = headline(*standings)
+    listed = {
+        standing.site: [
+            trouble
+            for trouble in site_troubles(standing)
+            if not trouble.fix.argv or visible(trouble.title) not in answer
+        ]
+        for standing in standings
+    }
+    print_screen(answer, partial(_print_body, status, listed), more=more)
 
 
 def _friendly(site: str) -> str:
     return site_argument(site)
 
 
-def _print_body(status: Status, out: Console) -> None:
+def _print_body(status: Status, listed: Mapping[str, Sequence[Finding]], out: Console) -> None:
     sites = sorted({series.site for series in status.series}, key=partial(_site_rank, status))
     labels = site_labels(status.sites)
     left = extent().rows(ROWS)
@@ -90,7 +104,7 @@ def _print_body(status: Status, out: Console) -> None:
         if len(sites) > 1:
             out.print(visible(labels.get(site, site)), style="bold")
         _print_groups(out, shown, reasons=len(sites) == 1)
-        _print_troubles(out, status, site, slowest=len(sites) == 1)
+        _print_troubles(out, status, site, listed.get(site, ()), slowest=len(sites) == 1)
     if hidden:
         out.print(f"... {hidden:,} more series: --all, or trimtab status SITE", style="dim")
     if sites:
@@ -221,20 +235,18 @@ def _holders(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _NAMED_MOST else f"{len(names)} series"
 
 
-def _print_troubles(out: Console, status: Status, site: str, *, slowest: bool) -> None:
-    """Print what is wrong with one site: incidents, suspects, its slowest targets."""
-    answered = largest_open(status)
-    for incident in _first(
-        entry for entry in status.incidents if entry.site == site and entry is not answered
-    ):
-        style = "bold red" if incident.state == "open" else "yellow"
-        print_wrapped(out, _incident(incident), style, indent=2)
+def _print_troubles(
+    out: Console, status: Status, site: str, troubles: Sequence[Finding], *, slowest: bool
+) -> None:
+    """Print what is wrong with one site, each with its repair; suspects; its slowest targets."""
+    for trouble in _first(troubles):
+        print_trouble(out, trouble)
+    if (more := len(troubles) - _LINES) > 0 and not extent().everything:
+        out.print(f"  ... {more:,} more: --all", style="dim")
     for series in _first(
         entry for entry in status.series if entry.site == site and entry.suspect is not None
     ):
         print_wrapped(out, _suspect(series), "yellow", indent=2)
-    for target in _first(entry for entry in status.slow_targets if entry.site == site):
-        print_wrapped(out, _slow_target(target), "bold red", indent=2)
     whole = slowest or extent().everything
     for line in _slowest(entry for entry in status.slowest if entry.site == site and whole):
         print_wrapped(out, line, indent=2)
@@ -292,32 +304,16 @@ def _plain(value: float) -> str:
     return f"{value:,.{min(digits, 9)}f}"
 
 
-def _incident(incident_status: IncidentStatus) -> str:
-    if incident_status.cause is None or incident_status.confidence is None:
-        why = "unexplained"
-    else:
-        why = f"{visible(incident_status.cause)} ({format_percent(incident_status.confidence)})"
-    return f"{incident_status.state} incident: {visible(incident_status.summary)}: {why}"
-
-
 def _suspect(series_status: SeriesStatus) -> str:
     change = series_status.suspect
     assert change is not None
-    effect = "" if change.effect is None else f" by {100 * (change.effect - 1):+.0f} %"
+    effect = "" if change.effect is None else f" by {effect_text(change.effect)}"
     if change.of_unit is not None:
         effect = f" ({change.of_unit})"
     return (
         f"suspect: {series_status.verdict.metric} of {_probe(series_status)} "
         f"may have changed{effect} since "
         f"{moment(change.at)}; not confirmed yet"
-    )
-
-
-def _slow_target(slow: SlowTargetStatus) -> str:
-    return (
-        f"slow target: {visible(slow.target)} since {moment(slow.since)}, "
-        f"{format_percent(slow.share, 0)} of its usual {slow.metric} "
-        f"({plural(slow.surveys, 'survey')})"
     )
 
 

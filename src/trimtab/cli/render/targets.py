@@ -23,7 +23,8 @@ from trimtab.explain.troubles import trim_state
 from trimtab.model.finding import Severity
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
 from trimtab.model.telemetry import NotAvailable, Reading, Setting, TargetSnapshot
-from trimtab.report.answers import target_answer, targets_answer
+from trimtab.report.answers import target_answer
+from trimtab.report.headline import targets_headline
 from trimtab.units import enumerated, format_bytes, format_percent, format_value, plural
 from trimtab.visible import visible
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from trimtab.model.standing import SiteStanding
 
 _STYLES: Final = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 _UNKNOWN: Final = "?"
@@ -56,14 +59,25 @@ _MACHINES: Final = 5
 """Targets, and troubles of machines, on a screen."""
 
 
-def print_targets(state: SiteState) -> None:
+def print_targets(standing: SiteStanding) -> None:
     """Print the targets in trouble first, and the machines that have troubles of their own."""
-    more = [f"trimtab targets {site_argument(state.site)} TARGET shows all that is known of one"]
-    print_screen(targets_answer(state), partial(print_target_rows, state), more=more)
+    more = [f"trimtab targets {site_argument(standing.site)} TARGET shows all that is known of one"]
+    print_screen(targets_headline(standing), partial(_print_targets, standing), more=more)
 
 
-def print_target_rows(state: SiteState, out: Console) -> None:
-    """Print the machines in trouble, and a line for each target."""
+def _print_targets(standing: SiteStanding, out: Console) -> None:
+    if standing.state is not None:
+        print_target_rows(standing.state, out, answer=targets_headline(standing))
+
+
+def print_target_rows(state: SiteState, out: Console, *, answer: str = "") -> None:
+    """Print the machines in trouble, and a line for each target.
+
+    Parameters
+    ----------
+    answer
+        What stands above them: a trouble that it names is not repeated.
+    """
     _print_head(out, state)
     requested = extent()
     troubled = [(host, trouble) for host in state.hosts for trouble in host.troubles]
@@ -72,7 +86,7 @@ def print_target_rows(state: SiteState, out: Console) -> None:
         print_wrapped(out, _host_line(host, trouble))
     if len(troubled) > len(shown):
         out.print(f"... {len(troubled) - len(shown):,} more machines: --all", style="dim")
-    shared, answer = _shared(state.targets), targets_answer(state)
+    shared = _shared(state.targets)
     for trouble, count in shared.items():
         if visible(trouble.text) in answer:
             continue
@@ -136,12 +150,14 @@ def _print_target(state: SiteState, target_state: TargetState, out: Console) -> 
     _print_facts(out, "setting", settings)
 
 
-def print_kept(identifier: str, store: str, state: SiteState) -> None:
+def print_kept(identifier: str, store: str, standing: SiteStanding) -> None:
     """Print that a snapshot is kept, and what it shows."""
+    state = standing.state
+    assert state is not None  # it was kept just now
     answered = sum(host.answered for host in state.snapshot.hosts)
     silent = [host for host in state.snapshot.hosts if not host.answered]
     hosts = f"; {answered} of {plural(len(state.snapshot.hosts), 'machine')} answered"
-    answer = f"Snapshot kept. {targets_answer(state).rstrip('.')}{hosts if silent else ''}."
+    answer = f"Snapshot kept. {targets_headline(standing).rstrip('.')}{hosts if silent else ''}."
 
     def body(out: Console) -> None:
         print_wrapped(out, f"snapshot {identifier[:_SHORT_ID]}, {moment(state.snapshot.at)}", "dim")

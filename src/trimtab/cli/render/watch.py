@@ -12,6 +12,7 @@ from trimtab.cli.render.text import console, moment
 from trimtab.model.run import RunStatus
 from trimtab.model.verdict import VerdictStatus
 from trimtab.record.slots import SlotState, process_text
+from trimtab.report.headline import headline
 from trimtab.units import enumerated, format_value, plural
 from trimtab.visible import visible
 
@@ -20,23 +21,24 @@ if TYPE_CHECKING:
 
     from trimtab.model.action import Plan
     from trimtab.model.run import Run
+    from trimtab.model.standing import SiteStanding
     from trimtab.record.slots import ItemState, Slot, WatchState
 
 _STYLES = {SlotState.DONE: "green", SlotState.MISSED: "yellow", SlotState.FAILED: "red"}
 
 
-def print_state(state: WatchState, plans: Sequence[Plan] | None) -> None:
-    """Print who watches a site, what ran last and what comes next.
+def print_state(state: WatchState, plans: Sequence[Plan] | None, standing: SiteStanding) -> None:
+    """Print how a site stands, who watches it, what ran last and what comes next.
 
     Parameters
     ----------
     plans
         What the armed policies would change now; ``None``: not asked.
     """
-    print_screen(_standing(state), partial(_print_items, state, plans))
+    print_screen(headline(standing), partial(_print_items, state, plans))
 
 
-def _standing(state: WatchState) -> str:
+def _watched(state: WatchState) -> str:
     site = visible(state.site)
     failed = [item for item in state.items if item.last and item.last.state is SlotState.FAILED]
     if failed:
@@ -45,7 +47,7 @@ def _standing(state: WatchState) -> str:
     elif state.items:
         outcome = f"none of {plural(len(state.items), 'item')} failed last"
     else:
-        outcome = "nothing is scheduled"
+        outcome = "no item is scheduled"
     if state.lease is None:
         return f"{site}: not watched; {outcome}. Start it: trimtab watch {site}"
     holder, since = visible(process_text(state.lease.holder)), moment(state.lease.taken_at)
@@ -64,6 +66,7 @@ _COLUMNS = (
 def _print_items(state: WatchState, plans: Sequence[Plan] | None, out: Console) -> None:
     from rich.text import Text
 
+    print_wrapped(out, _watched(state), "bold")
     rows = []
     for item in state.items:
         last = item.last
@@ -99,9 +102,12 @@ def _went_wrong(slot: Slot, runs: Mapping[str, Run]) -> bool:
     return slot.state is not SlotState.DONE if run is None else run.status is not RunStatus.OK
 
 
-def print_slots(site: str, store: str, slots: Sequence[Slot], runs: Mapping[str, Run]) -> None:
-    """Print each slot with its run and verdicts."""
-    out = console()
+def print_slots(
+    store: str, slots: Sequence[Slot], runs: Mapping[str, Run], standing: SiteStanding
+) -> None:
+    """Print how a site stands after some slots, and each of them with its run and verdicts."""
+    out, site = console(), standing.site
+    print_wrapped(out, headline(standing), "bold")
     failed = [slot for slot in slots if _went_wrong(slot, runs)]
     missed = [
         f"{slot.item} {verdict.metric}"
@@ -109,7 +115,7 @@ def print_slots(site: str, store: str, slots: Sequence[Slot], runs: Mapping[str,
         for verdict in slot.verdicts
         if verdict.status is VerdictStatus.MISSED
     ]
-    answer = f"{site}: {plural(len(slots), 'slot')} done" if slots else f"{site}: nothing was due"
+    answer = f"{site}: {plural(len(slots), 'slot')} done" if slots else f"{site}: no slot was due"
     if slots and not failed:
         answer += ", none failed"
     elif failed:

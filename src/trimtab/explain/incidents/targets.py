@@ -20,7 +20,7 @@ from trimtab.explain.incidents.spell import SURVEYS, Spell
 from trimtab.model.incident import Shape
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import ChangeStatus
-from trimtab.units import enumerated, format_percent
+from trimtab.units import enumerated
 
 SLOW: Final = 0.75
 """A quarter under its usual share of the survey's median: the least that was called a slow OST
@@ -140,14 +140,6 @@ def slow_now(surveys: pl.DataFrame) -> tuple[SlowTarget, ...]:
         ):
             worst[stretch.target] = stretch
     return tuple(sorted(worst.values(), key=lambda stretch: (stretch.share, stretch.target)))
-
-
-def in_words(slow: SlowTarget) -> str:
-    """Return how slow a target is, since when, and by what that is known."""
-    return (
-        f"slow since {slow.at:%Y-%m-%d}: {format_percent(slow.share, 0)} of its usual "
-        f"{slow.metric.replace('_', ' ')} in the last survey"
-    )
 
 
 def slow_stretches(surveys: pl.DataFrame) -> list[SlowTarget]:

@@ -35,6 +35,9 @@ SURVEYS_MINIMUM: Final = 10
 TIMES_MINIMUM: Final = 3
 """Who was slow once or twice was slow, not slow again and again."""
 
+_NOW: Final = 5
+"""Surveys of a target that make its loss now: over all of a record days of loss would vanish."""
+
 _LAGS_PART: Final = 3
 """Likeness is looked for up to a third of the record away: beyond, too few pairs are left."""
 
@@ -211,7 +214,7 @@ def stragglers(
 
 
 def _relative(values: Floats) -> Floats:
-    """Return each target's median ratio to its surveys; 0 where most of its values are 0."""
+    """Return each target's ratio to its surveys now: 0 where most of the last values are 0."""
     import numpy as np
 
     parts = median_polish(values)
@@ -221,5 +224,5 @@ def _relative(values: Floats) -> Floats:
     for column in range(values.shape[1]):
         known = ratios[:, column][np.isfinite(ratios[:, column])]
         if known.size:
-            medians[column] = np.median(known)
+            medians[column] = np.median(known[-_NOW:])
     return medians

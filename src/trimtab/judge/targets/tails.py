@@ -111,5 +111,5 @@ def _reason(table: SurveyTable, overall: SlowEnd | None, named: int) -> Message:
             "too-few-surveys", f"{of_targets}; detecting stragglers needs {SURVEYS_MINIMUM}"
         )
     if not named:
-        return Message("no-straggler", f"no straggler detected in {of_targets}")
+        return Message("no-straggler", f"no target is slow again and again in {of_targets}")
     return Message("stragglers", f"{plural(named, 'straggler')} detected in {of_targets}")

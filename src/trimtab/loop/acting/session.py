@@ -18,6 +18,7 @@ from trimtab.act.observed import Observed
 from trimtab.config.problems import did_you_mean
 from trimtab.config.targets import unfold_targets
 from trimtab.errors import RefusedError, UsageError
+from trimtab.loop import event_log
 from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
 from trimtab.loop.acting.deadman import DeadMan, dead_man, dead_man_s
 from trimtab.loop.acting.events import log_actions
@@ -40,11 +41,13 @@ from trimtab.loop.sites import (
     site_file,
     with_store,
 )
+from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import open_store
 from trimtab.loop.watching.lease import is_gone, this_process
 from trimtab.model.action import Action, ActionKind, Plan
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
+from trimtab.model.standing import SiteStanding
 from trimtab.site.load import known_sites
 from trimtab.visible import shell_text, visible
 
@@ -72,6 +75,8 @@ class Visit:
         Actions of processes that were killed, whose outcome was found out.
     actions
         What was carried out; empty where the plan was only shown.
+    standing
+        How the site stands, by the snapshot that the plan is made of.
     applied
         Whether it was to be carried out.
     """
@@ -79,6 +84,7 @@ class Visit:
     site: Site
     store: str
     plan: Plan
+    standing: SiteStanding
     applied: bool = False
     settled: tuple[Action, ...] = ()
     actions: tuple[Action, ...] = ()
@@ -153,18 +159,19 @@ def visit(
         measuring = applying and policy in _MEASURED
         observed = place.observe(open_driver(site, clock=place.clock), measuring=measuring)
         plan = planned(observed)
+        standing = standing_of(store, event_log.Place(site.name, site), snapshot=observed.snapshot)
         if not applying:
-            return Visit(site, location, plan)
+            return Visit(site, location, plan, standing)
         if not plan.is_due and not _is_unsettled(place, observed):
             _refuse_another(plan, expected)
-            return Visit(site, location, plan, True)
+            return Visit(site, location, plan, standing, True)
         with carrying_out(place) as surroundings:
             settled = settle(place, surroundings)
             observed = place.observe(surroundings.driver)
             plan = planned(observed)
             _refuse_another(plan, expected)
             actions = carry_out(place, plan, observed, surroundings, progress)
-        return Visit(site, location, plan, True, settled, actions)
+        return Visit(site, location, plan, standing, True, settled, actions)
 
 
 def _is_unsettled(place: Place, observed: Observed) -> bool:

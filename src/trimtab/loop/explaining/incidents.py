@@ -42,17 +42,23 @@ from trimtab.model.incident import (
     Incident,
     IncidentState,
     LoneRun,
+    Shape,
     SpeedAt,
 )
 from trimtab.record.kept import Judged as JudgedMark
 from trimtab.record.kept import KeptIncident
+from trimtab.report.answers import is_worse
+from trimtab.report.headline import level_now
 from trimtab.units import is_date, parse_moment
 
 if TYPE_CHECKING:
+    from trimtab.model.series import LevelNow, SeriesJudgement
     from trimtab.record.store import Store
 
 _DAY: Final = timedelta(days=1)
 _NEAR: Final = timedelta(hours=1)
+_NEAR_LEVEL: Final = timedelta(days=2)
+"""So far apart an incident and the level that it left may begin."""
 _MINUTE: Final = timedelta(minutes=1)
 """Times are printed to the minute, and asked for as they were printed."""
 _MANY_RUNS: Final = 3000
@@ -386,8 +392,9 @@ def _looked(
     known = _known(place, judged, terms, next(read))
     known = replace(known, events=store.events(site=place.name, until=known.now))
     standing = ask_for_standing(store, known, together)
+    series = judged.judgement.series
     troubles = find_troubles(
-        judged.judgement.series,
+        series,
         judged.frames,
         known.surveys,
         [incident for incident in next(read) if known.record_from <= incident.at <= known.now],
@@ -397,7 +404,40 @@ def _looked(
         limits=known.limits,
         timezone=place.timezone,
     )
+    troubles = replace(troubles, incidents=with_levels(troubles.incidents, series))
     return known, troubles, cache(lambda: next(standing))
+
+
+def with_levels(
+    incidents: Sequence[Incident], judged: Sequence[SeriesJudgement]
+) -> tuple[Incident, ...]:
+    """Return incidents, the last of each series that is below its level with the one it has now.
+
+    Of those that go on, else of all: a series that lost a half and got a quarter back is in no
+    incident any more, and not as it was.
+    """
+    levels: dict[str, LevelNow] = {}
+    for series in judged:
+        level = level_now(series)
+        if level is None or not is_worse(level.from_last, series.key):
+            continue
+        begin = level.since if level.between is None else level.between[0]
+        of_series = [
+            incident
+            for incident in incidents
+            if incident.key == series.key
+            and incident.shape in {Shape.STEP, Shape.DIP, Shape.DRIFT}
+            and (incident.state is not IncidentState.ENDED or incident.at >= begin - _NEAR_LEVEL)
+        ]
+        steps = [
+            incident
+            for incident in of_series
+            if incident.shape is Shape.STEP and incident.state is not IncidentState.ENDED
+        ]
+        if steps or of_series:
+            last = max(steps or of_series, key=lambda incident: incident.at)
+            levels[last.id] = level
+    return tuple(replace(incident, level_now=levels.get(incident.id)) for incident in incidents)
 
 
 def _known(

@@ -72,7 +72,7 @@ class PolicyResult:
         if not planned and self.problem is None:
             untouched = self.plan.untouched
             left = f", {len(untouched)} left alone: {untouched[0].reason}" if untouched else ""
-            return f"{name}: nothing to change{left}"
+            return f"{name}: no change is due{left}"
         outcomes = Counter(str(action.outcome) for action in self.actions)
         parts = [f"{count} {outcome}" for outcome, count in sorted(outcomes.items())]
         if planned > len(self.actions):

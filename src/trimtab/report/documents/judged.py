@@ -143,7 +143,7 @@ shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
 shape(
     Incident,
     inline={"key": ("probe", "metric", "unit", "apart")},
-    optional=["better", "stages", "recurs", "apart"],
+    optional=["better", "stages", "recurs", "apart", "level_now"],
 )
 shape(Explanation, inline={"incident": ()})
 shape(IncidentsDocument, optional=["lone_runs"])

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from trimtab.model.action import Plan
 from trimtab.model.event import Event
 from trimtab.model.run import Run
-from trimtab.model.status import SeriesStatus, SlowestTargets, Status
+from trimtab.model.status import (
+    IncidentStatus,
+    SeriesStatus,
+    SlowestTargets,
+    Status,
+)
 from trimtab.record.kept import KeptOutput
 from trimtab.record.slots import Lease, Slot, WatchState
 from trimtab.report.documents import acting, measured  # noqa: F401 (declare plans, runs, verdicts)
@@ -138,6 +143,7 @@ shape(
         )
     },
 )
+shape(IncidentStatus, optional=["probe", "metric", "level_now"])
 shape(
     Status, omit=["last_runs"], derive={"runs": "last_runs"}, optional=["slow_targets", "rejected"]
 )

@@ -1,0 +1,122 @@
+"""Collects how a site stands, for the first line of every screen, page and alert."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from trimtab.errors import TrimtabError
+from trimtab.explain.troubles import site_state
+from trimtab.loop.event_log import Place
+from trimtab.loop.sites import site_file
+from trimtab.loop.status import GOING_ON, incident_status, slow_targets, status_of
+from trimtab.model.incident import Explanation
+from trimtab.model.site import SiteLimits
+from trimtab.model.standing import SiteStanding
+from trimtab.model.status import IncidentStatus
+
+if TYPE_CHECKING:
+    from trimtab.model.series import SiteJudgement
+    from trimtab.model.site import Site
+    from trimtab.model.status import Status
+    from trimtab.model.telemetry import Snapshot
+    from trimtab.record.store import Store
+
+
+def standing_of(
+    store: Store,
+    place: Place,
+    *,
+    snapshot: Snapshot | None = None,
+    judgement: SiteJudgement | None = None,
+    explanations: Sequence[Explanation] | None = None,
+    until: datetime | None = None,
+) -> SiteStanding:
+    """Return how a site stands, as far as its store and what was just looked at tell.
+
+    Parameters
+    ----------
+    snapshot
+        Just taken; ``None``: the last stored one.
+    judgement
+        Of all its series; ``None``: they are not asked for (`with_series` adds what a status has).
+    explanations
+        Of incidents just searched for; ``None``: those of the last search.
+    until
+        What came later is not looked at.
+    """
+    name = place.name
+    slow = slow_targets(store, name, until=until)
+    stored = snapshot is None
+    seen = store.latest_snapshot(name, until) if snapshot is None else snapshot
+    limits = SiteLimits() if place.site is None else place.site.limits
+    state = None if seen is None else site_state(name, seen, limits, stored=stored, slow=slow)
+    if explanations is None:
+        known = map(incident_status, store.incidents(name))
+        searched = store.judged(name) is not None
+    else:
+        known, searched = map(_as_kept, explanations), True
+    # One that ended while its series did not get back to its level is not over for anybody.
+    incidents = tuple(
+        each for each in known if each.state in GOING_ON or each.level_now is not None
+    )
+    series = () if judgement is None else judgement.series
+    verdicts = None if judgement is None else tuple(entry.verdict for entry in series)
+    return SiteStanding(name, state, incidents, slow, series, verdicts, searched=searched)
+
+
+def with_series(standing: SiteStanding, status: Status) -> SiteStanding:
+    """Return a standing with the verdicts and suspects that a status has of its site."""
+    series = [entry for entry in status.series if entry.site == standing.site]
+    suspects = sum(entry.suspect is not None for entry in series)
+    verdicts = tuple(entry.verdict for entry in series)
+    return replace(standing, verdicts=verdicts, suspects=suspects)
+
+
+def standings_of(
+    store: Store, status: Status, site: Site | None = None
+) -> tuple[SiteStanding, ...]:
+    """Return how each site of a status stands; ``site``: the file of the one that was named."""
+    places = [
+        Place(name, site if site is not None and site.name == name else _file_of(name))
+        for name in status.sites
+    ]
+    return tuple(with_series(standing_of(store, place), status) for place in places)
+
+
+def _file_of(name: str) -> Site | None:
+    """Return the site file of a name, ``None`` where there is none that can be read."""
+    try:
+        loaded = site_file(name, only_sites=True)
+    except TrimtabError:
+        return None
+    return None if loaded is None else loaded.site
+
+
+def whole_standing(store: Store, place: Place) -> SiteStanding:
+    """Return how a site stands with its series, for a command that asks for neither."""
+    limits = SiteLimits() if place.site is None else place.site.limits
+    status = status_of(store, place.name, goal=limits.cov, window_s=limits.window_s)
+    return with_series(standing_of(store, place), status)
+
+
+def _as_kept(explanation: Explanation) -> IncidentStatus:
+    incident = explanation.incident
+    likeliest = explanation.causes[0] if explanation.causes else None
+    named = None if explanation.unexplained else likeliest
+    return IncidentStatus(
+        site=incident.site,
+        id=incident.id,
+        at=incident.at,
+        state=incident.state.value,
+        certainty=incident.certainty.value,
+        effect=incident.effect,
+        summary=incident.summary,
+        cause=None if named is None else named.title,
+        confidence=None if named is None else named.confidence,
+        probe=None if incident.key is None else incident.key.probe,
+        metric=None if incident.key is None else incident.key.metric,
+        level_now=incident.level_now,
+    )

@@ -1,0 +1,42 @@
+"""How a site stands: the facts behind the first line of every screen, page and alert."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.model.series import SeriesJudgement
+from trimtab.model.status import IncidentStatus, SlowTargetStatus
+from trimtab.model.target import SiteState
+from trimtab.model.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStanding:
+    """What is known of a site now.
+
+    Attributes
+    ----------
+    state
+        Targets and machines, live or of the last stored snapshot; ``None`` where there is none.
+    incidents
+        Those that have not ended.
+    slow
+        Targets that surveys show to be slow.
+    series
+        Every series judged; empty where none was, as in a status.
+    verdicts
+        On the COV of each series over the last window; ``None``: not asked for.
+    suspects
+        Number of series with a suspected change.
+    searched
+        Whether incidents were ever searched for; ``None``: of a file, which has none.
+    """
+
+    site: str
+    state: SiteState | None = None
+    incidents: tuple[IncidentStatus, ...] = ()
+    slow: tuple[SlowTargetStatus, ...] = ()
+    series: tuple[SeriesJudgement, ...] = ()
+    verdicts: tuple[Verdict, ...] | None = None
+    suspects: int = 0
+    searched: bool | None = None

@@ -1,0 +1,506 @@
+"""The first line of every screen, page and alert: the worst that holds now. Pure.
+
+::
+
+    levels (judge) ─┐
+    incidents      ─┼─▶ SiteStanding ─▶ site_troubles: one list, worst first, each with its repair
+    targets, slow  ─┘                        └─▶ headline: its first entry, and what is beside it
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from trimtab.config.problems import NAME
+from trimtab.explain.target_findings import state_findings
+from trimtab.message import code_of
+from trimtab.model.finding import Finding, Fix, Seen, Severity
+from trimtab.model.incident import NOTABLE, IncidentState
+from trimtab.model.series import ChangeStatus, LevelNow
+from trimtab.model.standing import SiteStanding
+from trimtab.model.verdict import VerdictStatus
+from trimtab.report.answers import effect_text, is_worse, series_label, short_summary, size_of
+from trimtab.report.text import metric_text
+from trimtab.units import format_percent, plural
+from trimtab.visible import shell_text, site_word, visible
+
+if TYPE_CHECKING:
+    from trimtab.model.series import ChangePoint, Regime, SeriesJudgement, SiteJudgement
+    from trimtab.model.status import IncidentStatus
+    from trimtab.model.verdict import Verdict
+    from trimtab.report.kit import Tone
+
+DIRECTION: Final = "direction-not-known"
+"""Code of a change whose levels do not show which way it went."""
+_NOTABLE: Final = -math.log(1 - NOTABLE)
+_SEVERE: Final = math.log(2.0)
+"""From half of the level on, in logarithms."""
+_SAME: Final = timedelta(days=2)
+"""So far apart a level and an incident may begin, and be of one problem."""
+_GOING_ON: Final = frozenset({"incident-open", "level-lower"})
+_BESIDE: Final = 2
+"""Other troubles that a headline names; more are counted."""
+
+
+def level_now(series_judgement: SeriesJudgement) -> LevelNow | None:
+    """Return the present level of a series beside earlier ones; ``None``: it is as it was.
+
+    Notes
+    -----
+    Every earlier level is a candidate, not only the one before: a series that lost a half and got
+    a quarter back is worse than it was, whatever its last change says. It is better only if no
+    earlier level was as good: else it is back. Levels that runs cannot tell apart (a change whose
+    direction is not known) are one.
+    """
+    levels = _levels(series_judgement)
+    present = levels[-1].median if levels else None
+    if not present:
+        return None
+    sign = 1 if series_judgement.key.more_is_better else -1
+    earlier = [level for level in levels[:-1] if level.median]
+    steps = [_step(series_judgement, *pair) for pair in pairwise([*earlier, levels[-1]])]
+    gains = [sign * math.fsum(steps[place:]) for place in range(len(steps))]
+    place = _compared(gains)
+    if place is None:
+        return None
+    left = earlier[place].to
+    onset = next(change for change in _confirmed(series_judgement) if left < change.at)
+    last, best = (math.exp(sign * gain) for gain in (gains[place], min(gains)))
+    return LevelNow(onset.at, last, best, onset.between)
+
+
+def _compared(gains: Sequence[float]) -> int | None:
+    """Return the earlier level that the present one is compared with; ``None``: it is as it was.
+
+    Parameters
+    ----------
+    gains
+        Over each earlier level, in logarithms, the oldest first.
+    """
+    lost = [place for place, gain in enumerate(gains) if gain <= -_NOTABLE]
+    if lost:
+        return lost[-1]
+    won = [place for place, gain in enumerate(gains) if gain >= _NOTABLE]
+    # A small change counts as it was confirmed: against the level right before it.
+    place = won[-1] if won else len(gains) - 1
+    if place < 0 or not gains[place]:
+        return None
+    back = gains[place] > 0 and any(gain < gains[place] / 2 for gain in gains[:place])
+    return None if back else place
+
+
+def _step(series_judgement: SeriesJudgement, level: Regime, following: Regime) -> float:
+    """Return how far a level is from the one before, in logarithms: as the change is reported.
+
+    The medians of a mixture (half of the runs on slower nodes) may say something else.
+    """
+    for change in _confirmed(series_judgement):
+        if change.effect and level.to < change.at <= following.from_:
+            return math.log(change.effect)
+    return math.log((following.median or 1.0) / (level.median or 1.0))
+
+
+def _confirmed(series_judgement: SeriesJudgement) -> list[ChangePoint]:
+    return [
+        change for change in series_judgement.changes if change.status is ChangeStatus.CONFIRMED
+    ]
+
+
+def _levels(series_judgement: SeriesJudgement) -> list[Regime]:
+    """Return the levels that may be compared: since the last change of unit, none split in vain."""
+    levels: list[Regime] = []
+    confirmed = _confirmed(series_judgement)
+    for regime in series_judgement.regimes:
+        if not levels:
+            levels.append(regime)
+            continue
+        changes = [change for change in confirmed if levels[-1].to < change.at <= regime.from_]
+        if any(change.of_unit is not None for change in changes):
+            levels = [regime]
+        elif any(code_of(change.reason) != DIRECTION for change in changes):
+            levels.append(regime)
+        else:
+            levels[-1] = replace(regime, from_=levels[-1].from_)
+    return levels
+
+
+def series_rank(series_judgement: SeriesJudgement) -> tuple[bool, float, int, str]:
+    """Return where a series is listed: worse first, then by size of change, then by goal."""
+    level = level_now(series_judgement)
+    goals = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
+    return (
+        level is None or not is_worse(level.from_last, series_judgement.key),
+        0.0 if level is None else -size_of(level.from_last),
+        goals.index(series_judgement.verdict.status),
+        series_label(series_judgement),
+    )
+
+
+def onset_text(since: datetime, between: tuple[datetime, datetime] | None) -> str:
+    """Return when a change happened: since a day, or within the gap that it lies in.
+
+    Examples
+    --------
+    >>> low, high = datetime(2026, 2, 3, tzinfo=UTC), datetime(2026, 2, 28, tzinfo=UTC)
+    >>> onset_text(high, None), onset_text(high, (low, high))
+    ('since 2026-02-28', 'between 3 and 28 February 2026')
+    """
+    if between is None or between[0].date() == between[1].date():
+        return f"since {since:%Y-%m-%d}"
+    low, high = between
+    if low.year != high.year:
+        return f"between {low:%Y-%m-%d} and {high:%Y-%m-%d}"
+    month = "" if low.month == high.month else f" {low:%B}"
+    return f"between {low.day}{month} and {high.day} {high:%B %Y}"
+
+
+def level_text(level: LevelNow) -> str:
+    """Return how far a level is from the last better one and from the best, and since when."""
+    best = ""
+    if abs(size_of(level.from_best) - size_of(level.from_last)) >= 0.01:
+        best = f", {effect_text(level.from_best)} from its best level"
+    return f"{effect_text(level.from_last)} {onset_text(level.since, level.between)}{best}"
+
+
+# The list of troubles
+
+
+@dataclass(frozen=True, slots=True)
+class _Matter:
+    """A trouble, where it is listed, and the series that it is about."""
+
+    rank: tuple[int, int, float]
+    finding: Finding
+    site: str
+    series: str | None = None
+
+
+def site_troubles(standing: SiteStanding) -> tuple[Finding, ...]:
+    """Return everything that is wrong with a site now, the worst first, each with its repair."""
+    return tuple(matter.finding for matter in _matters(standing))
+
+
+def _matters(standing: SiteStanding) -> list[_Matter]:
+    matters = [
+        _Matter(_rank(finding, None), finding, standing.site)
+        for finding in state_findings(standing.state, standing.slow, site=standing.site)
+    ]
+    matters += map(_of_incident, standing.incidents)
+    for series in standing.series:
+        level = level_now(series)
+        if level is None or not is_worse(level.from_last, series.key):
+            continue
+        if not any(_is_known(series, level, incident) for incident in standing.incidents):
+            matters.append(_of_level(standing, series, level))
+    return sorted(matters, key=lambda matter: matter.rank)
+
+
+def _rank(finding: Finding, effect: float | None) -> tuple[int, int, float]:
+    """Return the sort key: data out of reach before lost performance, that before what may come."""
+    performance = finding.source == _SOURCE
+    before = not performance and finding.severity is not Severity.CRITICAL
+    return finding.severity.rank, 2 * before + performance, -size_of(effect)
+
+
+_SOURCE: Final = "trimtab incidents"
+
+
+def _loss_severity(effect: float | None) -> Severity:
+    """Return how grave a loss is; one under `NOTABLE` is worth a note and no headline."""
+    if effect is None:
+        return Severity.WARNING
+    size = size_of(effect)
+    small = Severity.INFO if size < _NOTABLE else Severity.WARNING
+    return Severity.CRITICAL if size >= _SEVERE else small
+
+
+def _of_incident(incident: IncidentStatus) -> _Matter:
+    level = incident.level_now
+    effect = incident.effect if level is None else level.from_last
+    short = short_summary(incident.summary)
+    state = f"{incident.state} incident"
+    if incident.state == IncidentState.ENDED:
+        state = "incident ended, level not back"
+    if incident.certainty == ChangeStatus.SUSPECT:
+        state = f"suspected {state}"
+    series = None
+    if level is None or incident.metric is None:
+        title = f"{state} {short}"
+    else:
+        series = f"{visible(incident.probe or '')} {metric_text(incident.metric)}"
+        others = short.rpartition(", with ")
+        beside = f", with {others[2]}" if others[1] else ""
+        title = f"{series} {level_text(level)}{beside} ({state})"
+    cause = f"cause: {visible(incident.cause)}" if incident.cause else "cause unknown"
+    later = level is not None and level.since > incident.at + _SAME
+    at = level.since if level is not None and later else incident.at
+    finding = _loss(incident.site, f"incident-{incident.state}", f"{title}; {cause}", effect, at)
+    certain = 1.0 if incident.certainty == ChangeStatus.CONFIRMED else 0.5
+    finding = replace(finding, confidence=certain)
+    size = effect if level is None else level.from_best
+    return _Matter(_rank(finding, size), finding, incident.site, series)
+
+
+def _of_level(standing: SiteStanding, series: SeriesJudgement, level: LevelNow) -> _Matter:
+    label = series_label(series)
+    title = f"{label} {level_text(level)}"
+    finding = _loss(standing.site, "level-lower", title, level.from_last, level.since)
+    if standing.searched is None:
+        finding = replace(finding, fix=Fix(finding.fix.prose))
+    return _Matter(_rank(finding, level.from_best), finding, standing.site, label)
+
+
+def _loss(site: str, id_: str, title: str, effect: float | None, at: datetime) -> Finding:
+    moment = f"{at.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+    return Finding(
+        id=id_,
+        severity=_loss_severity(effect),
+        title=title,
+        target=None,
+        seen=Seen(effect, "1", "level against the one before", _SOURCE),
+        source=_SOURCE,
+        why="Jobs are slower, or vary more, than this file system has shown that it can do.",
+        fix=Fix(
+            "See which cause the evidence supports, and the measurement that would decide.",
+            ("trimtab", "explain", site, "--at", moment),
+        ),
+        confidence=1.0,
+    )
+
+
+def _is_known(series: SeriesJudgement, level: LevelNow, incident: IncidentStatus) -> bool:
+    """Return whether an incident tells of the level of a series already."""
+    of_series = (incident.probe, incident.metric) == (series.key.probe, series.key.metric)
+    if of_series and incident.level_now is not None:
+        return True
+    if incident.effect is not None and 2 * size_of(incident.effect) < size_of(level.from_last):
+        return False  # beside this loss it is another, smaller problem
+    begin, end = level.between or (level.since, level.since)
+    return begin - _SAME <= incident.at <= end + _SAME
+
+
+# The first line
+
+
+def headline(*standings: SiteStanding) -> str:
+    """Return the worst that holds now on some sites: what, how much, since when, why, what next.
+
+    What is not the worst is named or counted beside it. Nothing is called steady that was not
+    tested, and nothing well while anything in `site_troubles` is a warning or worse.
+    """
+    matters = sorted(
+        (matter for standing in standings for matter in _matters(standing)),
+        key=lambda matter: matter.rank,
+    )
+    grave = [matter for matter in matters if matter.finding.severity is not Severity.INFO]
+    series = [entry for standing in standings for entry in standing.series]
+    verdicts = [verdict for standing in standings for verdict in standing.verdicts or ()]
+    looked_at = any(standing.verdicts is not None for standing in standings)
+    first = grave[0] if grave else None
+    suspects = sum(standing.suspects for standing in standings)
+    return _sentences(
+        *(_worst(grave, several=len(standings) > 1) if grave else _calm(standings, matters)),
+        _series_text(series, first),
+        _goal_text(verdicts),
+        f"{plural(suspects, 'suspected change')}" if suspects and not series else "",
+        "No run can be judged yet" if looked_at and not verdicts else "",
+    )
+
+
+def targets_headline(standing: SiteStanding) -> str:
+    """Return how many targets are in trouble, and the gravest; of none, how the site stands."""
+    state = standing.state
+    troubled = [] if state is None else [target for target in state.targets if target.troubles]
+    if state is None or not troubled:
+        return f"{visible(standing.site)}: {headline(standing)}"
+    of_targets = replace(state, hosts=())
+    first, *others = state_findings(of_targets)
+    machines = sum(bool(host.troubles) for host in state.hosts)
+    rest = f"; {plural(len(others), 'other kind')} of trouble" if others else ""
+    return _sentences(
+        f"{visible(state.site)}: {len(troubled):,} of {plural(len(state.targets), 'target', ',')} "
+        f"in trouble: {visible(first.title)}{rest}",
+        f"{plural(machines, 'machine')} with troubles of their own" if machines else "",
+        "" if state.snapshot.complete else "The snapshot is not complete",
+    )
+
+
+def _worst(grave: Sequence[_Matter], *, several: bool) -> Iterator[str]:
+    first, *others = grave
+    subject = _placed(first, several)
+    if first.finding.source == _SOURCE and first.series is None and not several:
+        subject = subject[0].upper() + subject[1:]  # a sentence; what has a name begins with it
+    yield subject + _next(first)
+    beside = [matter for matter in others if not _is_within(matter.finding, first.finding)]
+    if beside:
+        texts = [_placed(matter, several).partition("; ")[0] for matter in beside[:_BESIDE]]
+        more = len(beside) - len(texts)
+        yield f"Also: {'; '.join(texts)}{f'; and {more} more' if more else ''}"
+
+
+def _placed(matter: _Matter, several: bool) -> str:
+    title = visible(matter.finding.title)
+    return f"{visible(matter.site)}: {title}" if several else title
+
+
+def _is_within(finding: Finding, first: Finding) -> bool:
+    """Return whether a slow target is one that the first trouble names."""
+    return finding.id == "slow" and bool(finding.target) and str(finding.target) in first.title
+
+
+def _next(matter: _Matter) -> str:
+    finding = matter.finding
+    if finding.fix.argv:
+        return f"; next: {shell_text(finding.fix.argv)}"
+    if finding.source == _SOURCE or not NAME.fullmatch(matter.site):
+        return ""
+    target = f" {visible(finding.target)}" if finding.target else ""
+    return f"; next: trimtab targets {site_word(matter.site)}{target}"
+
+
+def _calm(standings: Sequence[SiteStanding], minor: Sequence[_Matter]) -> Iterator[str]:
+    """Yield what was looked at and is well: no more than that."""
+    series = [entry for standing in standings for entry in standing.series]
+    looked = [standing for standing in standings if standing.searched is not None]
+    unsearched = sum(not standing.searched for standing in looked)
+    states = [standing.state for standing in standings if standing.state is not None]
+    lead, parts = _best(series), []
+    if any(matter.finding.source == _SOURCE for matter in minor):
+        parts.append(f"no loss of {format_percent(NOTABLE, 0)} or more")
+    else:
+        tested = any(entry.untested is None for entry in series)
+        if lead is None and tested and DIRECTION_UNKNOWN not in map(_word, series):
+            parts.append("no lasting change of level")
+        if looked and not unsearched:
+            parts.append("no incident goes on")
+    if states and all(state.snapshot.complete for state in states):
+        count = sum(len(state.targets) for state in states)
+        parts.append(f"no trouble on {plural(count, 'target', ',')}")
+    rest = ", ".join(parts)
+    yield "; ".join(filter(None, (lead, rest))) if lead else rest[:1].upper() + rest[1:]
+    if any(not state.snapshot.complete for state in states):
+        yield "The snapshot is not complete"
+    if unsearched and any(standing.verdicts for standing in looked):
+        of_sites = f" on {unsearched} of {len(looked)} sites" if len(looked) > 1 else ""
+        yield f"Incidents not searched for yet{of_sites}"
+
+
+def _best(series: Sequence[SeriesJudgement]) -> str | None:
+    """Return the largest lasting improvement, if any is notable."""
+    better = [
+        (size_of(level.from_last), f"{series_label(entry)} {level_text(level)}")
+        for entry in series
+        if _word(entry) == "better" and (level := level_now(entry)) is not None
+    ]
+    return max(better)[1] if better else None
+
+
+DIRECTION_UNKNOWN: Final = "changed, direction not known"
+UNTESTED: Final = "with too few runs to look for a change"
+_WORDS: Final = (
+    "worse", DIRECTION_UNKNOWN, "may have changed", "better", "changed a little", UNTESTED,
+    "steady",
+)  # fmt: skip
+
+
+def _word(series_judgement: SeriesJudgement) -> str:
+    """Return how a series stands; steady is what was tested and did not move."""
+    level = level_now(series_judgement)
+    if level is not None and size_of(level.from_last) >= _NOTABLE:
+        return "worse" if is_worse(level.from_last, series_judgement.key) else "better"
+    begin = _levels(series_judgement)[-1].from_ if series_judgement.regimes else None
+    if begin is not None and any(
+        code_of(change.reason) == DIRECTION and change.at > begin
+        for change in _confirmed(series_judgement)
+    ):
+        return DIRECTION_UNKNOWN
+    last = series_judgement.changes[-1] if series_judgement.changes else None
+    if last is not None and last.status is ChangeStatus.SUSPECT:
+        return "may have changed"
+    if series_judgement.untested is not None:
+        return UNTESTED
+    return "steady" if level is None else "changed a little"
+
+
+def series_word(series_judgement: SeriesJudgement) -> str:
+    """Return how a series stands, in words: steady, or what else, or why nothing was tested."""
+    if _word(series_judgement) == UNTESTED:
+        return visible(str(series_judgement.untested))
+    return _word(series_judgement)
+
+
+def _series_text(series: Sequence[SeriesJudgement], first: _Matter | None) -> str:
+    """Return ``3 series steady``, or ``4 other series: 1 worse, 3 unchanged``.
+
+    Steady is a word for a site that has no trouble; beside one a series is unchanged.
+    """
+    others = [entry for entry in series if first is None or series_label(entry) != first.series]
+    if not others:
+        return ""
+    other = "other " if len(others) < len(series) else ""
+    counts = Counter(map(_word, others))
+    reasons = {visible(str(entry.untested)) for entry in others if entry.untested is not None}
+    if set(counts) == {UNTESTED} and len(reasons) == 1:
+        return f"{len(others):,} {other}series: {reasons.pop()}"
+    words = {"steady": "steady" if first is None else "unchanged"}
+    if len(counts) == 1:
+        (word,) = counts
+        return f"{len(others):,} {other}series {words.get(word, word)}"
+    each = ", ".join(f"{counts[word]:,} {words.get(word, word)}" for word in _WORDS if counts[word])
+    return f"{len(others):,} {other}series: {each}"
+
+
+_GOAL_WORDS: Final = {
+    VerdictStatus.MISSED: "missed by",
+    VerdictStatus.MET: "met by",
+    VerdictStatus.CANNOT_TELL: "cannot tell for",
+}
+
+
+def _goal_text(verdicts: Sequence[Verdict]) -> str:
+    """Return for how many series the goal is met."""
+    if not verdicts:
+        return ""
+    goals = {verdict.goal for verdict in verdicts}
+    (only, *more) = goals
+    goal = "" if more or only is None else f" of {format_percent(only, 0)}"
+    counts = Counter(verdict.status for verdict in verdicts)
+    if len(verdicts) == 1:
+        cov = verdicts[0].cov
+        now = "" if cov is None else f" (COV {format_percent(cov)})"
+        return f"COV goal{goal}: {_GOAL_WORDS[verdicts[0].status].rpartition(' ')[0]}{now}"
+    each = ", ".join(
+        f"{word} {counts[status]:,}" for status, word in _GOAL_WORDS.items() if counts[status]
+    )
+    return f"COV goal{goal}: {each}"
+
+
+def of_judgement(judgement: SiteJudgement) -> SiteStanding:
+    """Return how the series of a judgement stand, where nothing else is known: those of a file."""
+    verdicts = tuple(series.verdict for series in judgement.series)
+    return SiteStanding(judgement.site, series=judgement.series, verdicts=verdicts)
+
+
+def tone_of(standing: SiteStanding) -> Tone:
+    """Return the colour of a headline; healthy is what met its goal, and has no trouble."""
+    worst = next(
+        (each for each in site_troubles(standing) if each.severity is not Severity.INFO), None
+    )
+    goals = {verdict.status for verdict in standing.verdicts or ()}
+    if worst is not None:
+        is_grave = worst.severity is Severity.CRITICAL or worst.id in _GOING_ON
+        return "critical" if is_grave else "warning"
+    if VerdictStatus.MISSED in goals:
+        return "warning"
+    return "healthy" if VerdictStatus.MET in goals else "unclear"
+
+
+def _sentences(*texts: str) -> str:
+    """Return texts as sentences, empty ones left out."""
+    return " ".join(text if text.endswith(".") else f"{text}." for text in texts if text)

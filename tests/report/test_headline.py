@@ -1,0 +1,199 @@
+"""The sentence that every screen and page begins with: the worst that holds now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from trimtab.judge.series import judge_series
+from trimtab.message import Message
+from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement, SeriesKey
+from trimtab.model.standing import SiteStanding
+from trimtab.model.status import IncidentStatus
+from trimtab.report.headline import headline, level_now, onset_text, series_word, site_troubles
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+UNTESTED = Message("too-few-runs", "too few runs to look for a change (6 of 24)")
+
+
+def judged(probe: str, levels: list[tuple[int, float]], *, unit: str = "B/s") -> SeriesJudgement:
+    """Return the judgement of hourly runs: so many at each level, with a little scatter."""
+    values = [level * (1 + 0.01 * (n % 5)) for runs, level in levels for n in range(runs)]
+    frame = pl.DataFrame(
+        {
+            "at": [START + timedelta(hours=hour) for hour in range(len(values))],
+            "value": values,
+            "unfinished": [False] * len(values),
+            "run": [str(number) for number in range(len(values))],
+        }
+    )
+    more = unit == "B/s"
+    metric = "read_bandwidth" if more else "read_time"
+    key = SeriesKey("scratch", probe, "ior", metric, unit, more_is_better=more)
+    return judge_series(frame, key)
+
+
+def answer(*series: SeriesJudgement, **facts: object) -> str:
+    verdicts = tuple(entry.verdict for entry in series)
+    return headline(SiteStanding("scratch", series=series, verdicts=verdicts, **facts))  # type: ignore[arg-type]
+
+
+def an_incident(**facts: object) -> IncidentStatus:
+    known: dict[str, object] = {
+        "site": "scratch", "id": "i1", "at": START + timedelta(hours=72), "state": "lasting",
+        "certainty": "confirmed", "effect": 0.5, "summary": "since 2026-03-05 00:00 UTC: shared "
+        "read_bandwidth 50 % lower; other read_bandwidth 40 % lower; 2 more", "cause": None,
+        "confidence": None,
+    }  # fmt: skip
+    return IncidentStatus(**(known | facts))  # type: ignore[arg-type]
+
+
+STEADY = judged("steady", [(120, 1e9)])
+WORSE = judged("shared", [(72, 1e9), (72, 0.7e9)])
+MUCH_WORSE = judged("single", [(72, 1e9), (72, 0.14e9)])
+RECOVERED = judged("back", [(72, 1e9), (72, 0.5e9), (72, 1e9)])
+BETTER = judged("tuned", [(72, 1e9), (72, 10e9)])
+
+
+def test_the_worst_change_that_lasts_comes_first_and_the_others_are_named_and_counted() -> None:
+    """A larger change for the better never hides one for the worse."""
+    text = answer(STEADY, BETTER, WORSE, MUCH_WORSE, RECOVERED)
+    assert text.startswith(
+        "single read bandwidth -86 % since 2026-03-05. Also: shared read bandwidth -30 % since "
+        "2026-03-05. 4 other series: 1 worse, 1 better, 2 unchanged. COV goal of 8 %: "
+    )
+
+
+def test_what_recovered_is_steady() -> None:
+    assert len(RECOVERED.changes) == 2
+    assert level_now(RECOVERED) is None
+    assert answer(RECOVERED).startswith("No lasting change of level. 1 series steady.")
+
+
+@pytest.mark.parametrize(
+    ("levels", "last", "best"),
+    [
+        ([(96, 1.0), (96, 0.87), (96, 0.5), (96, 0.71)], "-18 %", "-29 %"),
+        ([(96, 1.0), (96, 0.5), (96, 0.8)], "-20 %", "-20 %"),
+        ([(96, 1.0), (96, 0.5), (96, 0.65), (96, 0.8)], "-20 %", "-20 %"),
+        ([(96, 0.7), (96, 1.0), (96, 0.8)], "-20 %", "-20 %"),
+        ([(96, 1.0), (96, 0.8), (96, 0.6)], "-25 %", "-40 %"),
+    ],
+)
+def test_a_recovery_in_steps_is_none_while_the_level_is_below_an_earlier_one(
+    levels: list[tuple[int, float]], last: str, best: str
+) -> None:
+    """Told of the first of them before: +42 %, better."""
+    text = answer(judged("hourly", [(runs, 1e9 * level) for runs, level in levels]))
+    assert text.startswith(f"hourly read bandwidth {last} since ")
+    assert (f"{best} from its best level" in text) is (best != last)
+
+
+def test_times_that_grow_are_worse() -> None:
+    slower = judged("latency", [(72, 1.0), (72, 3.0)], unit="s")
+    assert answer(slower, BETTER).startswith(
+        "latency read time +200 % since 2026-03-05. 1 other series better."
+    )
+
+
+def test_an_improvement_is_told_where_nothing_is_wrong() -> None:
+    better = judged("tuned", [(72, 1e9), (72, 1.5e9), (72, 1.47e9)])
+    assert answer(better).startswith("tuned read bandwidth +4")
+
+
+def test_a_loss_under_five_per_cent_is_no_headline() -> None:
+    little = judged("hourly", [(300, 1e9), (300, 0.97e9)])
+    assert little.changes
+    assert series_word(little) == "changed a little"
+    assert answer(little).startswith("No loss of 5 % or more. 1 series changed a little.")
+
+
+def test_steady_is_said_only_of_what_was_tested() -> None:
+    few = replace(STEADY, untested=UNTESTED)
+    assert answer(few).startswith("1 series: too few runs to look for a change (6 of 24). COV")
+    text = answer(few, RECOVERED)
+    assert text.startswith(
+        "No lasting change of level. 2 series: 1 with too few runs to look for a change, 1 steady."
+    )
+
+
+def test_a_change_without_a_direction_is_no_percentage() -> None:
+    change = replace(
+        WORSE.changes[0], effect=None, reason=Message("direction-not-known", "it moved")
+    )
+    unknown = replace(WORSE, changes=(change,))
+    assert level_now(unknown) is None
+    assert answer(unknown).startswith("1 series changed, direction not known. COV goal")
+
+
+def test_an_onset_in_a_gap_is_the_gap() -> None:
+    low, high = datetime(2026, 2, 3, tzinfo=UTC), datetime(2026, 2, 28, tzinfo=UTC)
+    change: ChangePoint = replace(WORSE.changes[0], between=(low, high))
+    text = answer(replace(WORSE, changes=(change,)))
+    assert text.startswith("shared read bandwidth -30 % between 3 and 28 February 2026.")
+    assert onset_text(high, (low, high.replace(month=3))) == "between 3 February and 28 March 2026"
+    assert onset_text(high, (low.replace(year=2025), high)) == "between 2025-02-03 and 2026-02-28"
+
+
+def test_without_series_it_says_so() -> None:
+    assert answer() == "No run can be judged yet."
+
+
+@pytest.mark.parametrize("name", ["changes", "regimes"])
+def test_without_changes_or_levels_nothing_lasts(name: str) -> None:
+    assert level_now(replace(WORSE, **{name: ()})) is None
+
+
+def test_a_lasting_incident_is_told_with_its_cause_and_what_to_do() -> None:
+    lasting = an_incident(cause="checksums turned on", confidence=0.95)
+    assert answer(STEADY, incidents=(lasting,), searched=True) == (
+        "Lasting incident since 2026-03-05 00:00 UTC: shared read_bandwidth 50 % lower, with 3 "
+        "others; cause: checksums turned on; next: trimtab explain scratch --at 2026-03-05T00:00Z. "
+        f"1 series unchanged. {answer(STEADY).partition('steady. ')[2]}"
+    )
+
+
+def test_a_level_and_its_incident_are_one_trouble() -> None:
+    series, level = WORSE, level_now(WORSE)
+    lasting = an_incident(probe="shared", metric="read_bandwidth", level_now=level)
+    facts = SiteStanding(
+        "scratch", series=(series,), verdicts=(series.verdict,), incidents=(lasting,), searched=True
+    )
+    (trouble,) = site_troubles(facts)
+    assert trouble.title == (
+        "shared read bandwidth -30 % since 2026-03-05, with 3 others (lasting incident); "
+        "cause unknown"
+    )
+    assert headline(facts).startswith(f"{trouble.title}; next: trimtab explain scratch --at ")
+    beside = replace(facts, incidents=(an_incident(),))  # begins with the level: no second one
+    assert len(site_troubles(beside)) == 1
+
+
+def test_a_smaller_incident_of_the_same_day_does_not_hide_a_loss() -> None:
+    small = an_incident(effect=0.97, summary="since 2026-03-05 00:00 UTC: other 3 % lower")
+    text = answer(WORSE, incidents=(small,), searched=True)
+    assert text.startswith("shared read bandwidth -30 % since 2026-03-05; next: trimtab explain")
+
+
+def test_of_several_sites_the_worst_is_named() -> None:
+    small = SiteStanding("alpha", incidents=(an_incident(site="alpha", effect=0.9),), searched=True)
+    large = SiteStanding("omega", incidents=(an_incident(site="omega", effect=0.6),), searched=True)
+    text = headline(small, large)
+    assert text.startswith("omega: lasting incident since")
+    assert "Also: alpha: lasting incident" in text
+
+
+def test_what_was_not_searched_is_not_called_well() -> None:
+    assert "Incidents not searched for yet" in answer(STEADY, searched=False)
+    assert "no incident" not in answer(STEADY, searched=False).lower()
+    assert answer(STEADY, searched=True).startswith(
+        "No lasting change of level, no incident goes on. 1 series steady."
+    )
+
+
+def test_a_suspect_is_no_level() -> None:
+    suspect = replace(STEADY, changes=(replace(WORSE.changes[0], status=ChangeStatus.SUSPECT),))
+    assert "1 series may have changed." in answer(suspect)
