@@ -119,7 +119,7 @@ def _staged(points: Sequence[ChangePoint], frame: pl.DataFrame) -> list[ChangePo
 
     While a level falls over hours the runs scatter over all of the fall: what is held against them
     is uncertain, however far the level fell in the end. Where the interval of a confirmed change
-    holds 1 and another follows in the same direction within `_SHORT`, the levels before and after
+    holds 1, or the runs are too few for one, and another follows in the same direction within `_SHORT`, the levels before and after
     both are compared.
     """
     certain = [point for point in points if point.status is ChangeStatus.CONFIRMED]
@@ -143,7 +143,7 @@ def _is_next_stage(point: ChangePoint, later: ChangePoint) -> bool:
     if point.effect is None or later.effect is None or later.at - point.at >= _SHORT:
         return False
     unsure = any(
-        interval is not None and _is_about_1(interval)
+        interval is None or _is_about_1(interval)
         for interval in (point.effect_interval, later.effect_interval)
     )
     return unsure and (point.effect < 1) == (later.effect < 1)

@@ -39,6 +39,9 @@ _NARROWER: Final = 0.5
 """How far apart, in parts of the change, the ratios of medians and of means are of one shape; and
 how much narrower the interval of the means is of a mixture (of normal runs: 0.8)."""
 
+_DOMINATED: Final = 0.5
+"""Three runs after in four are on one side of a run before."""
+
 _LEAST: Final = 1e-12
 
 
@@ -80,7 +83,7 @@ def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> Chan
     if unit is not None:
         code, size = UNIT_CHANGE, f"{unit}; {size}"
     elif confirmed is not None and _is_unknown(
-        effect, up=detection.up == runs.more_is_better, lost=bool(unfinished)
+        before, after, effect, up=detection.up == runs.more_is_better, lost=bool(unfinished)
     ):
         code, size = "direction-not-known", f"changed, direction not known; {size}"
         effect = replace(effect, ratio=None)
@@ -140,8 +143,11 @@ def _holds_one(interval: Interval) -> bool:
     return interval.low <= 1 <= interval.high
 
 
-def _is_unknown(effect: _Effect, *, up: bool, lost: bool) -> bool:
+def _is_unknown(before: Floats, after: Floats, effect: _Effect, *, up: bool, lost: bool) -> bool:
     """Return whether it is not known which way a level moved.
+
+    Where nearly all runs are on one side of those before it is, however wide the interval: a level
+    that goes on falling has a wide one.
 
     Parameters
     ----------
@@ -150,9 +156,16 @@ def _is_unknown(effect: _Effect, *, up: bool, lost: bool) -> bool:
     lost
         Whether runs were lost, which may be all that changed.
     """
-    if effect.ratio is None or effect.interval is None:
+    import numpy as np
+
+    if effect.ratio is None or effect.interval is None or lost:
         return False
-    return not lost and (_holds_one(effect.interval) or (effect.ratio > 1) != up)
+    if not _holds_one(effect.interval) and (effect.ratio > 1) == up:
+        return False
+    ordered = np.sort(before)
+    beneath = np.searchsorted(ordered, after) + np.searchsorted(ordered, after, side="right")
+    # N. Cliff, "Dominance statistics", Psychological Bulletin 114 (1993).
+    return abs(float(beneath.mean()) / len(before) - 1) < _DOMINATED
 
 
 def _onset(runs: Runs, begin: int, place: int, end: int) -> tuple[datetime, datetime] | None:
