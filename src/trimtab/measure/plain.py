@@ -46,6 +46,17 @@ def whole_lines(text: str) -> Iterator[tuple[int, str]]:
         yield number, line.rstrip("\r")
 
 
+def unix_lines(content: bytes) -> bytes:
+    r"""Return a text with the ends of lines of Unix; what is no text as it is.
+
+    Examples
+    --------
+    >>> unix_lines(b"one\r\ntwo\n")
+    b'one\ntwo\n'
+    """
+    return content if b"\0" in content[:65_536] else content.replace(b"\r\n", b"\n")
+
+
 def whole_of(text: str) -> int | None:
     """Return a whole number that is printed in digits; ``None`` for anything else.
 

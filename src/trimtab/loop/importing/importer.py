@@ -26,6 +26,7 @@ from trimtab.loop.importing.storing import IMPORTED, Beside, Terms, imported_run
 from trimtab.loop.sites import site_file
 from trimtab.loop.workers import processors, worker_pool
 from trimtab.measure.measurement import Measurement
+from trimtab.measure.plain import unix_lines
 from trimtab.measure.source import Source
 from trimtab.model.identifier import identifier_of
 from trimtab.model.imported import FileStatus, Imported, ImportedFile
@@ -251,7 +252,8 @@ def _read_batch(
 def _identity(reading: Reading, source: Source) -> tuple[str, str]:
     """Return the hash of a content, and of the same with one end of line at its end.
 
-    A file is known by the second, however many empty lines end it.
+    A file is known by the second, however many empty lines end it, and whether lines end as those
+    of Windows do.
 
     A text without the end of its last line is the same as one with it only if it says the same:
     it may have been cut there.
@@ -259,13 +261,11 @@ def _identity(reading: Reading, source: Source) -> tuple[str, str]:
     content = reading.original or source.content
     raw = hashlib.sha256(content).hexdigest()
     if reading.original is None:
+        content = unix_lines(content)
         text = content.rstrip(b"\r\n")
-        rest = content[len(text) :]
-        if rest:
-            end = b"\r\n" if rest.startswith(b"\r\n") else b"\n"
-            content = text + end
-        elif says_the_same(reading, replace(source, content=text + b"\n")):
-            content = text + b"\n"
+        ended = replace(source, content=text + b"\n")
+        if len(text) < len(content) or says_the_same(reading, ended):
+            content = ended.content
     return raw, hashlib.sha256(content).hexdigest()
 
 
