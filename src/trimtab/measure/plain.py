@@ -107,7 +107,7 @@ def present(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def time_of(text: str, form: str) -> datetime | None:
-    """Return a time as `datetime.strptime` reads it, without a zone; ``None`` for anything else."""
+    """Return a time as `datetime.strptime` reads it; ``None`` for anything else."""
     try:
         return datetime.strptime(text, form)
     except ValueError:

@@ -63,6 +63,14 @@ _STATUS = {
 
 
 @dataclass(frozen=True, slots=True)
+class _How:
+    """What a person says that reading needs to know."""
+
+    kind: str | None
+    timezone: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Read:
     """A file that was read.
 
@@ -121,12 +129,12 @@ def import_files(
         paths = [str(Path(path).absolute()) for path in paths]
     files_found = list(candidates(paths))
     raw = None if store is None else store.raw
-    keeper, done = _Keeper(terms, store), 0
+    keeper, done, how = _Keeper(terms, store), 0, _How(kind, terms.timezone)
     if dask is None:
         count = _worker_count(len(files_found), workers)
-        batches = _read_batches(files_found, kind, raw, count)
+        batches = _read_batches(files_found, how, raw, count)
     else:
-        batches = _batches_of_dask(files_found, kind, raw, dask)
+        batches = _batches_of_dask(files_found, how, raw, dask)
     for batch in batches:
         files = keeper.keep(batch)
         done += len(files)
@@ -141,18 +149,18 @@ def _worker_count(files: int, requested: int | None) -> int:
 
 
 def _read_batches(
-    files: Sequence[Candidate], kind: str | None, raw: RawDirectory | None, workers: int
+    files: Sequence[Candidate], how: _How, raw: RawDirectory | None, workers: int
 ) -> Iterator[list[_Read]]:
     tasks, put = _tasks(files), None if raw is None else raw.put_many
     batches = [tasks[start : start + BATCH] for start in range(0, len(tasks), BATCH)]
     if workers == 0:
         for batch in batches:
-            yield _read_batch(batch, kind, put)
+            yield _read_batch(batch, how, put)
         return
     with worker_pool(workers, hint=_HINT) as pool:
         waiting: deque[Future[list[_Read]]] = deque()
         for batch in batches:
-            waiting.append(pool.submit(_read_batch, batch, kind, put))
+            waiting.append(pool.submit(_read_batch, batch, how, put))
             # A few ahead, so that memory does not grow with the number of files.
             if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
@@ -170,11 +178,11 @@ def _tasks(files: Sequence[Candidate]) -> list[_Task]:
 
 
 def _batches_of_dask(
-    files: Sequence[Candidate], kind: str | None, raw: RawDirectory | None, dask: str
+    files: Sequence[Candidate], how: _How, raw: RawDirectory | None, dask: str
 ) -> Iterator[list[_Read]]:
     """Yield what workers have read; their raw outputs are put here, where the store is."""
     batches = _small_batches(_tasks(files))
-    parts = [_Batch(tuple(batch), kind, keeps=raw is not None) for batch in batches]
+    parts = [_Batch(tuple(batch), how, keeps=raw is not None) for batch in batches]
     with answering(None, dask, most=len(parts), hint=_HINT) as together:
         for read, contents in together(parts):
             if raw is not None:
@@ -210,18 +218,18 @@ class _Batch:
     """
 
     files: tuple[_Task, ...]
-    kind: str | None
+    how: _How
     keeps: bool
 
     def answer(self) -> tuple[list[_Read], dict[str, bytes]]:
         """Return what was read, and raw outputs."""
         contents: dict[str, bytes] = {}
-        read = _read_batch(self.files, self.kind, contents.update if self.keeps else None)
+        read = _read_batch(self.files, self.how, contents.update if self.keeps else None)
         return read, contents
 
 
 def _read_batch(
-    batch: Sequence[_Task], kind: str | None, put: Callable[[Mapping[str, bytes]], None] | None
+    batch: Sequence[_Task], how: _How, put: Callable[[Mapping[str, bytes]], None] | None
 ) -> list[_Read]:
     """Read files, each with its mains that are read too; put raw outputs where they are kept."""
     read: list[_Read] = []
@@ -230,7 +238,13 @@ def _read_batch(
         if candidate.problem is not None:
             read.append(_Read(candidate, Reading(candidate.path, problem=candidate.problem)))
             continue
-        reading = read_file(candidate.path, kind, others=others, follow=candidate.named)
+        reading = read_file(
+            candidate.path,
+            how.kind,
+            others=others,
+            follow=candidate.named,
+            timezone=how.timezone,
+        )
         source = reading.source
         outputs: list[tuple[str, int, str]] = []
         for label, content in _contents(reading):

@@ -73,7 +73,12 @@ class Reading:
 
 
 def read_file(
-    path: str, kind: str | None = None, *, others: Container[str] = (), follow: bool = True
+    path: str,
+    kind: str | None = None,
+    *,
+    others: Container[str] = (),
+    follow: bool = True,
+    timezone: str | None = None,
 ) -> Reading:
     """Return what a file holds; whatever is wrong with it is in ``problem``, never raised.
 
@@ -86,6 +91,8 @@ def read_file(
         with that file as its source.
     follow
         Whether a link is followed: where a person named it, and nowhere else.
+    timezone
+        Of times that are printed without one; ``None``: not known.
     """
     known = kind
     try:
@@ -93,7 +100,7 @@ def read_file(
             return Reading(path, None, problem=_unrecognised(Source(path, b"x"), kind))
         content = _content(path, follow=follow)
         made = converted(content)
-        source = Source(path, content if made is None else made)
+        source = Source(path, content if made is None else made, timezone=timezone)
         # What a child printed is of its format, also where it says no more than why not.
         hint = kind if made is None else kind or darshan.KIND
         refusals: list[DataError] = []
@@ -191,7 +198,7 @@ def _measured(
     measurements: list[Measurement] = []
     notes: list[str] = []
     for stream in way:
-        part = Source(source.name, stream.content, {} if stream.label else beside)
+        part = replace(source, content=stream.content, beside={} if stream.label else beside)
         form = _format(part, hint) if stream.known else None
         try:
             results, remarks = ((), ()) if form is None else _read_parts(part, form, kind)
@@ -245,7 +252,7 @@ def _read_parts(
             continue
         beside = source.beside if part.form is form else {}
         try:
-            measurements += part.form.read(Source(source.name, part.content, beside))
+            measurements += part.form.read(replace(source, content=part.content, beside=beside))
         except DataError as error:
             notes.append(f"it also holds {part_text}, which cannot be read: {error.message}")
     if not measurements:
@@ -343,7 +350,7 @@ def _main(source: Source, form: Format) -> Source:
     for main in form.instead(source.file_name):
         path = os.path.join(directory, main)  # noqa: PTH118
         if os.path.lexists(path):
-            other = Source(path, _content(path, follow=False))
+            other = replace(source, name=path, content=_content(path, follow=False))
             if form.recognises(other):
                 return other
     return source
@@ -356,7 +363,7 @@ def _with_companions(source: Source, form: Format) -> Source:
         path = os.path.join(directory, name)  # noqa: PTH118
         if os.path.lexists(path):
             beside[name] = _content(path, follow=False)
-    return Source(source.name, source.content, beside)
+    return replace(source, beside=beside)
 
 
 @contextmanager
