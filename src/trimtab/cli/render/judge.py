@@ -15,7 +15,8 @@ from trimtab.cli.render.text import (
     value_text,
     verdict_word,
 )
-from trimtab.model.series import ChangeStatus
+from trimtab.message import code_of
+from trimtab.model.series import RUNS_LEFT_OUT, ChangeStatus
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.answers import (
     effect_text,
@@ -67,6 +68,7 @@ def print_judgement(judgement: SiteJudgement, report: str | None = None) -> None
         more.append(f"why: trimtab explain {place} --at {largest.at:%Y-%m-%dT%H:%MZ}")
     if report is not None:
         more.append(f"report: {report}")
+    more += [note for note in judgement.notes if code_of(note) == RUNS_LEFT_OUT]
     print_screen(judge_answer(judgement), partial(_print_body, judgement), more=more)
 
 
@@ -82,7 +84,8 @@ def _print_body(judgement: SiteJudgement, out: Console) -> None:
         out.print(f"... {hidden:,} more series: --all", style="dim")
     if ranked:
         print_wrapped(out, _LEGEND, "dim")
-    for note in judgement.notes if requested.everything else judgement.notes[:_NOTES]:
+    notes = [note for note in judgement.notes if code_of(note) != RUNS_LEFT_OUT]
+    for note in notes if requested.everything else notes[:_NOTES]:
         print_wrapped(out, f"note: {note}", "dim")
     whole = requested.everything or len(ranked) <= _IN_FULL
     for series in ranked if whole else ():

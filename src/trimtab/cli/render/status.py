@@ -24,7 +24,7 @@ from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.answers import largest_open, status_answer
 from trimtab.units import format_bytes, format_duration, format_percent, format_value, plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -53,6 +53,9 @@ Entry = TypeVar("Entry")
 
 def print_status(status: Status) -> None:
     """Print the state of sites."""
+    if status.snapshots and not status.series and not status.last_runs:
+        _print_snapshots(status)
+        return
     if not status.series and not status.last_runs:
         print_screen(
             f"Nothing is kept yet in {visible(status.store)}.",
@@ -67,6 +70,18 @@ def print_status(status: Status) -> None:
             f"trimtab judge {site} shows changes over months, trimtab incidents {site} causes"
         )
     print_screen(status_answer(status), partial(_print_body, status), more=more)
+
+
+def _print_snapshots(status: Status) -> None:
+    """Print of sites without a run how to look at what is kept."""
+    first, *others = status.snapshots
+    sites = f"{visible(first.site)}{f' and {len(others)} more' if others else ''}"
+    answer = f"No run of {sites} is kept, only what the targets looked like at {moment(first.at)}."
+    shows = [
+        f"trimtab targets {shell_text([entry.site])} --at {entry.at:%Y-%m-%dT%H:%M:%SZ} shows it"
+        for entry in status.snapshots[:_LINES]
+    ]
+    print_screen(answer, lambda out: None, more=shows)
 
 
 def _friendly(site: str) -> str:

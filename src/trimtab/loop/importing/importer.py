@@ -28,11 +28,13 @@ from trimtab.loop.workers import processors, worker_pool
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.plain import unix_lines
 from trimtab.measure.source import Source
+from trimtab.message import Message, code_of
 from trimtab.model.identifier import identifier_of
 from trimtab.model.imported import FileStatus, Imported, ImportedFile
 from trimtab.model.run import Layer, Run, RunStatus
 from trimtab.model.site import Site
 from trimtab.record.comparability import ASKED
+from trimtab.record.history import JUDGED
 from trimtab.record.kept import ImportedRun
 from trimtab.record.raw import RawDirectory
 from trimtab.record.store import Store
@@ -48,6 +50,8 @@ FEW = 64
 """Up to so many files are read in this process: workers take half a second to start."""
 
 _HINT = "what was imported so far is kept: start it again, perhaps with fewer files"
+_APART = ("repetitions-not-printed", "companion-missing")
+"""Codes of what is missing where a result has only means, and what would have it."""
 _COPY = "copy of "
 """Begins the key of a result that is the same whatever file it stands in."""
 _ALIKE = "row "
@@ -317,7 +321,10 @@ class _Keeper:
             self._with_snapshots(file)
             if file.kind == lfs_df.KIND
             else replace(
-                file, results=tuple(_with_run(result, *next(stored)) for result in file.results)
+                file,
+                results=tuple(
+                    _with_run(self.store, result, *next(stored)) for result in file.results
+                ),
             )
             for file in files
         ]
@@ -402,7 +409,10 @@ class _Keeper:
         """Return a file of ``lfs df``: a snapshot of each file system, where its time is known."""
         reading, at = read.reading, self.terms.at
         several = len(reading.snapshots) > 1
-        reason = "lfs df prints no time, and a snapshot is of one; --at says when it was"
+        reason = Message(
+            "time-not-printed",
+            "lfs df prints no time, so the snapshot is not kept; --at says when it was",
+        )
         results = []
         for name, snapshot in reading.snapshots:
             unnamed = several or self.terms.site == IMPORTED
@@ -420,6 +430,7 @@ class _Keeper:
                     at_reason=reason if at is None else None,
                     snapshot=stored or snapshot,
                     site=site,
+                    unjudged=reason if at is None else None,
                 )
             )
         status, problem = _overall(results)
@@ -440,7 +451,30 @@ def _result(measurement: Measurement, run: Run) -> Imported:
         at_reason=run.at_reason,
         site=run.site,
         told=measurement.reported,
+        unjudged=_unjudged(measurement, run),
     )
+
+
+def _unjudged(measurement: Measurement, run: Run) -> Message | None:
+    """Return why no series has a result; ``None`` for one that has, and for what explains others.
+
+    As `trimtab.record.history` takes them: figures of repetitions or of the whole, and a time.
+    """
+    if run.status not in JUDGED:
+        return Message("result-failed", measurement.problem or str(run.status))
+    if not measurement.samples:
+        return None  # what jobs or a server's processor did
+    totals = [sample for sample in measurement.samples if sample.statistic == "total"]
+    is_counted = run.status is RunStatus.UNFINISHED or any(sample.believed for sample in totals)
+    if totals and not is_counted:
+        return Message("not-believed", totals[0].reason or "its figures are not believed")
+    if not is_counted:
+        reasons = (gap.reason for gap in measurement.missing if code_of(gap.reason) in _APART)
+        text = next(reasons, "it has no figure of single repetitions")
+        return Message("only-summaries", text)
+    if run.at is None:
+        return Message(code_of(run.at_reason) or "time-not-known", run.at_reason or "")
+    return None
 
 
 def _keys(read: _Read) -> Iterator[tuple[Measurement, str, str]]:
@@ -476,9 +510,14 @@ def _lacking(store: Store, identifier: str, copy: Run) -> str | None:
     return f"imported before from a file without {', '.join(lacks)}; it stays as it was kept"
 
 
-def _with_run(imported: Imported, before: str | None, lacks: str | None) -> Imported:
+def _with_run(store: Store, imported: Imported, before: str | None, lacks: str | None) -> Imported:
     """Return the result with the run that it was kept as before, or is now."""
     warnings = imported.warnings if lacks is None else (*imported.warnings, lacks)
+    if before is not None and imported.at is None and (at := store.run(before).at) is not None:
+        # It has a time already, from when it was imported with its zone.
+        of_time = code_of(imported.unjudged) == code_of(imported.at_reason)
+        unjudged = None if of_time else imported.unjudged
+        imported = replace(imported, at=at, at_reason=None, unjudged=unjudged)
     return replace(imported, run=before or imported.run, new=before is None, warnings=warnings)
 
 

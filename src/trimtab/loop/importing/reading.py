@@ -25,6 +25,7 @@ from trimtab.measure.plain import unix_lines
 from trimtab.measure.prefixes import Stream, streams
 from trimtab.measure.source import HEAD_BYTES, Format, Source
 from trimtab.measure.table import formats
+from trimtab.message import Message
 from trimtab.model.imported import EMPTY, UNRECOGNISED
 from trimtab.model.telemetry import Snapshot
 from trimtab.units import format_bytes
@@ -119,8 +120,8 @@ def read_file(
             raise refusals[0]
         return Reading(path, None, problem=_unrecognised(source, kind))
     except DataError as error:
-        message = (error if error.file else error.of(visible(path))).message
-        return Reading(path, known, problem=message)
+        whole = error if error.file else error.of(visible(path))
+        return Reading(path, known, problem=Message(whole.code, whole.message))
     except TrimtabError as error:
         return Reading(path, known, problem=error.message)
     except OSError as error:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from trimtab import __version__
 from trimtab.launch.process import utc_now
 from trimtab.measure.measurement import Happening, Measurement
+from trimtab.message import Message
 from trimtab.model.event import Event
 from trimtab.model.identifier import identifier_of, new_identifier
 from trimtab.model.run import Layer, Run
@@ -54,7 +55,7 @@ class Moment:
     """When something was, or why that is not known."""
 
     at: datetime | None
-    reason: str | None = None
+    reason: Message | None = None
 
 
 def moment_of(printed: datetime | None, terms: Terms) -> Moment:
@@ -70,24 +71,29 @@ def moment_of(printed: datetime | None, terms: Terms) -> Moment:
     if printed is None:
         if terms.at is not None:
             return Moment(terms.at)
-        return Moment(None, "the output prints no time; --at says when it was")
+        text = "the output prints no time; --at says when it was"
+        return Moment(None, Message("time-not-printed", text))
     if printed.tzinfo is not None:
         return Moment(printed.astimezone(UTC))
     if terms.timezone is not None:
         local = printed.replace(tzinfo=ZoneInfo(terms.timezone))
         at = local.astimezone(UTC)
         if at.astimezone(local.tzinfo).replace(tzinfo=None) != printed:
-            return Moment(None, f"{printed} did not exist in {terms.timezone}: clocks went forward")
+            text = f"{printed} did not exist in {terms.timezone}: clocks went forward"
+            return Moment(None, Message("time-skipped", text))
         return Moment(at)
     if terms.at is None:
-        reason = f"the output prints {printed} without a time zone; --timezone says which"
-        return Moment(None, reason)
+        text = f"the output prints {printed} without a time zone; --timezone says which"
+        return Moment(None, Message("time-without-zone", text))
     zone = _zone_of(printed, terms.at)
     if zone is None:
         return Moment(
             None,
-            f"the output prints {printed} (in a zone that is not said), which is not "
-            f"{terms.at:%Y-%m-%d %H:%M} UTC of --at",
+            Message(
+                "time-contradicted",
+                f"the output prints {printed} (in a zone that is not said), which is not "
+                f"{terms.at:%Y-%m-%d %H:%M} UTC of --at",
+            ),
         )
     return Moment(printed.replace(tzinfo=zone).astimezone(UTC))
 
