@@ -76,7 +76,9 @@ def test_jobs_are_imported_with_the_zone_that_the_hint_asks_for(store: Path) -> 
     assert (refused.code, "--timezone says which" in flat(refused.stdout)) == (5, True)
     again = trimtab(*printed(refused.stderr, "hint: "), store=store)
     assert again.code == 0, again.stderr
-    assert "2026-02-28 23:00" in trimtab(*printed(again.stdout, "next: "), store=store).stdout
+    shown = flat(trimtab(*printed(again.stdout, "next: "), store=store).stdout)
+    assert "2026-02-28 23:00" in shown
+    assert "busy_nodes 6 values (mean 0, most 0)" in shown
 
 
 def test_results_without_a_time_are_counted_and_the_command_mends_them(store: Path) -> None:
