@@ -272,6 +272,7 @@ _WHY: Final = {
     "time-skipped": "at a time that clocks left out",
     "time-contradicted": "at another time than --at",
     "only-summaries": "with summaries alone",
+    "figures-rounded": "with rounded figures",
     "not-believed": "with figures that are not believed",
     "result-failed": "failed",
 }

@@ -430,7 +430,7 @@ class _Keeper:
                     at_reason=reason if at is None else None,
                     snapshot=stored or snapshot,
                     site=site,
-                    unjudged=reason if at is None else None,
+                    unjudged=reason if at is None else lfs_df.why_not_judged(snapshot),
                 )
             )
         status, problem = _overall(results)
