@@ -96,8 +96,8 @@ def _again(
     files: Sequence[str], kind: str | None, store_url: str | None, terms_given: Mapping[str, Any]
 ) -> tuple[str, str]:
     """Return the command as it was given, and the option with its store, for another command."""
-    given = {"kind": kind, "store": store_url, **terms_given}
-    options_given = [(f"--{name}", value) for name, value in given.items() if value is not None]
+    values = {"kind": kind, "store": store_url, **terms_given}
+    options_given = [(f"--{name}", value) for name, value in values.items() if value is not None]
     words = [word for option in options_given for word in option]
     named = shell_text(files) if len(files) <= _NAMED else "FILE..."
     command = " ".join(filter(None, ("trimtab import", named, shell_text(words))))
@@ -234,7 +234,7 @@ def print_imported(
     print_screen(
         _answer(tallied, store),
         partial(body, tallied),
-        more=_more(tallied, again, kept=store is not None, everything=everything),
+        more=_more(tallied, again, in_store=store is not None, everything=everything),
     )
 
 
@@ -281,7 +281,7 @@ _MENDING: Final = {"time-without-zone": "--timezone ZONE", "time-not-printed": "
 
 
 def _more(
-    tallied: _Found, again: tuple[str, str], *, kept: bool, everything: bool
+    tallied: _Found, again: tuple[str, str], *, in_store: bool, everything: bool
 ) -> Iterator[str]:
     if not everything and tallied.counts:
         yield "--all prints every file with every result"
@@ -289,7 +289,7 @@ def _more(
     mending = [option for code, option in _MENDING.items() if tallied.unjudged[code]]
     if mending:
         yield f"so that they have a time: {' '.join((import_again, *mending))}"
-    if not kept:
+    if not in_store:
         return
     if tallied.judged_sites:
         first, *others = tallied.judged_sites

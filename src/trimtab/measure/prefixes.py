@@ -140,17 +140,17 @@ def _by_label(
         if match := prefix.match(line):
             places[match["label"]].append(place)
             lines[place] = line[match.end() :]
-    for label, own in places.items():
+    for label, of_label in places.items():
         is_rank = label.isdigit()
         name = f"rank {label.decode()}" if is_rank else label.decode("ascii", "replace")
         # Without blank lines first: they make each text as long as the whole.
-        alone = b"".join(lines[place] + b"\n" for place in own)
+        alone = b"".join(lines[place] + b"\n" for place in of_label)
         if next(streams(alone, is_known, layers), None) is None:
             if not is_rank:
                 yield Stream(name, alone, known=False)
             continue
         text = [b""] * len(lines)
-        for place in own:
+        for place in of_label:
             text[place] = lines[place]
         for stream in next(streams(b"\n".join(text), is_known, layers), ()):
             inner = name if stream.label is None else f"{name}, {stream.label}"

@@ -13,6 +13,7 @@ from tests.support.counts import repetitions
 from tests.support.each import for_each
 
 from trimtab.loop.importing.reading import Reading, read_file
+from trimtab.loop.probing.command_output import read_printed
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.prefixes import streams
 
@@ -163,3 +164,10 @@ def test_nonsense_takes_no_longer_than_it_is_long() -> None:
         calls = 0
         assert [*streams(content, is_known)] == []
         assert calls < 20 * len(content)
+
+
+def test_what_a_probe_prints_under_a_labelling_launcher_is_read() -> None:
+    whole = read_printed(IOR, "ior").measurements
+    assert whole
+    for prefix in (b"0: ", b"[1,0]<stdout>:", b"Nov 28 10:00:00 "):
+        assert read_printed(prefixed(IOR, prefix), "ior").measurements == whole

@@ -67,15 +67,15 @@ def _facts(run: Run, store: str) -> list[tuple[str, str]]:
     spec = run.parameters.get("spec")
     if isinstance(spec, dict):
         facts.insert(5, ("asked", ", ".join(f"{key} {value}" for key, value in spec.items())))
-    told = run.parameters.get("told")
-    if isinstance(told, dict) and not run.samples:  # what explains others is all in there
+    reported = run.parameters.get("told")
+    if isinstance(reported, dict) and not run.samples:  # what explains others is all in there
         facts.insert(
-            -2, ("told", ", ".join(f"{key} {_told(value)}" for key, value in told.items()))
+            -2, ("told", ", ".join(f"{key} {_in_short(value)}" for key, value in reported.items()))
         )
     return facts
 
 
-def _told(value: object) -> str:
+def _in_short(value: object) -> str:
     """Return a value as it is, and a series of numbers in short."""
     if not isinstance(value, list) or not value or not isinstance(value[0], (int, float)):
         return str(value)

@@ -22,7 +22,15 @@ from trimtab.loop.dask_workers import answering
 from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.files import Candidate, candidates
 from trimtab.loop.importing.reading import Reading, kinds, mains, read_file, says_the_same
-from trimtab.loop.importing.storing import IMPORTED, Beside, Terms, imported_run, run_of, site_of
+from trimtab.loop.importing.storing import (
+    IMPORTED,
+    Beside,
+    Terms,
+    imported_run,
+    run_of,
+    site_of,
+    why_not_judged,
+)
 from trimtab.loop.sites import site_file
 from trimtab.loop.workers import processors, worker_pool
 from trimtab.measure.measurement import Measurement
@@ -34,7 +42,6 @@ from trimtab.model.imported import FileStatus, Imported, ImportedFile
 from trimtab.model.run import Layer, Run, RunStatus
 from trimtab.model.site import Site
 from trimtab.record.comparability import ASKED
-from trimtab.record.history import JUDGED
 from trimtab.record.kept import ImportedRun
 from trimtab.record.raw import RawDirectory
 from trimtab.record.store import Store
@@ -50,8 +57,6 @@ FEW = 64
 """Up to so many files are read in this process: workers take half a second to start."""
 
 _HINT = "what was imported so far is kept: start it again, perhaps with fewer files"
-_APART = ("repetitions-not-printed", "companion-missing")
-"""Codes of what is missing where a result has only means, and what would have it."""
 _COPY = "copy of "
 """Begins the key of a result that is the same whatever file it stands in."""
 _ALIKE = "row "
@@ -67,7 +72,7 @@ _STATUS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
+class _ReadingTerms:
     """What a person says that reading needs to know."""
 
     kind: str | None
@@ -133,12 +138,13 @@ def import_files(
         paths = [str(Path(path).absolute()) for path in paths]
     files_found = list(candidates(paths))
     raw = None if store is None else store.raw
-    keeper, done, how = _Keeper(terms, store), 0, _How(kind, terms.timezone)
+    keeper, done = _Keeper(terms, store), 0
+    reading_terms = _ReadingTerms(kind, terms.timezone)
     if dask is None:
         count = _worker_count(len(files_found), workers)
-        batches = _read_batches(files_found, how, raw, count)
+        batches = _read_batches(files_found, reading_terms, raw, count)
     else:
-        batches = _batches_of_dask(files_found, how, raw, dask)
+        batches = _batches_of_dask(files_found, reading_terms, raw, dask)
     for batch in batches:
         files = keeper.keep(batch)
         done += len(files)
@@ -153,18 +159,18 @@ def _worker_count(files: int, requested: int | None) -> int:
 
 
 def _read_batches(
-    files: Sequence[Candidate], how: _How, raw: RawDirectory | None, workers: int
+    files: Sequence[Candidate], terms: _ReadingTerms, raw: RawDirectory | None, workers: int
 ) -> Iterator[list[_Read]]:
     tasks, put = _tasks(files), None if raw is None else raw.put_many
     batches = [tasks[start : start + BATCH] for start in range(0, len(tasks), BATCH)]
     if workers == 0:
         for batch in batches:
-            yield _read_batch(batch, how, put)
+            yield _read_batch(batch, terms, put)
         return
     with worker_pool(workers, hint=_HINT) as pool:
         waiting: deque[Future[list[_Read]]] = deque()
         for batch in batches:
-            waiting.append(pool.submit(_read_batch, batch, how, put))
+            waiting.append(pool.submit(_read_batch, batch, terms, put))
             # A few ahead, so that memory does not grow with the number of files.
             if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
@@ -182,11 +188,11 @@ def _tasks(files: Sequence[Candidate]) -> list[_Task]:
 
 
 def _batches_of_dask(
-    files: Sequence[Candidate], how: _How, raw: RawDirectory | None, dask: str
+    files: Sequence[Candidate], terms: _ReadingTerms, raw: RawDirectory | None, dask: str
 ) -> Iterator[list[_Read]]:
     """Yield what workers have read; their raw outputs are put here, where the store is."""
     batches = _small_batches(_tasks(files))
-    parts = [_Batch(tuple(batch), how, keeps=raw is not None) for batch in batches]
+    parts = [_Batch(tuple(batch), terms, keeps=raw is not None) for batch in batches]
     with answering(None, dask, most=len(parts), hint=_HINT) as together:
         for read, contents in together(parts):
             if raw is not None:
@@ -222,18 +228,18 @@ class _Batch:
     """
 
     files: tuple[_Task, ...]
-    how: _How
+    terms: _ReadingTerms
     keeps: bool
 
     def answer(self) -> tuple[list[_Read], dict[str, bytes]]:
         """Return what was read, and raw outputs."""
         contents: dict[str, bytes] = {}
-        read = _read_batch(self.files, self.how, contents.update if self.keeps else None)
+        read = _read_batch(self.files, self.terms, contents.update if self.keeps else None)
         return read, contents
 
 
 def _read_batch(
-    batch: Sequence[_Task], how: _How, put: Callable[[Mapping[str, bytes]], None] | None
+    batch: Sequence[_Task], terms: _ReadingTerms, put: Callable[[Mapping[str, bytes]], None] | None
 ) -> list[_Read]:
     """Read files, each with its mains that are read too; put raw outputs where they are kept."""
     read: list[_Read] = []
@@ -244,10 +250,10 @@ def _read_batch(
             continue
         reading = read_file(
             candidate.path,
-            how.kind,
+            terms.kind,
             others=others,
             follow=candidate.named,
-            timezone=how.timezone,
+            timezone=terms.timezone,
         )
         source = reading.source
         outputs: list[tuple[str, int, str]] = []
@@ -451,30 +457,8 @@ def _result(measurement: Measurement, run: Run) -> Imported:
         at_reason=run.at_reason,
         site=run.site,
         told=measurement.reported,
-        unjudged=_unjudged(measurement, run),
+        unjudged=why_not_judged(measurement, run),
     )
-
-
-def _unjudged(measurement: Measurement, run: Run) -> Message | None:
-    """Return why no series has a result; ``None`` for one that has, and for what explains others.
-
-    As `trimtab.record.history` takes them: figures of repetitions or of the whole, and a time.
-    """
-    if run.status not in JUDGED:
-        return Message("result-failed", measurement.problem or str(run.status))
-    if not measurement.samples:
-        return None  # what jobs or a server's processor did
-    totals = [sample for sample in measurement.samples if sample.statistic == "total"]
-    is_counted = run.status is RunStatus.UNFINISHED or any(sample.believed for sample in totals)
-    if totals and not is_counted:
-        return Message("not-believed", totals[0].reason or "its figures are not believed")
-    if not is_counted:
-        reasons = (gap.reason for gap in measurement.missing if code_of(gap.reason) in _APART)
-        text = next(reasons, "it has no figure of single repetitions")
-        return Message("only-summaries", text)
-    if run.at is None:
-        return Message(code_of(run.at_reason) or "time-not-known", run.at_reason or "")
-    return None
 
 
 def _keys(read: _Read) -> Iterator[tuple[Measurement, str, str]]:

@@ -11,12 +11,13 @@ from zoneinfo import ZoneInfo
 from trimtab import __version__
 from trimtab.launch.process import utc_now
 from trimtab.measure.measurement import Happening, Measurement
-from trimtab.message import Message
+from trimtab.message import Message, code_of
 from trimtab.model.event import Event
 from trimtab.model.identifier import identifier_of, new_identifier
-from trimtab.model.run import Layer, Run
+from trimtab.model.run import Layer, Run, RunStatus
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.comparability import ASKED
+from trimtab.record.history import JUDGED
 from trimtab.record.kept import ImportedRun, KeptOutput
 from trimtab.record.raw import EMPTY_SHA256
 from trimtab.record.store import Store
@@ -27,6 +28,8 @@ IMPORTED = "imported"
 _ZONE_MAXIMUM: Final = timedelta(hours=14)
 """No zone is further from UTC (Pacific/Kiritimati)."""
 _QUARTER: Final = timedelta(minutes=15)
+_REPETITIONS_APART: Final = ("repetitions-not-printed", "companion-missing")
+"""Codes of what is missing where a result has only means, and what would have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,30 @@ def _until(measurement: Measurement, began: Moment, terms: Terms) -> datetime | 
     if ended.tzinfo is None and printed is not None and printed.tzinfo is None:
         return began.at + (ended - printed)
     return moment_of(ended, terms).at
+
+
+def why_not_judged(measurement: Measurement, run: Run) -> Message | None:
+    """Return why no series has a result; ``None`` for one that has, and for what explains others.
+
+    As `trimtab.record.history` takes them: figures of repetitions or of the whole, and a time.
+    """
+    if run.status not in JUDGED:
+        return Message("result-failed", measurement.problem or str(run.status))
+    if not measurement.samples:
+        return None  # what jobs or a server's processor did
+    totals = [sample for sample in measurement.samples if sample.statistic == "total"]
+    is_counted = run.status is RunStatus.UNFINISHED or any(sample.believed for sample in totals)
+    if totals and not is_counted:
+        return Message("not-believed", totals[0].reason or "its figures are not believed")
+    if not is_counted:
+        reasons = (
+            gap.reason for gap in measurement.missing if code_of(gap.reason) in _REPETITIONS_APART
+        )
+        text = next(reasons, "it has no figure of single repetitions")
+        return Message("only-summaries", text)
+    if run.at is None:
+        return Message(code_of(run.at_reason) or "time-not-known", run.at_reason or "")
+    return None
 
 
 def imported_run(
