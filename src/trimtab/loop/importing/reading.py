@@ -271,11 +271,11 @@ def _may_be_known(path: str, *, follow: bool) -> bool:
     """Return whether the beginning of a file is of a format, so that the rest is worth reading."""
     with _opened(path, follow=follow) as stream:
         head = stream.read(HEAD_BYTES)
-        if not head or head.startswith(_GZIP) or darshan.is_log(head):
+        if len(head) < HEAD_BYTES or head.startswith(_GZIP) or darshan.is_log(head):
             return True
         if next(_ways(Source(path, head), None), None) is not None:
             return True
-        if len(head) < HEAD_BYTES or b"\0" in head:
+        if b"\0" in head:
             return False
         whole = Source(path, head + stream.read(PREAMBLE_BYTES))
         return next(_ways(whole, None), None) is not None
