@@ -317,8 +317,8 @@ def test_a_configuration_of_another_run_is_not_used() -> None:
 
 def test_a_summary_of_the_first_version_is_read() -> None:
     """v0.5 has the model in it, and neither hosts nor what fits into their memory."""
-    document = {"model": "unet3d"} | small(train_au_percentage=[91.0, 93.0])
-    document["metric"]["train_au_mean_percentage"] = 92.0
+    shares = {"train_au_percentage": [91.0, 93.0], "train_au_mean_percentage": 92.0}
+    document = {"model": "unet3d", **small(**shares)}
     del document["num_hosts"], document["potential_caching"]
     content = json.dumps(document, indent=4).encode()
     assert of_formats.recognised(Source("summary.json", content)) == ["mlperf-storage"]
