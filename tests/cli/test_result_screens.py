@@ -92,14 +92,15 @@ def _size() -> None:
 
 def _import() -> None:
     rate = Sample("write_bandwidth", 2.5e9)
-    result = Imported("write", FileStatus.OK, None, (rate,), run="r", new=True)
+    result = Imported("write", FileStatus.OK, None, (rate,), run="r", new=True, site="scratch")
+    results = (*(result,) * 5, replace(result, site="home"))
     damaged = "archive/2023/ior.17.out:14: the line of the write has no figure"
     files = (
-        ImportedFile("archive/2024/a.out", "ior", FileStatus.OK, None, (result,) * 6, named=True),
+        ImportedFile("archive/2024/a.out", "ior", FileStatus.OK, None, results, named=True),
         ImportedFile("archive/2023/ior.17.out", "ior", FileStatus.UNREADABLE, damaged),
         *(ImportedFile(f"{n}", None, FileStatus.UNREADABLE, UNRECOGNISED) for n in range(9)),
     )
-    print_imported(files, "scratch.db", lambda: ["scratch", "home"])
+    print_imported(files, "scratch.db")
 
 
 def _query() -> None:

@@ -125,6 +125,30 @@ def check_line_ends(form: Format, source: Source) -> None:
         assert values(form.read(other)) == whole
 
 
+PREFIXES: dict[str, bytes] = {
+    "srun --label": b"0: ",
+    "mpirun --tag-output": b"[1,0]<stdout>:",
+    "mpirun --tag-output of Open MPI 5": b"[prterun-node01-4711@1,0]<stdout>: ",
+    "pdsh": b"node-01.cluster: ",
+    "mpirun -l": b"[0] ",
+    "ts": b"Nov  8 10:00:00 ",
+    "ts %FT%T%z": b"2026-11-08T10:00:00+0100 ",
+    "ts -s": b"00:00:01 ",
+    "ts [%F %T]": b"[2026-11-08 10:00:00] ",
+    "pasted as code": b"    ",
+    "tab": b"\t",
+    "srun --label | ts": b"Nov 18 10:00:00 12: ",
+}
+"""What launchers and people put before each line of an output."""
+
+
+def prefixed(content: bytes, prefix: bytes) -> bytes:
+    """Return a text with a prefix before each line."""
+    lines = content.split(b"\n")
+    last = lines.pop()
+    return b"".join(prefix + line + b"\n" for line in lines) + (prefix + last if last else b"")
+
+
 def check_rubbish(form: Format) -> None:
     """Give it everything that is no output of it: a data error or a failed result, no numbers."""
     for content in RUBBISH:

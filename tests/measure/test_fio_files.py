@@ -29,7 +29,7 @@ from trimtab.model.run import RawOutput, RunStatus
 KIB, MIB = 2**10, 2**20
 FOLDER = FIXTURES / "fio"
 PATHS = sorted(FOLDER.glob("*/*.out"))
-WITHOUT_JSON = {"terse", "normal", "no-directory"}
+WITHOUT_JSON = {"terse", "normal", "no-directory", "client-groups"}
 READ = [path for path in PATHS if path.stem not in WITHOUT_JSON]
 VERSIONS = ("2.1.11", "2.2.10", "2.8", "2.21", "3.1", "3.16", "3.36", "3.42")
 SMALL = [

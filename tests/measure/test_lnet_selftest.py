@@ -77,6 +77,24 @@ def named(text: str, name: str) -> Measurement:
     return found
 
 
+@pytest.mark.parametrize("prompt", ["[root@mds01 ~]# ", "root@mds01:/tmp# ", "mds01:~ # "])
+def test_a_prompt_before_it_on_its_line_hides_nothing(prompt: str) -> None:
+    """``lst stat clients &`` prints behind the prompt that the shell has given out already."""
+    typed = f"{prompt}lst add_test --batch b --from clients --to oss1 brw write size=1M\n"
+    text = typed + TWO_NODES.replace("SESSION", f"{prompt}SESSION")
+    behind = text.replace("[LNet Rates of clients]", f"{prompt}[LNet Rates of clients]")
+    source = Source("lst.txt", behind.encode())
+    assert recognised(source) == ["lnet-selftest"]
+    runs = read(source)
+    assert values(runs) == values(read(Source("lst.txt", text.encode())))
+    assert runs[0].requested["transfer_size_bytes"] == MIB
+    alone = TWO_NODES[TWO_NODES.index("[LNet") :]
+    assert recognised(Source("lst.txt", (prompt + alone).encode())) == ["lnet-selftest"]
+    assert values(read(Source("x", (prompt + alone).encode()))) == values(
+        read(Source("x", alone.encode()))
+    )
+
+
 def test_each_interval_is_a_repetition() -> None:
     text = (HERE / "brw-write.out").read_text()
     clients, servers = read(source(text))

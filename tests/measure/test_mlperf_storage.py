@@ -257,6 +257,11 @@ def test_a_report_that_contradicts_itself_is_not_believed() -> None:
         ("resnet50", 90.0, RunStatus.OK),
         ("cosmoflow", 69.9, RunStatus.FAILED),
         ("cosmoflow", 70.1, RunStatus.OK),
+        ("dlrm", 69.9, RunStatus.FAILED),
+        ("dlrm", 70.1, RunStatus.OK),
+        ("retinanet", 84.9, RunStatus.FAILED),
+        ("retinanet", 85.1, RunStatus.OK),
+        ("flux", 89.9, RunStatus.FAILED),
     ],
 )
 def test_below_the_rules_utilization_it_is_no_result(
@@ -308,6 +313,24 @@ def test_a_configuration_of_another_run_is_not_used() -> None:
     assert "model" not in one.requested
     assert code_of(one.warnings[0]) == "companion-of-another-run"
     assert "num_files_train is 65" in one.warnings[0]
+
+
+def test_a_summary_of_the_first_version_is_read() -> None:
+    """v0.5 has the model in it, and neither hosts nor what fits into their memory."""
+    shares = {"train_au_percentage": [91.0, 93.0], "train_au_mean_percentage": 92.0}
+    document = {"model": "unet3d", **small(**shares)}
+    del document["num_hosts"], document["potential_caching"]
+    content = json.dumps(document, indent=4).encode()
+    assert of_formats.recognised(Source("summary.json", content)) == ["mlperf-storage"]
+    one = measured(document)
+    assert (one.status, one.requested["model"]) == (RunStatus.OK, "unet3d")
+    assert one.reported["utilization_minimum"] == 0.9
+    assert believed(one, "read_bandwidth") == [24 * 2**20, 16 * 2**20]
+
+
+def test_checkpoints_have_no_epochs_that_could_come_from_memory() -> None:
+    one = measured(checkpointing() | {"potential_caching": [1, 0], "epochs": 0})
+    assert (one.status, one.warnings) == (RunStatus.OK, ())
 
 
 def test_data_that_fits_into_memory_is_said() -> None:

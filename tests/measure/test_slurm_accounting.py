@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,7 @@ def test_steps_are_no_jobs_and_a_job_counts_once() -> None:
         ((HEAD, "7|COMPLETED|2026-03-04T00:00:00|2026-03-04T01:00:00|4"), "zone-missing"),
         (("JobIDRaw|State|Start|End", "7|COMPLETED|1|2"), "column-missing"),
         ((HEAD,), "no-result"),
+        ((HEAD, "7|COMPLETED|2026-03-04T00:00:00+99:00|2026-99-04T01:00:00Z|4"), "no-result"),
         ((HEAD, f"1|C|{FROM_S}|{FROM_S + 9}|1", f"2|C|{2 * FROM_S}|Unknown|1"), "too-long"),
     ],
 )
@@ -113,6 +116,52 @@ def test_what_cannot_be_counted_is_refused(lines: tuple[str, ...], code: str) ->
     with pytest.raises(DataError) as error:
         read(source(*lines))
     assert error.value.code == code
+
+
+ROWS = (
+    "6|COMPLETED|2026-03-28T22:00:00|2026-03-28T23:00:00|4",
+    "7|COMPLETED|2026-03-28T22:30:00|2026-03-29T05:30:00|3",
+    "8|RUNNING|2026-03-29T06:00:00|Unknown|2",
+)
+"""In the night in which clocks go forward in Europe: five hours from 23:00 to 5:00."""
+
+
+@pytest.mark.parametrize(
+    ("timezone", "begin", "hours"),
+    [("Europe/Zurich", "2026-03-28T22:00:00+00:00", 6), ("UTC", "2026-03-28T23:00:00+00:00", 7)],
+)
+def test_local_times_are_of_the_zone_that_is_given(timezone: str, begin: str, hours: int) -> None:
+    (result,) = read(replace(source(HEAD, *ROWS), timezone=timezone))
+    began = datetime.fromisoformat(begin)
+    assert (result.began, result.reported["from_s"]) == (began, began.timestamp())
+    busy = [*[3.0] * (hours - 1), 1.5]
+    assert figures(result, "busy_nodes") == busy
+    with pytest.raises(DataError, match="--timezone"):
+        read(source(HEAD, *ROWS))
+
+
+@pytest.mark.parametrize("zone", ["Z", "+0100", "-09:00"])
+def test_times_with_a_zone_of_their_own_keep_it(zone: str) -> None:
+    rows = [row.replace(":00|", f":00{zone}|") for row in ROWS]
+    (result,) = read(replace(source(HEAD, *rows), timezone="Asia/Tokyo"))
+    assert result.began == datetime.fromisoformat(f"2026-03-28T23:00:00{zone}")
+
+
+@pytest.mark.parametrize("parsable", ["", "|"])
+@pytest.mark.parametrize("wrong", ["9|a|b|C|1|2|1|", "9|a|C|1|2", "9|a|C|1|2|1|x|y"])
+def test_lines_with_another_number_of_fields_are_left_out(parsable: str, wrong: str) -> None:
+    """A name with a separator in it moves all that follows by a column."""
+    head = "JobIDRaw|JobName|State|Start|End|NNodes|Comment" + parsable
+    rows = [
+        f"{number}|x|C|{FROM_S + start}|{FROM_S + end}|4|{parsable}"
+        for number, (start, end) in enumerate([(-60, 0), (0, 4 * 3600), (4 * 3600, 5 * 3600)])
+    ]
+    (whole,) = read(source(head, *rows))
+    assert whole.status is RunStatus.OK, "the last field may be empty"
+    (result,) = read(source(head, *rows[:2], wrong + parsable, *rows[2:]))
+    assert result.status is RunStatus.PARTIAL
+    assert "1 line has another number of fields" in (result.problem or "")
+    assert figures(result, "busy_nodes") == figures(whole, "busy_nodes")
 
 
 def test_a_cut_table_is_partial(tmp_path: Path) -> None:

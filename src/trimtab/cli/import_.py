@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
-from trimtab.cli.render.text import console, site_labels
+from trimtab.cli.render.text import console
 from trimtab.errors import UnreadableError
+from trimtab.message import code_of
 from trimtab.model.imported import EMPTY, UNRECOGNISED, FileStatus
 from trimtab.model.run import METRIC_UNITS
 from trimtab.units import enumerated, format_value, plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from rich.console import Console
 
     from trimtab.model.imported import Imported, ImportedFile
     from trimtab.model.run import Sample
-    from trimtab.record.store import Store
 
 
 @click.command("import", cls=options.GroupedCommand)
@@ -75,7 +76,7 @@ def command(
     terms, site = terms_of(**terms_given)  # type: ignore[arg-type]
     dask = with_dask(site, dask)
     opened = nullcontext() if dry_run else open_store(with_store(site, store_url), create=True)
-    tally = _Tally()
+    tally, again = _Tally(), _again(files, kind, store_url, terms_given)
     with opened as store, progress_bar() as progress:
         imported = tally.of(
             import_files(files, terms, store, kind=kind, dask=dask, progress=progress)
@@ -87,12 +88,20 @@ def command(
             for piece in import_json(imported, store=where, site=terms.site):
                 click.echo(piece, nl=False)
         else:
-            print_imported(imported, where, partial(_sites, store))
-    tally.refuse_nothing(reported=options.wants_json())
+            print_imported(imported, where, again)
+    tally.refuse_nothing(again[0], reported=options.wants_json())
 
 
-def _sites(store: Store | None) -> list[str]:
-    return [] if store is None else list(site_labels(site.name for site in store.sites()).values())
+def _again(
+    files: Sequence[str], kind: str | None, store_url: str | None, terms_given: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Return the command as it was given, and the option with its store, for another command."""
+    values = {"kind": kind, "store": store_url, **terms_given}
+    options_given = [(f"--{name}", value) for name, value in values.items() if value is not None]
+    words = [word for option in options_given for word in option]
+    named = shell_text(files) if len(files) <= _NAMED else "FILE..."
+    command = " ".join(filter(None, ("trimtab import", named, shell_text(words))))
+    return command, "" if store_url is None else f" --store {shell_text([store_url])}"
 
 
 @dataclass(slots=True)
@@ -101,17 +110,25 @@ class _Tally:
 
     unreadable: list[str] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
+    zone_missing: bool = False
 
     def of(self, files: Iterable[ImportedFile]) -> Iterator[ImportedFile]:
         for file in files:
             self.statuses[file.status.value] += 1
+            self.zone_missing |= code_of(file.reason) == "zone-missing"
             if file.named and file.status.value == "unreadable":
                 name, reason = visible(file.file), file.reason or ""
                 self.unreadable.append(reason if reason.startswith(name) else f"{name}: {reason}")
             yield file
 
-    def refuse_nothing(self, *, reported: bool) -> None:
-        """Raise UnreadableError where a file that was named, or every file, is unreadable."""
+    def refuse_nothing(self, again: str, *, reported: bool) -> None:
+        """Raise UnreadableError where a file that was named, or every file, is unreadable.
+
+        Parameters
+        ----------
+        again
+            The command that imports it.
+        """
         if self.unreadable:
             more = f" (and {len(self.unreadable) - 1} more)" if len(self.unreadable) > 1 else ""
             message = f"cannot be imported: {self.unreadable[0]}{more}"
@@ -122,6 +139,8 @@ class _Tally:
         else:
             return
         hint = "docs/import.md lists the formats; --kind names one"
+        if self.zone_missing:
+            hint = f"{again} --timezone ZONE"
         error = UnreadableError(message, code=code, hint=hint)
         error.reported = reported
         raise error
@@ -138,6 +157,8 @@ _FILES = 5
 _RESULTS = 4
 """Of one file on the screen: a table may hold a year of them."""
 _FIGURES = 4
+_NAMED = 3
+"""Files of a command that is printed again."""
 _WARNINGS = 2
 
 
@@ -151,6 +172,11 @@ class _Found:
     new: int = 0
     kept_before: int = 0
     unknown: int = 0
+    unjudged: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, str] = field(default_factory=dict)
+    judged_sites: dict[str, None] = field(default_factory=dict)
+    snapshots: dict[str, datetime] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
 
     def add(self, file: ImportedFile) -> None:
         """Count a file, and keep it where it is among the first of its status."""
@@ -164,9 +190,25 @@ class _Found:
         self.kept_before += sum(
             result.run is not None and not result.new for result in file.results
         )
+        for result in file.results:
+            self._take(result)
         first = self.first.setdefault(file.status.value, [])
         if len(first) < _FILES:
             first.append(file)
+
+    def _take(self, result: Imported) -> None:
+        """Take note of what shows a result: series, or targets, or it alone."""
+        if result.unjudged is not None:
+            self.unjudged[result.unjudged.code] += 1
+            self.reasons.setdefault(result.unjudged.code, result.unjudged)
+        if result.run is None or result.site is None:
+            return
+        if result.snapshot is not None and result.at is not None:
+            self.snapshots[result.site] = result.at
+        elif result.unjudged is None and result.samples:
+            self.judged_sites[result.site] = None
+        elif len(self.others) < 1:
+            self.others.append(result.run)
 
 
 def _is_unknown(file: ImportedFile) -> bool:
@@ -174,14 +216,14 @@ def _is_unknown(file: ImportedFile) -> bool:
 
 
 def print_imported(
-    files: Iterable[ImportedFile], store: str | None, sites: Callable[[], Sequence[str]] = tuple
+    files: Iterable[ImportedFile], store: str | None, again: tuple[str, str] = ("", "")
 ) -> None:
     """Print what was imported, the files with troubles first, and how to go on.
 
     Parameters
     ----------
-    sites
-        Returns the sites of the store, called when all files are imported.
+    again
+        The command that imports it, and what names its store in another one.
     """
     tallied, everything = _Found(), options.extent().everything
     for file in files:
@@ -189,11 +231,10 @@ def print_imported(
         if everything and not _is_unknown(file):
             _print_file(console(), file, results=sys.maxsize)
     body = _print_counts if everything else _print_found
-    named = tuple(sites()) if tallied.new or tallied.kept_before else ()
     print_screen(
         _answer(tallied, store),
         partial(body, tallied),
-        more=_more(tallied, named, everything=everything),
+        more=_more(tallied, again, in_store=store is not None, everything=everything),
     )
 
 
@@ -214,15 +255,50 @@ def _answer(tallied: _Found, store: str | None) -> str:
         for status in (FileStatus.UNREADABLE, FileStatus.FAILED, FileStatus.PARTIAL)
         if statuses[status.value]
     ]
-    return f"{answer}. " + (f"Files: {', '.join(troubles)}." if troubles else "All files are ok.")
+    sentences = [f"Files: {', '.join(troubles)}."] if troubles else []
+    if tallied.unjudged:
+        count, every = tallied.unjudged.total(), tallied.results.total()
+        why = ", ".join(f"{n:,} {_WHY.get(code, code)}" for code, n in tallied.unjudged.items())
+        who = "None of them can" if count == every else f"{count:,} of {every:,} results cannot"
+        sentences.append(f"{who} be judged: {why}.")
+    if not sentences and tallied.counts:
+        sentences.append("All files are ok.")
+    return " ".join((f"{answer}.", *sentences))
 
 
-def _more(tallied: _Found, sites: Sequence[str], *, everything: bool) -> Iterator[str]:
+_WHY: Final = {
+    "time-not-printed": "without a time",
+    "time-without-zone": "with a time in a zone that is not known",
+    "time-skipped": "at a time that clocks left out",
+    "time-contradicted": "at another time than --at",
+    "only-summaries": "with summaries alone",
+    "figures-rounded": "with rounded figures",
+    "not-believed": "with figures that are not believed",
+    "result-failed": "failed",
+}
+_MENDING: Final = {"time-without-zone": "--timezone ZONE", "time-not-printed": "--at TIME"}
+"""Codes of `Imported.unjudged` in words of the answer, and the option that mends them."""
+
+
+def _more(
+    tallied: _Found, again: tuple[str, str], *, in_store: bool, everything: bool
+) -> Iterator[str]:
     if not everything and tallied.counts:
         yield "--all prints every file with every result"
-    if sites:
-        others = f" ({enumerated(map(visible, sites[1:]), 3)} likewise)" if sites[1:] else ""
-        yield f"next: trimtab judge {visible(sites[0])}{others}"
+    import_again, store = again
+    mending = [option for code, option in _MENDING.items() if tallied.unjudged[code]]
+    if mending:
+        yield f"so that they have a time: {' '.join((import_again, *mending))}"
+    if not in_store:
+        return
+    if tallied.judged_sites:
+        first, *others = tallied.judged_sites
+        likewise = f" ({enumerated(map(visible, others), 3)} likewise)" if others else ""
+        yield f"next: trimtab judge {shell_text([first])}{store}{likewise}"
+    for site, at in list(tallied.snapshots.items())[:1]:
+        yield f"next: trimtab targets {shell_text([site])} --at {at:%Y-%m-%dT%H:%M:%SZ}{store}"
+    if tallied.others and not tallied.judged_sites:
+        yield f"next: trimtab show {tallied.others[0]}{store}"
 
 
 _COLUMNS = (
@@ -239,6 +315,10 @@ def _print_counts(tallied: _Found, out: Console) -> None:
         for (kind, status), count in sorted(tallied.counts.items())
     ]
     print_rows(out, _COLUMNS, rows)
+    for code, count in tallied.unjudged.items():
+        if code != "result-failed":
+            results = plural(count, "result", ",")
+            print_wrapped(out, f"not judged, {results}: {tallied.reasons[code]}", "yellow")
     if tallied.unknown:
         out.print(f"{plural(tallied.unknown, 'file', ',')} of no known format", style="dim")
 

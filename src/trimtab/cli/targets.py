@@ -30,13 +30,13 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     from trimtab.cli.render.targets import print_target, print_targets
     from trimtab.config.problems import did_you_mean
     from trimtab.errors import UsageError
-    from trimtab.loop.sites import open_driver, open_site, with_store
+    from trimtab.loop.sites import kept_site, open_driver, open_site, with_store
     from trimtab.loop.stores import open_store
     from trimtab.loop.targets import look, recall, refuse_silence
     from trimtab.report import documents
     from trimtab.units import parse_moment
 
-    site = open_site(where).site
+    site = open_site(where).site if at is None else kept_site(where, store_url)
     if at is None:
         standing = look(site, open_driver(site), with_store(site, store_url))
     else:

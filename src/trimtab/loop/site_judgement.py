@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trimtab.config.problems import did_you_mean
 from trimtab.errors import UsageError
@@ -19,9 +19,11 @@ from trimtab.loop.judging import by_metric
 from trimtab.loop.status import rejected_among, series_apart, sweeps_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.loop.workers import Together, one_by_one
+from trimtab.message import Message
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import (
+    RUNS_LEFT_OUT,
     InvalidRun,
     SeriesJudgement,
     SeriesKey,
@@ -32,7 +34,7 @@ from trimtab.model.site import SiteLimits
 from trimtab.model.status import RejectedSeries
 from trimtab.report.text import levels_text
 from trimtab.units import plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     import polars as pl
@@ -220,6 +222,7 @@ def judge_site(
         to=edge(frames, max, since, until),
         series=tuple(sorted(judged, key=_most_runs_first)),
         tails=tails,
+        notes=left_out_notes(store, place.name, terms.probe),
     )
     progress("judged", 1.0)
     return Judged(judgement, frames, surveys, left_out, store=str(store.location))
@@ -236,12 +239,45 @@ def _nothing_to_judge(
             code="runs-rejected",
             hint="trimtab runs lists them, trimtab show RUN shows one with its output",
         )
+    name = visible(place.name)
+    for note in left_out_notes(store, place.name, terms.probe):
+        return UsageError(
+            f"nothing of {name} can be judged; {note}",
+            code="no-series",
+            hint=f"trimtab runs --site {shell_text([place.name])} lists them",
+        )
+    snapshot = None if store.series(place.name) else store.latest_snapshot(place.name)
+    if snapshot is not None:
+        at = f"{snapshot.at:%Y-%m-%dT%H:%M:%SZ}"
+        return UsageError(
+            f"no run of {name} is stored, only what its targets looked like",
+            code="no-series",
+            hint=f"trimtab targets {shell_text([place.name])} --at {at}",
+        )
     return UsageError(
-        f"no matching series is stored for {visible(place.name)}",
+        f"no matching series is stored for {name}",
         code="no-series",
         hint=mistyped(store, place, terms.probe, terms.metric)
         or "trimtab status lists the series; check --since, --until, --probe and --metric",
     )
+
+
+_LEFT_OUT: Final = {
+    "no-time": "without a time (import their files again, with --timezone or --at)",
+    "only-summaries": "with summaries alone (for several iterations run mdtest with -v)",
+    "not-believed": "with figures that are not believed (trimtab show RUN says why)",
+    "failed": "that failed or did something else",
+}
+
+
+def left_out_notes(store: Store, site: str, probe: str | None) -> tuple[Message, ...]:
+    """Return what of a site is in no series, and what would bring it in; nothing if all is."""
+    counts = store.unjudged(site, probe)
+    parts = [f"{counts[why]:,} {text}" for why, text in _LEFT_OUT.items() if why in counts]
+    if not parts:
+        return ()
+    noun = "run" if sum(counts.values()) == 1 else "runs"
+    return (Message(RUNS_LEFT_OUT, f"{noun} left out: {', '.join(parts)}"),)
 
 
 def mistyped(store: Store, place: Place, probe: str | None, metric: str | None) -> str | None:

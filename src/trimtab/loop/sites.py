@@ -17,7 +17,7 @@ from trimtab.errors import TrimtabError, UnreadableError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.process import utc_now
 from trimtab.loop.probing.reach import THIS_HOST, Reach
-from trimtab.loop.stores import open_store
+from trimtab.loop.stores import nothing_kept, open_store
 from trimtab.model.dask import NONE
 from trimtab.model.driver import DRIVERS, driver_of_mount
 from trimtab.model.site import Site
@@ -55,6 +55,27 @@ def open_site(where: str) -> LoadedSite:
     if "/" in where or bounded.describe(where).kind == "directory":
         return LoadedSite(site_of_path(where), ())
     return load_site(find_site_file(where))
+
+
+def kept_site(where: str, store_url: str | None) -> Site:
+    """Return the site of a word as `open_site` does, or one that only a store knows of.
+
+    Raises
+    ------
+    UsageError
+        There is no such site, and nothing is kept under that name.
+    """
+    try:
+        return open_site(where).site
+    except UsageError as error:
+        if error.code != "site-unknown" or nothing_kept(store_url) is not None:
+            raise
+        with open_store(store_url) as store:
+            known = next((site for site in store.sites() if site.name == where), None)
+        if known is None:
+            raise
+    driver = next((entry for entry in DRIVERS if entry == known.driver), "lustre")
+    return Site(known.name, driver, known.path or "/", timezone=known.timezone or "UTC")
 
 
 def only_site() -> LoadedSite:

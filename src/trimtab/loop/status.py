@@ -35,6 +35,7 @@ from trimtab.model.status import (
     SeriesStatus,
     SlowestTargets,
     SlowTargetStatus,
+    SnapshotStatus,
     Status,
     SweepStatus,
 )
@@ -112,8 +113,16 @@ def status_of(
         judged=tuple(judged),
         slowest=tuple(slowest for name in sites for slowest in slowest_targets(store, name)),
         rejected=tuple(rejected_among(store, stored, histories)),
+        snapshots=tuple(_only_snapshots(store, {*sites} - {entry.site for entry in stored})),
         slow_targets=tuple(slow for name in sites for slow in slow_targets(store, name)),
     )
+
+
+def _only_snapshots(store: Store, sites: Collection[str]) -> Iterator[SnapshotStatus]:
+    for site in sorted(sites):
+        last = store.latest_snapshot(site)
+        if last is not None and not store.runs(site=site, limit=1):
+            yield SnapshotStatus(site, last.at)
 
 
 def rejected_among(

@@ -46,6 +46,17 @@ def whole_lines(text: str) -> Iterator[tuple[int, str]]:
         yield number, line.rstrip("\r")
 
 
+def unix_lines(content: bytes) -> bytes:
+    r"""Return a text with the ends of lines of Unix; what is no text as it is.
+
+    Examples
+    --------
+    >>> unix_lines(b"one\r\ntwo\n")
+    b'one\ntwo\n'
+    """
+    return content if b"\0" in content[:65_536] else content.replace(b"\r\n", b"\n")
+
+
 def whole_of(text: str) -> int | None:
     """Return a whole number that is printed in digits; ``None`` for anything else.
 
@@ -96,7 +107,7 @@ def present(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def time_of(text: str, form: str) -> datetime | None:
-    """Return a time as `datetime.strptime` reads it, without a zone; ``None`` for anything else."""
+    """Return a time as `datetime.strptime` reads it; ``None`` for anything else."""
     try:
         return datetime.strptime(text, form)
     except ValueError:

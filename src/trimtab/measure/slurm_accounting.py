@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.plain import whole_lines, whole_of
+from trimtab.measure.plain import time_of, whole_lines, whole_of
 from trimtab.measure.source import Format, Source
 from trimtab.message import Message
 from trimtab.model.run import RunStatus
@@ -48,13 +49,13 @@ def read(source: Source) -> tuple[Measurement, ...]:
     Raises
     ------
     DataError
-        A column is missing, times have no zone, or no hour is covered.
+        A column is missing, times have no zone and none was given, or no hour is covered.
     """
-    lines = (
-        (number, line.rstrip("|")) for number, line in whole_lines(source.text) if line.strip()
-    )
+    lines = ((number, line) for number, line in whole_lines(source.text) if line.strip())
     number, head = next(lines, (1, ""))
-    columns = head.split("|")
+    # --parsable ends every line with one, --parsable2 only those whose last field is empty.
+    end = "|" if head.endswith("|") else ""
+    columns = head.removesuffix(end).split("|")
     lacking = [name for name in _NEEDED if name not in columns]
     if lacking or not any(name in columns for name in _ID):
         raise DataError(
@@ -65,36 +66,45 @@ def read(source: Source) -> tuple[Measurement, ...]:
     jobs: dict[str, _Job] = {}
     skipped = 0
     for number, line in lines:
-        fields = dict(zip(columns, line.split("|"), strict=False))
-        if len(line.split("|")) < len(columns):
+        values = line.removesuffix(end).split("|")
+        if len(values) != len(columns):  # cut, or a name has a separator in it
             skipped += 1
             continue
+        fields = dict(zip(columns, values, strict=True))
         if "." in fields[ids]:  # a step of a job that stands by itself
             continue
-        job = _job(fields, number)
+        job = _job(fields, number, source.timezone)
         if job is not None:
             jobs[fields[ids]] = job
     return (_measurement(list(jobs.values()), skipped),)
 
 
-def _job(fields: dict[str, str], line: int) -> _Job | None:
+def _job(fields: dict[str, str], line: int, timezone: str | None) -> _Job | None:
     """Return when a job ran on how many nodes; ``None`` for one that never did."""
-    start, end = (_time_s(fields[name], line) for name in ("Start", "End"))
+    start, end = (_time_s(fields[name], line, timezone) for name in ("Start", "End"))
     nodes = whole_of(fields["NNodes"])
     if start is None or nodes is None or nodes < 1 or (end is not None and end <= start):
         return None
     return _Job(start, end, nodes)
 
 
-def _time_s(text: str, line: int) -> int | None:
-    """Return a time in seconds since 1970; ``None`` for one that is not known."""
+def _time_s(text: str, line: int, timezone: str | None) -> int | None:
+    """Return a time in seconds since 1970; ``None`` for one that is not known.
+
+    In the hour that clocks repeat in autumn it is the first of the two.
+    """
     if _SECONDS.fullmatch(text):
         return int(text)
     if _ZONED.fullmatch(text):
-        return round(datetime.fromisoformat(text).timestamp())
-    if _LOCAL.fullmatch(text):
-        raise DataError("its times have no time zone", code="zone-missing", line=line, hint=_HINT)
-    return None
+        zoned = time_of(text, "%Y-%m-%dT%H:%M:%S%z")
+        return None if zoned is None else round(zoned.timestamp())
+    local = time_of(text, "%Y-%m-%dT%H:%M:%S") if _LOCAL.fullmatch(text) else None
+    if local is None:
+        return None
+    if timezone is None:
+        problem = "its times have no time zone; --timezone says which"
+        raise DataError(problem, code="zone-missing", line=line, hint=_HINT)
+    return round(local.replace(tzinfo=ZoneInfo(timezone)).timestamp())
 
 
 def _measurement(jobs: Sequence[_Job], skipped: int) -> Measurement:
@@ -110,7 +120,11 @@ def _measurement(jobs: Sequence[_Job], skipped: int) -> Measurement:
             hint="print a year at a time",
         )  # fmt: skip
     running, busy = _means(jobs, begin_s, count)
-    problem = Message("lines-cut", f"{skipped} lines have too few columns") if skipped else None
+    problem = None
+    if skipped:
+        verb = "line has" if skipped == 1 else "lines have"
+        text = f"{skipped} {verb} another number of fields than the header: not read"
+        problem = Message("lines-cut", text)
     return Measurement(
         kind=KIND,
         status=RunStatus.OK if problem is None else RunStatus.PARTIAL,

@@ -35,11 +35,15 @@ class Source:
     beside
         Relative name to content of the files that `Format.companions` named and that are there.
         They are the outputs 1, 2 ... of the run, in this order; the file itself is output 0.
+    timezone
+        IANA name of the zone of times printed without one, for a format that reckons with them;
+        elsewhere the zone is put to what a measurement says. ``None``: not known.
     """
 
     name: str
     content: bytes
     beside: Mapping[str, bytes] = field(default_factory=dict)
+    timezone: str | None = None
 
     @cached_property
     def text(self) -> str:

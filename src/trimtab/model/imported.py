@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from trimtab.message import Message
 from trimtab.model.run import Sample
 from trimtab.model.telemetry import Snapshot
 
@@ -48,10 +49,13 @@ class Imported:
         Whether it was stored now; raw output that was imported before is not stored again.
     at, at_reason
         Time of the measurement, or why it is unknown.
+    unjudged
+        Why `trimtab judge` never sees it; ``None`` where it does, or where it is no result of a
+        benchmark that could be judged.
     snapshot
         Readings of targets, where the file is not a benchmark's.
     site
-        Site under which a snapshot is stored.
+        Site under which it is stored.
     told
         Further reported values, as in `trimtab.measure.measurement.Measurement.reported`.
     """
@@ -68,6 +72,7 @@ class Imported:
     snapshot: Snapshot | None = None
     site: str | None = None
     told: Mapping[str, object] = field(default_factory=dict)
+    unjudged: Message | None = None
 
 
 @dataclass(frozen=True, slots=True)

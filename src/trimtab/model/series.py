@@ -421,6 +421,10 @@ class TargetTails:
     reason: Message
 
 
+RUNS_LEFT_OUT: Final = "runs-left-out"
+"""Code of the note of a judgement on runs that are in no series."""
+
+
 @dataclass(frozen=True, slots=True)
 class SiteJudgement:
     """The result of ``trimtab judge`` for one site, or for the series of a file.

@@ -215,6 +215,14 @@ class ProbeCost:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotStatus:
+    """A site of which only snapshots are kept, and the time of the last."""
+
+    site: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The current status: every series, and the last runs of any status.
 
@@ -226,6 +234,8 @@ class Status:
         Length in seconds of the window, up to the last run of a series, that its verdict covers.
     rejected
         Series without a verdict because none of their runs can be judged.
+    snapshots
+        Sites of which no run is kept, only what their targets looked like, with when it was last.
     """
 
     store: str
@@ -240,3 +250,4 @@ class Status:
     slowest: tuple[SlowestTargets, ...] = ()
     slow_targets: tuple[SlowTargetStatus, ...] = ()
     rejected: tuple[RejectedSeries, ...] = ()
+    snapshots: tuple[SnapshotStatus, ...] = ()

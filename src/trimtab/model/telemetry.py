@@ -55,6 +55,8 @@ TELEMETRY_UNITS: Final[dict[str, str | None]] = {
 """Every telemetry name with its unit; ``None`` marks states, names and times."""
 
 
+ROUNDED: Final = "rounded"
+"""Label of values that were printed for people: shown, and in no frame that anything judges."""
 CONNECTED: Final = frozenset({"FULL", "IDLE"})
 """Healthy values of ``import_state``. IDLE has no traffic and reconnects automatically."""
 INACTIVE: Final = "INACTIVE"

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from trimtab.model.telemetry import ROUNDED
 from trimtab.record.batch import Base, frame_of_batch
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ def _is_reading(names: Collection[str] | None) -> pl.Expr:
     import polars as pl
 
     part, name = pl.col("part"), pl.col("name")
+    label = pl.col("label")
     wanted = (part.is_null() | (part == "host reading")) & name.is_not_null()
+    wanted &= label.is_null() | (label != ROUNDED)
     if names is None:
         return wanted
     return wanted & pl.any_horizontal(

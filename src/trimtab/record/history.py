@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, case, func, select
 
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, RunStatus
@@ -102,6 +102,30 @@ def points(
         for name in sorted(names)
         if name in values
     )
+
+
+def unjudged(connection: Connection, site: str, probe: str | None) -> dict[str, int]:
+    """Return how many runs of a site no series has, by why.
+
+    ``failed``: or it did something else; ``no-time``; ``not-believed``: its figures;
+    ``only-summaries``: means of repetitions without the repetitions. Runs without samples explain
+    others, and are not counted.
+    """
+    run, sample = schema.run.c, schema.sample.c
+    of_run = select(sample.run).where(sample.run == run.number)
+    totals = of_run.where(sample.statistic == "total")
+    figures = totals.where(sample.reason.is_(None))
+    why = case(
+        (run.status.not_in([status.value for status in JUDGED]), "failed"),
+        (run.at.is_(None) & figures.exists(), "no-time"),
+        (run.status == RunStatus.UNFINISHED.value, None),
+        (totals.exists() & ~figures.exists(), "not-believed"),
+        (of_run.exists() & ~figures.exists(), "only-summaries"),
+    ).label("why")
+    query = _of_sites(select(why, func.count()), [schema.site.c.name == site]).group_by(why)
+    if probe is not None:
+        query = query.where(run.probe == probe)
+    return {name: count for name, count in connection.execute(query) if name is not None}
 
 
 def _metrics(

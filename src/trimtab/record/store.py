@@ -311,6 +311,14 @@ class Store(
         with self._reading() as connection:
             return history.series(connection, site)
 
+    def unjudged(self, site: str, probe: str | None = None) -> dict[str, int]:
+        """Return how many runs of a site, or of a probe of it, no series has, by why.
+
+        See `trimtab.record.history.unjudged`.
+        """
+        with self._reading() as connection:
+            return history.unjudged(connection, site, probe)
+
     def history(
         self,
         site: str,

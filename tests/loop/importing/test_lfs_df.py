@@ -14,8 +14,10 @@ from tests.support.codes import raises
 from tests.support.narrow import present
 
 from trimtab.errors import DataError
-from trimtab.loop.importing.lfs_df import problems, recognises, snapshots
+from trimtab.loop.importing.lfs_df import problems, recognises, snapshots, why_not_judged
 from trimtab.measure.source import Source
+from trimtab.message import code_of
+from trimtab.model.telemetry import ROUNDED as ROUNDED_LABEL
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.store import Store
 
@@ -150,6 +152,7 @@ def test_those_of_a_recent_lustre() -> None:
         for _, snapshot in each:
             for target in snapshot.targets:
                 told = target.number("capacity_bytes") or target.number("inodes_total")
+                told = told or target.number("capacity_bytes", ROUNDED_LABEL)
                 assert told or not snapshot.complete, name
     for code in refused.values():
         assert code in {"lfs-df-unusable", "lfs-df-repeated"}
@@ -220,3 +223,62 @@ def test_damage_and_rubbish_never_raise_another_error() -> None:
         except DataError:
             continue
         assert all(not isinstance(value, int) or value >= 0 for value in numbers(found).values())
+
+
+ROUNDED = """\
+UUID                       bytes        Used   Available Use% Mounted on
+scratch-MDT0000_UUID       39.8G        3.8M       39.8G   1% /scratch[MDT:0]
+scratch-OST0000_UUID       94.1G        5.4G       88.8G   6% /scratch[OST:0]
+scratch-OST0001_UUID        1.4T       93.4G        1.3T   7% /scratch[OST:1] f
+
+filesystem_summary:         1.5T       98.8G        1.4T   7% /scratch
+
+"""
+
+
+def test_what_is_rounded_is_kept_with_a_label_and_in_no_frame(tmp_path: Path) -> None:
+    snapshot = only(ROUNDED)
+    assert snapshot.complete
+    ost = present(snapshot.of("OST0001"))
+    assert ost.number("used_bytes", ROUNDED_LABEL) == 93.4 * KIB**3
+    assert ost.number("capacity_bytes", ROUNDED_LABEL) == 1.4 * KIB**4
+    assert ost.fullness() is None
+    assert "rounded" in (present(ost.reading("used_bytes")).reason or "")
+    assert code_of(why_not_judged(snapshot)) == "figures-rounded"
+    with Store.open(tmp_path / "t.db") as store:
+        store.add_snapshot("s", snapshot)
+        assert store.latest_snapshot("s") == snapshot
+        readings, _ = store.telemetry_frames("s", store.snapshot_times("s"))
+    assert readings.filter(readings["name"] == "used_bytes")["number"].null_count() == 3
+
+
+def test_exact_figures_are_taken_before_rounded_ones() -> None:
+    assert only(SPACE + ROUNDED) == only(SPACE)
+    assert why_not_judged(only(ROUNDED + SPACE)) is None
+    assert why_not_judged(only(SPACE)) is None
+    both = only(ROUNDED + INODES)
+    assert present(both.of("OST0000")).number("inodes_free") == 599900
+    other = ROUNDED.replace("scratch-", "home-").replace("/scratch", "/home")
+    assert [name for name, _ in snapshots(source(SPACE + other), AT)] == ["scratch", "home"]
+
+
+@pytest.mark.parametrize("lost", [2, 3])
+def test_a_rounded_line_that_was_lost_is_noticed(lost: int) -> None:
+    lines = ROUNDED.splitlines(keepends=True)
+    with raises(DataError, "lfs-df-unusable"):
+        only("".join(lines[:lost] + lines[lost + 1 :]))
+
+
+def test_a_rounded_output_that_was_cut_is_not_complete() -> None:
+    for content in cuts(ROUNDED.encode(), 1):
+        text = content.decode()
+        try:
+            ((_, snapshot),) = snapshots(source(text), AT)
+        except DataError:
+            continue
+        whole = {target.target.name: target for target in only(ROUNDED).targets}
+        assert all(target == whole[target.target.name] for target in snapshot.targets)
+        assert snapshot.complete == ("\n" in text[ROUNDED.index("filesystem_summary") :])
+        assert snapshot.complete or problems(source(text))
+    with raises(DataError, "lfs-df-repeated"):
+        only(ROUNDED + ROUNDED)

@@ -46,6 +46,24 @@ def test_one_more_newline_makes_no_other_result(kind: str, tmp_path: Path, store
     assert len(store.runs(site="s")) == results
 
 
+@pytest.mark.parametrize("kind", OUTPUTS)
+@pytest.mark.parametrize("first", [b"\n", b"\r\n"])
+def test_a_copy_with_the_line_ends_of_windows_is_the_same(
+    kind: str, first: bytes, tmp_path: Path, store: Store
+) -> None:
+    content = OUTPUTS[kind].read_bytes().rstrip(b"\n") + b"\n"
+    windows = content.replace(b"\n", b"\r\n")
+    copies = [content, windows] if first == b"\n" else [windows, content]
+    kept = set()
+    for number, copy in enumerate((*copies, windows + b"\r\n")):
+        path = tmp_path / f"{number}.out"
+        path.write_bytes(copy)
+        (file,) = import_files([str(path)], Terms(site="s"), store)
+        kept.add(tuple((result.run, result.samples) for result in file.results))
+        assert file.status.value == "ok"
+    assert len(kept) == 1
+
+
 def test_what_was_kept_under_its_very_content_is_known_again(tmp_path: Path, store: Store) -> None:
     """As a store of before has it, in which nobody looked at the end of a file."""
     path = tmp_path / "summary.json"

@@ -17,7 +17,7 @@ from trimtab.cli.render.text import (
 )
 from trimtab.explain.troubles import slow_trouble
 from trimtab.message import code_of
-from trimtab.model.series import ChangeStatus
+from trimtab.model.series import RUNS_LEFT_OUT, ChangeStatus
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.answers import effect_text, is_worse, series_label
 from trimtab.report.headline import (
@@ -71,6 +71,7 @@ def print_judgement(
         more.append("--all shows each series in full, --probe and --metric one of them")
     if report is not None:
         more.append(f"report: {report}")
+    more += [note for note in judgement.notes if code_of(note) == RUNS_LEFT_OUT]
     print_screen(headline(standing), partial(_print_body, judgement, standing), more=more)
 
 
@@ -86,7 +87,8 @@ def _print_body(judgement: SiteJudgement, standing: SiteStanding, out: Console) 
         out.print(f"... {hidden:,} more series: --all", style="dim")
     if ranked:
         print_wrapped(out, _LEGEND, "dim")
-    for note in judgement.notes if requested.everything else judgement.notes[:_NOTES]:
+    notes = [note for note in judgement.notes if code_of(note) != RUNS_LEFT_OUT]
+    for note in notes if requested.everything else notes[:_NOTES]:
         print_wrapped(out, f"note: {note}", "dim")
     whole = requested.everything or len(ranked) <= _IN_FULL
     for series in ranked if whole else ():

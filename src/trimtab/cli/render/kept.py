@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from trimtab.cli.render.screen import Column, print_rows, print_wrapped
@@ -66,7 +67,19 @@ def _facts(run: Run, store: str) -> list[tuple[str, str]]:
     spec = run.parameters.get("spec")
     if isinstance(spec, dict):
         facts.insert(5, ("asked", ", ".join(f"{key} {value}" for key, value in spec.items())))
+    reported = run.parameters.get("told")
+    if isinstance(reported, dict) and not run.samples:  # what explains others is all in there
+        facts.insert(
+            -2, ("told", ", ".join(f"{key} {_in_short(value)}" for key, value in reported.items()))
+        )
     return facts
+
+
+def _in_short(value: object) -> str:
+    """Return a value as it is, and a series of numbers in short."""
+    if not isinstance(value, list) or not value or not isinstance(value[0], (int, float)):
+        return str(value)
+    return f"{plural(len(value), 'value')} (mean {fmean(value):.3g}, most {max(value):.3g})"
 
 
 def _print_outputs(out: Console, shown: Shown) -> None:

@@ -27,7 +27,7 @@ from trimtab.model.verdict import VerdictStatus
 from trimtab.report.answers import effect_text
 from trimtab.report.headline import headline, site_troubles
 from trimtab.units import format_bytes, format_duration, format_value, plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,7 +59,11 @@ def print_status(status: Status, standings: Sequence[SiteStanding]) -> None:
     standings
         How each site stands.
     """
-    if not status.series and not status.last_runs and not any(map(site_troubles, standings)):
+    troubled = any(map(site_troubles, standings))
+    if status.snapshots and not status.series and not status.last_runs and not troubled:
+        _print_snapshots(status)
+        return
+    if not status.series and not status.last_runs and not troubled:
         print_screen(
             f"Nothing is kept yet in {visible(status.store)}.",
             lambda out: None,
@@ -82,6 +86,18 @@ def print_status(status: Status, standings: Sequence[SiteStanding]) -> None:
         for standing in standings
     }
     print_screen(answer, partial(_print_body, status, listed), more=more)
+
+
+def _print_snapshots(status: Status) -> None:
+    """Print of sites without a run how to look at what is kept."""
+    first, *others = status.snapshots
+    sites = f"{visible(first.site)}{f' and {len(others)} more' if others else ''}"
+    answer = f"No run of {sites} is kept, only what the targets looked like at {moment(first.at)}."
+    shows = [
+        f"trimtab targets {shell_text([entry.site])} --at {entry.at:%Y-%m-%dT%H:%M:%SZ} shows it"
+        for entry in status.snapshots[:_LINES]
+    ]
+    print_screen(answer, lambda out: None, more=shows)
 
 
 def _friendly(site: str) -> str:

@@ -119,8 +119,8 @@ def _staged(points: Sequence[ChangePoint], frame: pl.DataFrame) -> list[ChangePo
 
     While a level falls over hours the runs scatter over all of the fall: what is held against them
     is uncertain, however far the level fell in the end. Where the interval of a confirmed change
-    holds 1, or the runs are too few for one, and another follows in the same direction within `_SHORT`, the levels before and after
-    both are compared.
+    holds 1, or the runs are too few for one, and another follows in the same direction within
+    `_SHORT`, the levels before and after both are compared.
     """
     certain = [point for point in points if point.status is ChangeStatus.CONFIRMED]
     chains: list[list[ChangePoint]] = []

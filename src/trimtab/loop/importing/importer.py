@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trimtab.errors import UsageError
 from trimtab.loop.dask_workers import answering
+from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.files import Candidate, candidates
 from trimtab.loop.importing.reading import (
     NO_TIME,
@@ -29,11 +30,21 @@ from trimtab.loop.importing.reading import (
     read_file,
     says_the_same,
 )
-from trimtab.loop.importing.storing import IMPORTED, Beside, Terms, imported_run, run_of, site_of
+from trimtab.loop.importing.storing import (
+    IMPORTED,
+    Beside,
+    Terms,
+    imported_run,
+    run_of,
+    site_of,
+    why_not_judged,
+)
 from trimtab.loop.sites import site_file
 from trimtab.loop.workers import processors, worker_pool
 from trimtab.measure.measurement import Measurement
+from trimtab.measure.plain import unix_lines
 from trimtab.measure.source import Source
+from trimtab.message import Message, code_of
 from trimtab.model.identifier import identifier_of
 from trimtab.model.imported import FileStatus, Imported, ImportedFile
 from trimtab.model.run import Layer, Run, RunStatus
@@ -66,6 +77,14 @@ _STATUS = {
     RunStatus.PARTIAL: FileStatus.PARTIAL,
     RunStatus.UNFINISHED: FileStatus.PARTIAL,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadingTerms:
+    """What a person says that reading needs to know."""
+
+    kind: str | None
+    timezone: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +147,12 @@ def import_files(
     files_found = list(candidates(paths))
     raw = None if store is None else store.raw
     keeper, done = _Keeper(terms, store), 0
+    reading_terms = _ReadingTerms(kind, terms.timezone)
     if dask is None:
         count = _worker_count(len(files_found), workers)
-        batches = _read_batches(files_found, kind, raw, count)
+        batches = _read_batches(files_found, reading_terms, raw, count)
     else:
-        batches = _batches_of_dask(files_found, kind, raw, dask)
+        batches = _batches_of_dask(files_found, reading_terms, raw, dask)
     for batch in batches:
         files = keeper.keep(batch)
         done += len(files)
@@ -147,18 +167,18 @@ def _worker_count(files: int, requested: int | None) -> int:
 
 
 def _read_batches(
-    files: Sequence[Candidate], kind: str | None, raw: RawDirectory | None, workers: int
+    files: Sequence[Candidate], terms: _ReadingTerms, raw: RawDirectory | None, workers: int
 ) -> Iterator[list[_Read]]:
     tasks, put = _tasks(files), None if raw is None else raw.put_many
     batches = [tasks[start : start + BATCH] for start in range(0, len(tasks), BATCH)]
     if workers == 0:
         for batch in batches:
-            yield _read_batch(batch, kind, put)
+            yield _read_batch(batch, terms, put)
         return
     with worker_pool(workers, hint=_HINT) as pool:
         waiting: deque[Future[list[_Read]]] = deque()
         for batch in batches:
-            waiting.append(pool.submit(_read_batch, batch, kind, put))
+            waiting.append(pool.submit(_read_batch, batch, terms, put))
             # A few ahead, so that memory does not grow with the number of files.
             if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
@@ -176,11 +196,11 @@ def _tasks(files: Sequence[Candidate]) -> list[_Task]:
 
 
 def _batches_of_dask(
-    files: Sequence[Candidate], kind: str | None, raw: RawDirectory | None, dask: str
+    files: Sequence[Candidate], terms: _ReadingTerms, raw: RawDirectory | None, dask: str
 ) -> Iterator[list[_Read]]:
     """Yield what workers have read; their raw outputs are put here, where the store is."""
     batches = _small_batches(_tasks(files))
-    parts = [_Batch(tuple(batch), kind, keeps=raw is not None) for batch in batches]
+    parts = [_Batch(tuple(batch), terms, keeps=raw is not None) for batch in batches]
     with answering(None, dask, most=len(parts), hint=_HINT) as together:
         for read, contents in together(parts):
             if raw is not None:
@@ -216,18 +236,18 @@ class _Batch:
     """
 
     files: tuple[_Task, ...]
-    kind: str | None
+    terms: _ReadingTerms
     keeps: bool
 
     def answer(self) -> tuple[list[_Read], dict[str, bytes]]:
         """Return what was read, and raw outputs."""
         contents: dict[str, bytes] = {}
-        read = _read_batch(self.files, self.kind, contents.update if self.keeps else None)
+        read = _read_batch(self.files, self.terms, contents.update if self.keeps else None)
         return read, contents
 
 
 def _read_batch(
-    batch: Sequence[_Task], kind: str | None, put: Callable[[Mapping[str, bytes]], None] | None
+    batch: Sequence[_Task], terms: _ReadingTerms, put: Callable[[Mapping[str, bytes]], None] | None
 ) -> list[_Read]:
     """Read files, each with its mains that are read too; put raw outputs where they are kept."""
     read: list[_Read] = []
@@ -236,7 +256,13 @@ def _read_batch(
         if candidate.problem is not None:
             read.append(_Read(candidate, Reading(candidate.path, problem=candidate.problem)))
             continue
-        reading = read_file(candidate.path, kind, others=others, follow=candidate.named)
+        reading = read_file(
+            candidate.path,
+            terms.kind,
+            others=others,
+            follow=candidate.named,
+            timezone=terms.timezone,
+        )
         source = reading.source
         outputs: list[tuple[str, int, str]] = []
         for label, content in _contents(reading):
@@ -258,7 +284,8 @@ def _read_batch(
 def _identity(reading: Reading, source: Source) -> tuple[str, str]:
     """Return the hash of a content, and of the same with one end of line at its end.
 
-    A file is known by the second, however many empty lines end it.
+    A file is known by the second, however many empty lines end it, and whether lines end as those
+    of Windows do.
 
     A text without the end of its last line is the same as one with it only if it says the same:
     it may have been cut there.
@@ -266,13 +293,11 @@ def _identity(reading: Reading, source: Source) -> tuple[str, str]:
     content = reading.original or source.content
     raw = hashlib.sha256(content).hexdigest()
     if reading.original is None:
+        content = unix_lines(content)
         text = content.rstrip(b"\r\n")
-        rest = content[len(text) :]
-        if rest:
-            end = b"\r\n" if rest.startswith(b"\r\n") else b"\n"
-            content = text + end
-        elif says_the_same(reading, replace(source, content=text + b"\n")):
-            content = text + b"\n"
+        ended = replace(source, content=text + b"\n")
+        if len(text) < len(content) or says_the_same(reading, ended):
+            content = ended.content
     return raw, hashlib.sha256(content).hexdigest()
 
 
@@ -310,7 +335,10 @@ class _Keeper:
             self._with_snapshots(file)
             if file.kind in OF_TARGETS
             else replace(
-                file, results=tuple(_with_run(result, *next(stored)) for result in file.results)
+                file,
+                results=tuple(
+                    _with_run(self.store, result, *next(stored)) for result in file.results
+                ),
             )
             for file in files
         ]
@@ -395,7 +423,10 @@ class _Keeper:
         """Return a file about targets: a snapshot of each file system, where its time is known."""
         reading = read.reading
         several = len(reading.snapshots) > 1
-        reason = "it prints no time, and a snapshot is of one; --at says when it was"
+        reason = Message(
+            "time-not-printed",
+            "it prints no time, so the snapshot is not kept; --at says when it was",
+        )
         results = []
         for name, snapshot in reading.snapshots:
             unnamed = several or self.terms.site == IMPORTED
@@ -415,6 +446,7 @@ class _Keeper:
                     snapshot=stored or snapshot,
                     site=site,
                     told={} if results else {"answer": "\n".join(reading.shown)},
+                    unjudged=reason if at is None else lfs_df.why_not_judged(snapshot),
                 )
             )
         if not results:
@@ -438,6 +470,7 @@ def _result(measurement: Measurement, run: Run) -> Imported:
         at_reason=run.at_reason,
         site=run.site,
         told=measurement.reported,
+        unjudged=why_not_judged(measurement, run),
     )
 
 
@@ -474,9 +507,14 @@ def _lacking(store: Store, identifier: str, copy: Run) -> str | None:
     return f"imported before from a file without {', '.join(lacks)}; it stays as it was kept"
 
 
-def _with_run(imported: Imported, before: str | None, lacks: str | None) -> Imported:
+def _with_run(store: Store, imported: Imported, before: str | None, lacks: str | None) -> Imported:
     """Return the result with the run that it was kept as before, or is now."""
     warnings = imported.warnings if lacks is None else (*imported.warnings, lacks)
+    if before is not None and imported.at is None and (at := store.run(before).at) is not None:
+        # It has a time already, from when it was imported with its zone.
+        of_time = code_of(imported.unjudged) == code_of(imported.at_reason)
+        unjudged = None if of_time else imported.unjudged
+        imported = replace(imported, at=at, at_reason=None, unjudged=unjudged)
     return replace(imported, run=before or imported.run, new=before is None, warnings=warnings)
 
 

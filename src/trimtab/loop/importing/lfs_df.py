@@ -1,20 +1,25 @@
 """``lfs df`` that was kept in a file, as snapshots: how full each target was at that time.
 
 The text has no time in it, so the caller says when it was. One file may tell of several file
-systems, and of bytes and inodes (``lfs df; lfs df -i``).
+systems, and of bytes and inodes (``lfs df; lfs df -i``). What ``lfs df -h`` rounds is kept with the
+label `ROUNDED`, where there is nothing better.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from trimtab.drivers.lustre.lfs_df import Column, LfsDf, LfsDfLine, parse_lfs_df
+from trimtab.drivers.lustre.names import parse_name
 from trimtab.errors import DataError
+from trimtab.measure.plain import whole_lines
 from trimtab.measure.source import Source
-from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.message import Message
+from trimtab.model.telemetry import ROUNDED, Reading, Snapshot, Target, TargetSnapshot
 
 KIND: Final = "lfs-df"
 
@@ -23,6 +28,12 @@ _TARGET: Final = re.compile(r"_UUID[ \t].{1,200}\[(?:OST|MDT):[0-9]{1,5}\]")
 _FLAGS: Final = {"D": ("degraded", True), "R": ("read_only", True), "N": ("create_enabled", False)}
 _SPACE: Final = ("capacity_bytes", "used_bytes", "available_bytes")
 _INODES: Final = ("inodes_total", "inodes_free")
+_SUMMARY_MISSING: Final = "the summary is missing: the output was cut"
+_SIZE: Final = r"\s+([0-9]{1,6}(?:\.[0-9]{1,3})?)([KMGTPEZY])"
+_SIZES: Final = rf"{_SIZE}{_SIZE}{_SIZE}\s+(?:[0-9]{{1,3}}%|-)\s+\S"
+_BYTES: Final = re.compile(r"UUID\s+bytes\s")
+_ROUNDED: Final = re.compile(rf"([!-~]{{1,200}}_UUID){_SIZES}.*\[(?:OST|MDT):([0-9]{{1,5}})\].*")
+_ROUNDED_SUM: Final = re.compile(rf"filesystem[_ ]summary:{_SIZES}.*")
 
 
 def recognises(source: Source) -> bool:
@@ -49,7 +60,8 @@ def snapshots(source: Source, at: datetime) -> tuple[tuple[str, Snapshot], ...]:
         or one file system stands there twice, which is of two times.
     """
     spaces, inodes = (_by_name(source, inodes=inodes) for inodes in (False, True))
-    names = tuple(dict.fromkeys((*spaces, *inodes)))
+    rounded = {name: block for name, block in _rounded(source).items() if name not in spaces}
+    names = tuple(dict.fromkeys((*spaces, *rounded, *inodes)))
     if not names:
         complaints = "; ".join(dict.fromkeys(_complaints(source)))
         raise DataError(
@@ -57,12 +69,119 @@ def snapshots(source: Source, at: datetime) -> tuple[tuple[str, Snapshot], ...]:
             code="lfs-df-unusable",
             line=1,
         )
-    return tuple((name, _snapshot(at, spaces.get(name), inodes.get(name))) for name in names)
+    return tuple(
+        (
+            name,
+            rounded[name].snapshot(at, inodes.get(name))
+            if name in rounded
+            else _snapshot(at, spaces.get(name), inodes.get(name)),
+        )
+        for name in names
+    )
+
+
+@dataclass(slots=True)
+class _Rounded:
+    """What ``lfs df -h`` printed of one file system: sizes, each with half of its last digit."""
+
+    file_system: str
+    targets: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    complete: bool = False
+
+    def close(self, sums: tuple[tuple[float, float], ...], line: int) -> None:
+        """Take the summary; raise DataError where the lines do not come to it."""
+        for place, (total, half) in enumerate(sums):
+            of_osts = [
+                sizes[place] for name, sizes in self.targets.items() if name.startswith("OST")
+            ]
+            slack = half + sum(error for _, error in of_osts)
+            if abs(sum(size for size, _ in of_osts) - total) > 1.01 * slack:
+                text = f"{self.file_system}: a line is missing or was altered"
+                raise DataError(text, code="lfs-df-unusable", line=line)
+        self.complete = True
+
+    def snapshot(self, at: datetime, inodes: LfsDf | None) -> Snapshot:
+        """Return it with the label that nothing judges; what is not labelled is missing."""
+        why = Message("figures-rounded", "lfs df -h prints it rounded")
+        inode_lines = {} if inodes is None else {line.target: line for line in inodes.lines}
+        targets = []
+        for name, sizes in self.targets.items():
+            source = f"lfs df -h, line {self.lines[name]}"
+            readings = [
+                reading
+                for column, (size, _) in zip(_SPACE, sizes, strict=True)
+                for reading in (
+                    Reading(column, None, reason=why),
+                    Reading(column, size, source=source, label=ROUNDED),
+                )
+            ]
+            line = inode_lines.get(name)
+            readings += _readings("lfs df -i", line, _INODES, ("total", "available"))
+            kind = "mdt" if name.startswith("MDT") else "ost"
+            targets.append(TargetSnapshot(Target(name, kind), tuple(readings)))
+        complete = self.complete and (inodes is None or inodes.complete)
+        return Snapshot(at, "lustre", complete, tuple(targets))
+
+
+def _rounded(source: Source) -> dict[str, _Rounded]:
+    """Return the file systems of ``lfs df -h`` by name."""
+    blocks: dict[str, _Rounded] = {}
+    block, is_rounded = None, False
+    for number, line in whole_lines(source.text):
+        if line.startswith("UUID"):
+            block, is_rounded = None, _BYTES.match(line) is not None
+        elif not is_rounded:
+            continue
+        elif match := _ROUNDED.fullmatch(line):
+            name = parse_name(match[1])
+            if name is None or name.file_system is None or name.index != int(match[8]):
+                continue
+            if block is None:
+                if name.file_system in blocks:
+                    raise _twice(name.file_system, number)
+                block = blocks[name.file_system] = _Rounded(name.file_system)
+            if name.file_system == block.file_system:
+                block.targets[name.target] = _sizes(match, 2)
+                block.lines[name.target] = number
+        elif block is not None and (match := _ROUNDED_SUM.fullmatch(line)):
+            block.close(_sizes(match, 1), number)
+            block = None
+    return blocks
+
+
+def _sizes(match: re.Match[str], first: int) -> tuple[tuple[float, float], ...]:
+    """Return three sizes in bytes, each with half a unit of its last digit."""
+    sizes = []
+    for place in range(first, first + 6, 2):
+        unit = 1024.0 ** ("KMGTPEZY".index(match[place + 1]) + 1)
+        decimals = len(match[place].partition(".")[2])
+        sizes.append((float(match[place]) * unit, 0.5 * 10.0**-decimals * unit))
+    return tuple(sizes)
+
+
+def _twice(file_system: str, line: int | None) -> DataError:
+    return DataError(
+        f"{file_system} appears twice: the file holds more than one time",
+        code="lfs-df-repeated",
+        line=line,
+        hint="import a file for each time",
+    )
+
+
+def why_not_judged(snapshot: Snapshot) -> Message | None:
+    """Return why nothing judges a snapshot; ``None`` where its figures are exact."""
+    labels = {reading.label for target in snapshot.targets for reading in target.readings}
+    if ROUNDED not in labels:
+        return None
+    text = "lfs df -h prints rounded figures: they are shown and never judged; import lfs df"
+    return Message("figures-rounded", text)
 
 
 def problems(source: Source) -> tuple[str, ...]:
     """Return what is missing or odd in it, in words: targets that did not answer, lost lines."""
-    problems_found = [
+    cut = [block for block in _rounded(source).values() if not block.complete]
+    problems_found = [_SUMMARY_MISSING for _ in cut] + [
         problem for df in _parsed(source, inodes=False) if df.lines for problem in df.problems
     ]
     return tuple(dict.fromkeys(problems_found))
@@ -84,12 +203,7 @@ def _by_name(source: Source, *, inodes: bool) -> dict[str, LfsDf]:
         if df.file_system is None or not df.lines:
             continue
         if df.file_system in by_name:
-            raise DataError(
-                f"{df.file_system} appears twice: the file holds more than one time",
-                code="lfs-df-repeated",
-                line=df.lines[0].line or None,
-                hint="import a file for each time",
-            )
+            raise _twice(df.file_system, df.lines[0].line or None)
         if df.summary is not None and not df.complete:
             problem_text = next(
                 (problem for problem in df.problems if "altered" in problem), df.problems[0]

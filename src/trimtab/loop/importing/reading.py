@@ -9,8 +9,8 @@ import os
 import stat
 import zlib
 from collections.abc import Container, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import BinaryIO
 
@@ -19,10 +19,13 @@ from trimtab.loop.importing import lctl_dump, lfs_df
 from trimtab.loop.importing.converting import converted
 from trimtab.measure import darshan
 from trimtab.measure.cut_off import with_time_limit
-from trimtab.measure.measurement import Measurement
+from trimtab.measure.measurement import Measurement, beginning
 from trimtab.measure.mixed import parts_of
+from trimtab.measure.plain import unix_lines
+from trimtab.measure.prefixes import Stream, streams
 from trimtab.measure.source import HEAD_BYTES, Format, Source
 from trimtab.measure.table import formats
+from trimtab.message import Message
 from trimtab.model.imported import EMPTY, UNRECOGNISED
 from trimtab.model.telemetry import Snapshot
 from trimtab.units import format_bytes
@@ -33,6 +36,8 @@ SIZE_LIMIT_BYTES = 256 * 1024**2
 PREAMBLE_BYTES = 16 * 1024**2
 """So far into a text a benchmark may begin to print: thousands of ranks warn before it does."""
 REPETITION_MAXIMUM = 2**31 - 1
+_NOTES = 4
+"""So many nodes without a result are told one by one."""
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 OF_TARGETS = {module.KIND: module for module in (lfs_df, lctl_dump)}
 """What tells of targets and is no benchmark's: becomes snapshots."""
@@ -75,7 +80,12 @@ class Reading:
 
 
 def read_file(
-    path: str, kind: str | None = None, *, others: Container[str] = (), follow: bool = True
+    path: str,
+    kind: str | None = None,
+    *,
+    others: Container[str] = (),
+    follow: bool = True,
+    timezone: str | None = None,
 ) -> Reading:
     """Return what a file holds; whatever is wrong with it is in ``problem``, never raised.
 
@@ -88,6 +98,8 @@ def read_file(
         with that file as its source.
     follow
         Whether a link is followed: where a person named it, and nowhere else.
+    timezone
+        Of times that are printed without one; ``None``: not known.
     """
     known = kind
     try:
@@ -95,29 +107,27 @@ def read_file(
             return Reading(path, None, problem=_unrecognised(Source(path, b"x"), kind))
         content = _content(path, follow=follow)
         made = converted(content)
-        source = Source(path, content if made is None else made)
+        source = Source(path, content if made is None else made, timezone=timezone)
         # What a child printed is of its format, also where it says no more than why not.
-        form = _format(source, kind if made is None else kind or darshan.KIND)
-        # Asked last: people write lfs df before and after a benchmark into one file.
-        if form is None and (of_targets := _kind_of_targets(source, kind)) is not None:
-            known = of_targets
-            return _snapshots(source, of_targets)
-        if form is None:
-            return Reading(path, None, problem=_unrecognised(source, kind))
-        known = form.kind
-        source = _main(source, form)
-        if source.name != path and source.name in others:
-            return Reading(path, form.kind, source=source)
-        source = _with_companions(source, form)
-        original = None if made is None else content
-        measurements, notes = _read_parts(source, form, kind)
-        measurements = with_time_limit(measurements, source.content)
-        _refuse_what_cannot_be(measurements)
-        known = ", ".join(dict.fromkeys(measurement.kind for measurement in measurements))
-        return Reading(path, known, measurements, notes=notes, source=source, original=original)
+        hint = kind if made is None else kind or darshan.KIND
+        refusals: list[DataError] = []
+        for way in _ways(source, hint):
+            first = Source(path, next(stream for stream in way if stream.known).content)
+            form = _format(first, hint)
+            known = _kind_of_targets(first, kind) if form is None else form.kind
+            try:
+                if form is None:
+                    return _snapshots(source, way, known)
+                reading = _read_way(source, form, way, kind=kind, hint=hint, others=others)
+                return replace(reading, original=None if made is None else content)
+            except DataError as error:
+                refusals.append(error)
+        if refusals:
+            raise refusals[0]
+        return Reading(path, None, problem=_unrecognised(source, kind))
     except DataError as error:
-        message = (error if error.file else error.of(visible(path))).message
-        return Reading(path, known, problem=message)
+        whole = error if error.file else error.of(visible(path))
+        return Reading(path, known, problem=Message(whole.code, whole.message))
     except TrimtabError as error:
         return Reading(path, known, problem=error.message)
     except OSError as error:
@@ -127,18 +137,104 @@ def read_file(
         return Reading(path, known, problem=f"{visible(path)}: {bug}")
 
 
+def _ways(source: Source, kind: str | None) -> Iterator[tuple[Stream, ...]]:
+    """Yield the ways in which a file can be read, the likeliest first: as it is, or what it quotes.
+
+    Where a person says the format, it is read as that at last, whatever it looks like.
+    """
+    content = unix_lines(source.content)
+    yield from streams(content, lambda text: _is_known(Source(source.name, text), kind))
+    if any(form.kind == kind for form in formats()):
+        yield (Stream(None, content),)
+
+
+def _is_known(source: Source, kind: str | None) -> bool:
+    form = _format(source, kind)
+    # Asked last: people write lfs df before and after a benchmark into one file.
+    if form is None:
+        return _kind_of_targets(source, kind) is not None
+    return kind is None or form.recognises(source)
+
+
+def _read_way(
+    source: Source,
+    form: Format,
+    way: tuple[Stream, ...],
+    *,
+    kind: str | None,
+    hint: str | None,
+    others: Container[str],
+) -> Reading:
+    """Return the results of a file in one way to read it, with those beside it; may raise."""
+    path = source.name
+    main = _main(source, form)
+    if main is not source:
+        if main.name in others:
+            return Reading(path, form.kind, source=main)
+        source, way = main, next(_ways(main, form.kind))
+    source = _with_companions(source, form)
+    measurements, notes = _measured(source, way, kind=kind, hint=hint)
+    _refuse_what_cannot_be(measurements)
+    known = ", ".join(dict.fromkeys(measurement.kind for measurement in measurements))
+    return Reading(path, known, measurements, notes=notes, source=source)
+
+
 def says_the_same(reading: Reading, source: Source) -> bool:
     """Return whether another content of the file has the very results of this reading."""
-    form = _format(source, None if reading.kind is None or "," in reading.kind else reading.kind)
-    if form is None or not reading.measurements:
+    if reading.kind is None or not reading.measurements:
         return False
-    try:
-        measurements, notes = _read_parts(source, form, None)
-    except DataError:
-        return False
-    return (with_time_limit(measurements, source.content), notes) == (
-        reading.measurements, reading.notes,
-    )  # fmt: skip
+    hint = None if "," in reading.kind else reading.kind
+    for way in _ways(source, hint):
+        with suppress(DataError):
+            results = _measured(source, way, kind=None, hint=hint)
+            return results == (reading.measurements, reading.notes)
+    return False
+
+
+def _measured(
+    source: Source, way: tuple[Stream, ...], *, kind: str | None, hint: str | None
+) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
+    """Return the results of every output in a file, and what of it was not read.
+
+    Raises
+    ------
+    DataError
+        Nothing can be read.
+    """
+    beside = {name: unix_lines(content) for name, content in source.beside.items()}
+    measurements: list[Measurement] = []
+    notes: list[str] = []
+    for stream in way:
+        part = replace(source, content=stream.content, beside={} if stream.label else beside)
+        form = _format(part, hint) if stream.known else None
+        try:
+            results, remarks = ((), ()) if form is None else _read_parts(part, form, kind)
+        except DataError as error:
+            if stream.label is None:
+                raise
+            results, remarks = (), (error.reason,)
+        # What a batch system says stands behind a prefix, or between them.
+        for text in (stream.content, source.content):
+            results = with_time_limit(results, text)
+        measurements += [_of_stream(result, stream) for result in results]
+        if not results and not remarks:
+            remarks = (f"no result: {beginning(part.text)}",)
+        notes += [f"{stream.label}: {text}" if stream.label else text for text in remarks]
+    if not measurements:
+        raise DataError("; ".join(notes), code="nothing-read", line=1)
+    if len(notes) > _NOTES:
+        notes[_NOTES:] = [f"and {len(notes) - _NOTES} more have no result"]
+    return tuple(measurements), tuple(notes)
+
+
+def _of_stream(measurement: Measurement, stream: Stream) -> Measurement:
+    """Return a result with the name of the node or rank whose it is."""
+    label = stream.label
+    if label is None:
+        return measurement
+    name = label if measurement.name is None else f"{label}: {measurement.name}"
+    is_node = not label.startswith("rank ")
+    return replace(measurement, name=name, host=measurement.host or (label if is_node else None))
 
 
 def _read_parts(
@@ -163,7 +259,7 @@ def _read_parts(
             continue
         beside = source.beside if part.form is form else {}
         try:
-            measurements += part.form.read(Source(source.name, part.content, beside))
+            measurements += part.form.read(replace(source, content=part.content, beside=beside))
         except DataError as error:
             notes.append(f"it also holds {part_text}, which cannot be read: {error.message}")
     if not measurements:
@@ -181,14 +277,14 @@ def _may_be_known(path: str, *, follow: bool) -> bool:
     """Return whether the beginning of a file is of a format, so that the rest is worth reading."""
     with _opened(path, follow=follow) as stream:
         head = stream.read(HEAD_BYTES)
-        if not head or head.startswith(_GZIP) or darshan.is_log(head):
+        if len(head) < HEAD_BYTES or head.startswith(_GZIP) or darshan.is_log(head):
             return True
-        source = Source(path, head)
-        if _format(source, None) is not None or _kind_of_targets(source, None) is not None:
+        if next(_ways(Source(path, head), None), None) is not None:
             return True
-        if len(head) < HEAD_BYTES or b"\0" in head:
+        if b"\0" in head:
             return False
-        return _behind_preamble(Source(path, head + stream.read(PREAMBLE_BYTES))) is not None
+        whole = Source(path, head + stream.read(PREAMBLE_BYTES))
+        return next(_ways(whole, None), None) is not None
 
 
 def _behind_preamble(source: Source) -> Format | None:
@@ -225,18 +321,16 @@ def _kind_of_targets(source: Source, kind: str | None) -> str | None:
     return next((name for name in matching if kind in (None, name)), None)
 
 
-def _snapshots(source: Source, kind: str) -> Reading:
+def _snapshots(source: Source, way: tuple[Stream, ...], kind: str | None) -> Reading:
     """Return what a text tells of targets; when it was may not be in it."""
-    form = OF_TARGETS[kind]
-    snapshots = form.snapshots(source, NO_TIME)
-    shown = lctl_dump.shown(source) if form is lctl_dump else ()
+    form = OF_TARGETS[kind or lfs_df.KIND]
+    # Every node sees the same file system, so one is enough.
+    part = Source(source.name, next(stream.content for stream in way if stream.known))
+    snapshots = form.snapshots(part, NO_TIME)
+    shown = lctl_dump.shown(part) if form is lctl_dump else ()
+    notes = form.problems(part)
     return Reading(
-        source.name,
-        kind,
-        snapshots=snapshots,
-        shown=shown,
-        notes=form.problems(source),
-        source=source,
+        source.name, form.KIND, snapshots=snapshots, shown=shown, notes=notes, source=source
     )
 
 
@@ -273,7 +367,7 @@ def _main(source: Source, form: Format) -> Source:
     for main in form.instead(source.file_name):
         path = os.path.join(directory, main)  # noqa: PTH118
         if os.path.lexists(path):
-            other = Source(path, _content(path, follow=False))
+            other = replace(source, name=path, content=_content(path, follow=False))
             if form.recognises(other):
                 return other
     return source
@@ -286,7 +380,7 @@ def _with_companions(source: Source, form: Format) -> Source:
         path = os.path.join(directory, name)  # noqa: PTH118
         if os.path.lexists(path):
             beside[name] = _content(path, follow=False)
-    return Source(source.name, source.content, beside)
+    return replace(source, beside=beside)
 
 
 @contextmanager

@@ -11,11 +11,13 @@ from zoneinfo import ZoneInfo
 from trimtab import __version__
 from trimtab.launch.process import utc_now
 from trimtab.measure.measurement import Happening, Measurement
+from trimtab.message import Message, code_of
 from trimtab.model.event import Event
 from trimtab.model.identifier import identifier_of, new_identifier
-from trimtab.model.run import Layer, Run
+from trimtab.model.run import Layer, Run, RunStatus
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.comparability import ASKED
+from trimtab.record.history import JUDGED
 from trimtab.record.kept import ImportedRun, KeptOutput
 from trimtab.record.raw import EMPTY_SHA256
 from trimtab.record.store import Store
@@ -26,6 +28,8 @@ IMPORTED = "imported"
 _ZONE_MAXIMUM: Final = timedelta(hours=14)
 """No zone is further from UTC (Pacific/Kiritimati)."""
 _QUARTER: Final = timedelta(minutes=15)
+_REPETITIONS_APART: Final = ("repetitions-not-printed", "companion-missing")
+"""Codes of what is missing where a result has only means, and what would have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Moment:
     """When something was, or why that is not known."""
 
     at: datetime | None
-    reason: str | None = None
+    reason: Message | None = None
 
 
 def moment_of(printed: datetime | None, terms: Terms) -> Moment:
@@ -70,24 +74,29 @@ def moment_of(printed: datetime | None, terms: Terms) -> Moment:
     if printed is None:
         if terms.at is not None:
             return Moment(terms.at)
-        return Moment(None, "the output prints no time; --at says when it was")
+        text = "the output prints no time; --at says when it was"
+        return Moment(None, Message("time-not-printed", text))
     if printed.tzinfo is not None:
         return Moment(printed.astimezone(UTC))
     if terms.timezone is not None:
         local = printed.replace(tzinfo=ZoneInfo(terms.timezone))
         at = local.astimezone(UTC)
         if at.astimezone(local.tzinfo).replace(tzinfo=None) != printed:
-            return Moment(None, f"{printed} did not exist in {terms.timezone}: clocks went forward")
+            text = f"{printed} did not exist in {terms.timezone}: clocks went forward"
+            return Moment(None, Message("time-skipped", text))
         return Moment(at)
     if terms.at is None:
-        reason = f"the output prints {printed} without a time zone; --timezone says which"
-        return Moment(None, reason)
+        text = f"the output prints {printed} without a time zone; --timezone says which"
+        return Moment(None, Message("time-without-zone", text))
     zone = _zone_of(printed, terms.at)
     if zone is None:
         return Moment(
             None,
-            f"the output prints {printed} (in a zone that is not said), which is not "
-            f"{terms.at:%Y-%m-%d %H:%M} UTC of --at",
+            Message(
+                "time-contradicted",
+                f"the output prints {printed} (in a zone that is not said), which is not "
+                f"{terms.at:%Y-%m-%d %H:%M} UTC of --at",
+            ),
         )
     return Moment(printed.replace(tzinfo=zone).astimezone(UTC))
 
@@ -182,6 +191,30 @@ def _until(measurement: Measurement, began: Moment, terms: Terms) -> datetime | 
     if ended.tzinfo is None and printed is not None and printed.tzinfo is None:
         return began.at + (ended - printed)
     return moment_of(ended, terms).at
+
+
+def why_not_judged(measurement: Measurement, run: Run) -> Message | None:
+    """Return why no series has a result; ``None`` for one that has, and for what explains others.
+
+    As `trimtab.record.history` takes them: figures of repetitions or of the whole, and a time.
+    """
+    if run.status not in JUDGED:
+        return Message("result-failed", measurement.problem or str(run.status))
+    if not measurement.samples:
+        return None  # what jobs or a server's processor did
+    totals = [sample for sample in measurement.samples if sample.statistic == "total"]
+    is_counted = run.status is RunStatus.UNFINISHED or any(sample.believed for sample in totals)
+    if totals and not is_counted:
+        return Message("not-believed", totals[0].reason or "its figures are not believed")
+    if not is_counted:
+        reasons = (
+            gap.reason for gap in measurement.missing if code_of(gap.reason) in _REPETITIONS_APART
+        )
+        text = next(reasons, "it has no figure of single repetitions")
+        return Message("only-summaries", text)
+    if run.at is None:
+        return Message(code_of(run.at_reason) or "time-not-known", run.at_reason or "")
+    return None
 
 
 def imported_run(

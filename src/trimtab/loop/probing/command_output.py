@@ -15,6 +15,8 @@ from trimtab.errors import DataError, ToolError
 from trimtab.launch.process import OUTPUT_LIMIT_BYTES
 from trimtab.loop.importing.converting import converted
 from trimtab.measure.measurement import Measurement
+from trimtab.measure.plain import unix_lines
+from trimtab.measure.prefixes import streams
 from trimtab.measure.source import Format, Source
 from trimtab.measure.table import formats
 from trimtab.message import Message
@@ -176,6 +178,13 @@ def _read_file(path: str, contents: Mapping[str, bytes], kind: str) -> OutputRea
 
 
 def _read(source: Source, kind: str) -> OutputReading:
+    def is_known(text: bytes) -> bool:
+        form = _format(Source(source.name, text), kind)
+        return form is not None and form.recognises(Source(source.name, text))
+
+    way = next(streams(unix_lines(source.content), is_known), ())
+    if len(way) == 1:  # behind the prefixes of its launcher, if it has any
+        source = replace(source, content=way[0].content)
     form, name = _format(source, kind), visible(source.name)
     problem = None
     if not source.content:

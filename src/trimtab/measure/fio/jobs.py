@@ -81,8 +81,12 @@ def _phase(entries: Sequence[Entry], repetition: int) -> Phase:
 def _tasks(entries: Sequence[Entry]) -> int | None:
     """Return the threads behind entries: one each, or all of a section that reports as a group.
 
-    Whether it does shows in their number: fio does not always echo ``group_reporting``.
+    Whether it does shows in their number: fio does not always echo ``group_reporting``. What it
+    prints for people says it of each.
     """
+    if not entries[0].document.echoes_options:
+        each_of = [tasks_of(entry.document, entry.job) for entry in entries]
+        return None if None in each_of else sum(filter(None, each_of))
     sections: dict[tuple[str, ...], list[Entry]] = {}
     for entry in entries:
         key = tuple(str(entry.job.get(key)) for key in ("hostname", "port", "groupid", "jobname"))

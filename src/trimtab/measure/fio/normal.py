@@ -21,6 +21,10 @@ they are what is printed, and a figure of which rounding can hide more than 1 % 
 A group counts only if a ``Run status`` that agrees with it follows: without one the output was cut,
 perhaps between its jobs.
 
+``fio --client`` puts ``<host> `` before what its servers print before the run, and nothing before
+their results, which come as each server ends: those of all servers are one document, as in JSON. A
+sum of all, ``All clients``, ends it.
+
 Until 2.20 sizes were KiB under the name ``KB``: ``io=1024.0MB, bw=16.6MB/s, iops=4258, runt=...``.
 Formats: ``show_thread_status_normal``, ``show_ddir_status`` and ``show_run_stats`` of fio's stat.c.
 """
@@ -28,13 +32,13 @@ Formats: ``show_thread_status_normal``, ``show_ddir_status`` and ``show_run_stat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from trimtab.measure.fio.documents import Document
-from trimtab.measure.plain import as_dict, time_of, whole_lines
+from trimtab.measure.plain import as_dict, present, time_of, whole_lines
 from trimtab.message import Message
 from trimtab.model.run import Access
 
@@ -43,6 +47,11 @@ _HEADER: Final = re.compile(
     r"bs=(?P<bs>.{1,200}?), ioengine=(?P<ioengine>[^\s,]{1,80}), iodepth=(?P<iodepth>[0-9]{1,9})\Z"
 )
 _VERSION: Final = re.compile(r"fio-[0-9]\S{0,60}\Z")
+_SERVER: Final = re.compile(
+    r"hostname=\S{1,255}, be=[01], .{1,200}, fio=(?P<version>fio-[^\s,]{1,60}), flags="
+)
+_OF_SERVER: Final = re.compile(r"(?:Jobs: .{0,400})?<(?P<host>[^<>\s]{1,255})> (?P<text>.*)\Z")
+_ALL: Final = "All clients"
 _JOB: Final = re.compile(
     r"(?P<name>\S.{0,199}?): \(groupid=(?P<group>[0-9]{1,9}), jobs=(?P<jobs>[0-9]{1,9})\): "
     r"err= ?(?P<error>[0-9]{1,9})(?: \(.{0,400}?\))?: pid=[0-9]{1,12}(?:: (?P<time>.{20,40}))?\Z"
@@ -97,13 +106,13 @@ class NormalDocument(Document):
     lines
         Job and path of keys to line.
     printed_at
-        When it was printed, in the zone of the machine.
+        Job to when it was printed, in the zone of the machine.
     """
 
     echoes_options: ClassVar[bool] = False
     doubts: Mapping[tuple[int, Access], Message] = field(default_factory=dict)
     lines: Mapping[tuple[int | str, ...], int] = field(default_factory=dict)
-    printed_at: datetime | None = None
+    printed_at: Mapping[int, datetime] = field(default_factory=dict)
 
     @property
     def _lines(self) -> Mapping[tuple[int | str, ...], int]:  # type: ignore[override]
@@ -115,9 +124,14 @@ class NormalDocument(Document):
 
     def is_in(self, document: Document) -> bool:
         """Return whether JSON tells of the same jobs: fio prints several forms when asked to."""
-        if len(self.jobs) != len(document.jobs):
-            return False
-        return all(map(_is_state_of, self.jobs, document.jobs))
+        # Servers come in the order in which they ended: in JSON and here not in the same.
+        others = list(document.jobs)
+        for job in self.jobs:
+            same = next((other for other in others if _is_state_of(job, other)), None)
+            if same is None:
+                return False
+            others.remove(same)
+        return not others
 
 
 def normal_documents(text: str) -> list[NormalDocument]:
@@ -176,21 +190,58 @@ class _Job:
     error: int
     time: str | None
     line: int
+    host: str | None = None
     sides: dict[str, _Side] = field(default_factory=dict)
     operations: dict[str, int] = field(default_factory=dict)
     short: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class _Execution:
-    """What was printed of one state of one execution."""
+class _Start:
+    """What one start of fio, or of its client, prints before its results.
 
-    number: int
-    version: str
-    headers: dict[tuple[str, int], re.Match[str]]
+    Attributes
+    ----------
+    servers
+        How many a client tells of before they begin.
+    hosts
+        Names before the lines of servers.
+    ending
+        Those of servers that said they end, and of which no result stands there yet.
+    """
+
+    number: int = 0
+    version: str = ""
+    headers: dict[tuple[str, int], re.Match[str]] = field(default_factory=dict)
+    servers: int = 0
+    hosts: set[str] = field(default_factory=set)
+    ending: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Execution:
+    """What was printed of one state of one execution, or of all servers of a client.
+
+    Attributes
+    ----------
+    totals
+        Group and direction to what each server says of it: sizes and longest time.
+    every
+        The sum over all servers, which a client prints last.
+    """
+
+    start: _Start
     jobs: list[_Job] = field(default_factory=list)
-    totals: dict[tuple[int, str], tuple[tuple[_Printed, ...], int]] = field(default_factory=dict)
+    totals: dict[tuple[int, str], list[tuple[tuple[_Printed, ...], int]]] = field(
+        default_factory=dict
+    )
     groups: set[int] = field(default_factory=set)
+    every: _Job | None = None
+
+    @property
+    def servers(self) -> int:
+        """How many servers there were; 0 where no client printed it."""
+        return max(self.start.servers, len(self.start.hosts), self.every is not None)
 
 
 class _Reader:
@@ -198,45 +249,71 @@ class _Reader:
 
     def __init__(self) -> None:
         self._executions: list[_Execution] = []
-        self._headers: dict[tuple[str, int], re.Match[str]] = {}
-        self._version = ""
-        self._number = 0
+        self._start = _Start()
+        self._job: _Job | None = None
         self._side: _Side | None = None
         self._percentiles: float | None = None
         self._group: int | None = None
 
     def take(self, number: int, line: str) -> None:
         """Read one whole line."""
+        if match := _OF_SERVER.match(line):
+            self._start.hosts.add(match["host"])
+            line = match["text"]
+            self._start.ending += [match["host"]] if not line else []
         if line[:1].isspace():
             self._indented(number, line)
         elif match := _JOB.match(line):
             self._begin(number, match)
         elif match := _HEADER.match(line):
-            if self._executions and self._executions[-1].number == self._number:
-                self._number, self._headers, self._version = self._number + 1, {}, ""
-            self._headers[match["name"], int(match["group"])] = match
+            # A server may begin when another has ended already.
+            if (last := self._last) and (last.every or not last.servers):
+                self._start = _Start(self._start.number + 1)
+            self._start.headers[match["name"], int(match["group"])] = match
+        elif match := _SERVER.match(line):
+            if self._last:
+                self._start = _Start(self._start.number + 1)
+            self._start.servers += 1
+            self._start.version = match["version"]
         elif _VERSION.match(line):
-            self._version = line
+            self._start.version = line
         elif (match := _STATUS.match(line)) and self._executions:
             self._group = int(match["group"])
             self._executions[-1].groups.add(self._group)
 
+    @property
+    def _last(self) -> _Execution | None:
+        """The last state of the present execution, if there is one yet."""
+        last = self._executions[-1] if self._executions else None
+        return last if last and last.start is self._start else None
+
     def documents(self) -> Iterator[NormalDocument]:
         """Yield what was read, each execution and each of its states once."""
         for execution in self._executions:
-            yield _document(execution)
+            if execution.jobs:
+                yield _document(execution)
 
     def _begin(self, number: int, match: re.Match[str]) -> None:
-        last = self._executions[-1] if self._executions else None
-        if last is None or last.groups or last.number != self._number:
-            last = _Execution(self._number, self._version, self._headers)
+        last = self._last
+        if last is None or (last.groups and not last.servers and match["name"] != _ALL):
+            last = _Execution(self._start)
             self._executions.append(last)
+        # Several that end at once are not told apart.
+        before = last.jobs[-1] if last.jobs and self._group is None else None
+        ending = self._start.ending
+        host = ending.pop() if before is None and len({*ending}) == 1 else before and before.host
         group, jobs, error = (int(match[key]) for key in ("group", "jobs", "error"))
-        last.jobs.append(_Job(match["name"], group, jobs, error, match["time"], number))
+        self._job = _Job(match["name"], group, jobs, error, match["time"], number, host)
         self._side, self._percentiles, self._group = None, None, None
+        if match["name"] != _ALL:
+            last.jobs.append(self._job)
+            return
+        last.every = self._job
+        while len(self._executions) > 1 and self._executions[-2].start is self._start:
+            _join(self._executions[-2], self._executions.pop())
 
     def _indented(self, number: int, line: str) -> None:
-        if not self._executions:
+        if self._job is None:
             return
         execution = self._executions[-1]
         if self._group is not None:
@@ -244,9 +321,9 @@ class _Reader:
                 printed = [match["io"], match.groupdict().get("decimal")]
                 sizes = tuple(_size(text, match) for text in printed if text)
                 key = self._group, match["access"].lower()
-                execution.totals[key] = sizes, int(match["time"])
+                execution.totals.setdefault(key, []).append((sizes, int(match["time"])))
         elif match := _RATES.match(line) or _OLD_RATES.match(line):
-            self._side = execution.jobs[-1].sides[match["access"]] = _side(number, match)
+            self._side = self._job.sides[match["access"]] = _side(number, match)
             self._percentiles = None
         elif self._side is not None and (match := _LATENCY.match(line)):
             _take_latency(self._side, number, match)
@@ -255,8 +332,17 @@ class _Reader:
         elif self._percentiles is not None and self._side is not None and "|" in line:
             _take_percentiles(self._side, number, line, self._percentiles)
         elif match := _ISSUED.match(line):
-            job = execution.jobs[-1]
-            job.operations, job.short = _of_accesses(match["total"]), _of_accesses(match["short"])
+            self._job.operations = _of_accesses(match["total"])
+            self._job.short = _of_accesses(match["short"])
+
+
+def _join(execution: _Execution, later: _Execution) -> None:
+    """Add to the results of some servers those of others, which were taken for a later state."""
+    execution.jobs += later.jobs
+    execution.groups |= later.groups
+    execution.every = later.every
+    for key, totals in later.totals.items():
+        execution.totals.setdefault(key, []).extend(totals)
 
 
 def _side(number: int, match: re.Match[str]) -> _Side:
@@ -315,34 +401,37 @@ def _document(execution: _Execution) -> NormalDocument:
     jobs: list[dict[str, Any]] = []
     doubts: dict[tuple[int, Access], Message] = {}
     lines: dict[tuple[int | str, ...], int] = {}
-    # A client adds up the jobs of its servers; they count once.
-    counted = [job for job in execution.jobs if job.name != "All clients"] or execution.jobs
-    for index, job in enumerate(counted):
-        header = execution.headers.get((job.name, job.group))
-        alike = sum((other.name, other.group) == (job.name, job.group) for other in counted)
-        value: dict[str, Any] = {
-            "jobname": job.name,
-            "groupid": job.group,
-            "error": job.error,
-            "job options": _options(header, job.jobs if alike == 1 else alike),
-        }
+    printed_at: dict[int, datetime] = {}
+    for index, job in enumerate(execution.jobs):
+        header = execution.start.headers.get((job.name, job.group))
+        value: dict[str, Any] = present(
+            {
+                "jobname": job.name,
+                "groupid": job.group,
+                "error": job.error,
+                "job options": _options(header, job.jobs),
+                "hostname": job.host,
+            }
+        )
         for name, side in job.sides.items():
             value[name] = _figures(job, side, name, header)
             for path, line in side.lines.items():
                 lines[index, name, *path] = line
         jobs.append(value)
+        if at := time_of(job.time or "", "%a %b %d %H:%M:%S %Y"):
+            printed_at[index] = at
         for access in _ACCESSES:
             if access in job.sides and (doubt := _side_doubt(job.sides[access], value[access])):
                 doubts[index, access] = doubt
-    for index, job in enumerate(counted):
+    of_all = _servers_doubt(execution)
+    for index, job in enumerate(execution.jobs):
         for access in _ACCESSES:
-            doubt = _group_doubt(execution, counted, jobs, job.group, access)
+            doubt = of_all or _group_doubt(execution, jobs, job.group, access)
             if access in job.sides and doubt is not None:
                 doubts.setdefault((index, access), doubt)
-    value = {"fio version": execution.version, "execution": execution.number, "jobs": jobs}
-    printed_at = time_of(execution.jobs[-1].time or "", "%a %b %d %H:%M:%S %Y")
+    value = {"fio version": execution.start.version, "execution": execution.start.number}
     first = execution.jobs[0].line
-    return NormalDocument(value, "", first, (), doubts, lines, printed_at)
+    return NormalDocument(value | {"jobs": jobs}, "", first, (), doubts, lines, printed_at)
 
 
 def _options(header: re.Match[str] | None, jobs: int) -> dict[str, str]:
@@ -419,28 +508,47 @@ def _side_doubt(side: _Side, figures: Mapping[str, Any]) -> Message | None:
 
 
 def _group_doubt(
-    execution: _Execution,
-    counted: list[_Job],
-    jobs: list[dict[str, Any]],
-    group: int,
-    access: Access,
+    execution: _Execution, jobs: list[dict[str, Any]], group: int, access: Access
 ) -> Message | None:
     """Return why the jobs of a group are not all of it, or are not what fio summed up."""
-    if group not in execution.groups or (group, access) not in execution.totals:
+    totals = execution.totals.get((group, access))
+    if group not in execution.groups or not totals:
         return _CUT
-    sizes, time_ms = execution.totals[group, access]
     of_group = [
         (job.sides[access], value[access])
-        for job, value in zip(counted, jobs, strict=True)
+        for job, value in zip(execution.jobs, jobs, strict=True)
         if job.group == group and access in job.sides
     ]
     moved = sum(figures["io_bytes"] for _, figures in of_group)
     rounding = sum(side.io.unit for side, figures in of_group if not figures["exact"])
     longest_ms = max((side.time_ms for side, _ in of_group), default=0)
+    # Those of several servers may stand between one another: they are held against their sum.
+    sizes = [_sum(of_unit) for of_unit in zip(*(sizes for sizes, _ in totals), strict=False)]
     fits = all(size.may_be(moved, rounding) for size in sizes)
-    if fits and longest_ms == time_ms:
+    if fits and longest_ms == max(time_ms for _, time_ms in totals):
         return None
     text = f"the jobs of group {group} are not what fio's last lines say of it"
+    return Message("figures-disagree", text)
+
+
+def _sum(sizes: Iterable[_Printed]) -> _Printed:
+    value, unit, carry = (
+        sum(figures)
+        for figures in zip(*((size.value, size.unit, size.carry) for size in sizes), strict=True)
+    )
+    return _Printed(value, unit, carry)
+
+
+def _servers_doubt(execution: _Execution) -> Message | None:
+    """Return why the results of servers are not those of all that a client had."""
+    if execution.servers < 2:
+        return None
+    if execution.every is None:
+        return _CUT
+    counts = [sum(job.operations.get(access, 0) for job in execution.jobs) for access in _ACCESSES]
+    if counts == [execution.every.operations.get(access, 0) for access in _ACCESSES]:
+        return None
+    text = f"the jobs of {execution.servers} servers are not what fio's last lines say of all"
     return Message("figures-disagree", text)
 
 

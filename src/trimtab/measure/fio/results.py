@@ -96,8 +96,8 @@ def read(source: Source) -> tuple[Measurement, ...]:
     executions = list(_executions(printed))
     for document, complaints in executions:
         runs = _runs(document)
-        for run in runs or [[]]:
-            draft = _run(document, run, is_last=not runs or run is runs[-1])
+        for run, following in zip(runs or [[]], [*runs[1:], []], strict=True):
+            draft = _run(document, run, is_last=_is_last(document, run, following))
             _note_said(draft, complaints)
             drafts.append(draft)
     if printed.unfinished:
@@ -207,10 +207,18 @@ def _grew(earlier: dict[str, Any], later: dict[str, Any]) -> bool:
 
 
 def _runs(document: Document) -> list[list[int]]:
-    """Return the jobs of a document by the run that they belong to."""
+    """Return the jobs of a document by the run that they belong to.
+
+    Servers of a client begin together, and none waits for another between its groups: of several
+    groups the jobs of each server are runs of their own.
+    """
     runs: list[list[int]] = []
     before: object = None
-    for index, job in enumerate(document.jobs):
+    order = list(enumerate(document.jobs))
+    if len({job.get("groupid") for job in document.jobs}) > 1:
+        servers = list(dict.fromkeys(map(_server, document.jobs)))
+        order.sort(key=lambda entry: servers.index(_server(entry[1])))
+    for index, job in order:
         group = job.get("groupid")
         options = options_of(document, job)
         beside = is_set(options, "new_group") and not is_set(options, "stonewall")
@@ -220,6 +228,31 @@ def _runs(document: Document) -> list[list[int]]:
             runs.append([index])
         before = group
     return runs
+
+
+def _server(job: dict[str, Any]) -> tuple[object, object]:
+    return job.get("hostname"), job.get("port")
+
+
+def _note_hosts(draft: Draft, document: Document, run: Sequence[int]) -> None:
+    """Take the servers of a client; its name is before a result that is of one among several."""
+    jobs = [document.jobs[index] for index in run]
+    hosts = list(dict.fromkeys(str(job["hostname"]) for job in jobs if "hostname" in job))
+    if not hosts:
+        return
+    draft.reported["hosts"] = hosts
+    draft.host = hosts[0] if len(hosts) == 1 else None
+    group = jobs[0].get("groupid")
+    if draft.host and len(jobs) < sum(job.get("groupid") == group for job in document.jobs):
+        draft.name = f"{draft.host}: {draft.name}"
+
+
+def _is_last(document: Document, run: Sequence[int], following: Sequence[int]) -> bool:
+    """Return whether no group of jobs comes after one; each server counts them from 0."""
+    if not run or not following:
+        return True
+    group, after = (as_whole(document.jobs[at[0]].get("groupid")) for at in (run, following))
+    return isinstance(document, NormalDocument) and (after or 0) < (group or 0)
 
 
 def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
@@ -241,10 +274,7 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
         draft.phases = [replace(phase, tasks=None) for phase in draft.phases]
     elif place.names:
         draft.reported["file_names"] = list(place.names)
-    hosts = list(dict.fromkeys(str(job["hostname"]) for job in jobs if "hostname" in job))
-    if hosts:
-        draft.reported["hosts"] = hosts
-        draft.host = hosts[0] if len(hosts) == 1 else None
+    _note_hosts(draft, document, run)
     tasks = next((phase.tasks for phase in draft.phases), None)
     if tasks is not None:
         draft.reported["tasks"] = tasks
@@ -297,7 +327,7 @@ def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last
     """Take when it began and ended: ``timestamp`` is of the end, when fio prints."""
     longest_s = max((phase.elapsed_s or 0.0 for phase in draft.phases), default=0.0)
     if is_last and not document.is_of_client:  # a client's is of its own beginning
-        draft.ended = _end(document)
+        draft.ended = _end(document, run)
     starts = [_moment(document.jobs[index].get("job_start"), 1e-3) for index in run]
     known = [start for start in starts if start is not None]
     options = [options_of(document, document.jobs[index]) for index in run]
@@ -373,9 +403,11 @@ def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
         draft.problems.add("no-bytes", "fio moved no bytes")
 
 
-def _end(document: Document) -> datetime | None:
+def _end(document: Document, run: Sequence[int] = ()) -> datetime | None:
+    """Return when fio printed what it says of jobs, by default of the last."""
     if isinstance(document, NormalDocument):
-        return document.printed_at
+        last = run[-1] if run else len(document.jobs) - 1
+        return document.printed_at.get(last)
     in_ms = _moment(document.value.get("timestamp_ms"), 1e-3)
     return _moment(document.value.get("timestamp"), 1.0) if in_ms is None else in_ms
 

@@ -44,6 +44,12 @@ _UNIT_UNKNOWN: Final = Message(
     "MB/s is MiB/s until Lustre 2.8, 10^6 B/s from 2.9: the text does not show which",
 )
 
+PROMPT: Final = (
+    r"(?:\[[^\[\]\n]{1,120}\]|[^\s@\[\]]{1,64}@[^\s:]{1,120}:[^\n#$]{0,120}"
+    r"|[\w.-]{1,120}:\S{1,120} )[#$>] "
+)
+"""``[root@mds01 ~]# ``, ``root@mds01:~# ``, ``mds01:~ # ``: ``lst stat &`` prints behind it."""
+_PROMPT: Final = re.compile(PROMPT)
 _HEADER: Final = re.compile(r"\[LNet (Rates|Bandwidth) of ([^\]\s]{1,255})\]")
 # ``%-8.0f`` and ``%-8.2f``: a figure that lost a digit does not fill its column.
 _RATE: Final = re.compile(
@@ -138,7 +144,8 @@ def read_tests(text: str) -> tuple[tuple[Test, ...], tuple[str, ...]]:
     reader = _Reader(old_unit=_MODERN.search(text) is None)
     for number, line in whole_lines(text):
         if line:
-            reader.take(number, line[:4096])
+            prompt = _PROMPT.match(line)
+            reader.take(number, line[prompt.end() if prompt else 0 :][:4096])
     return tuple(reader.tests), tuple(reader.others)
 
 

@@ -14,7 +14,14 @@ from typing import Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.measure.lnet_selftest.commands import count_of_nids
-from trimtab.measure.lnet_selftest.intervals import Direction, Figures, Interval, Test, read_tests
+from trimtab.measure.lnet_selftest.intervals import (
+    PROMPT,
+    Direction,
+    Figures,
+    Interval,
+    Test,
+    read_tests,
+)
 from trimtab.measure.measurement import Measurement, Notes, first_reason, missing, status_of
 from trimtab.measure.plain import present
 from trimtab.measure.source import Format, Mark, Source
@@ -40,9 +47,12 @@ _METRICS: Final[dict[tuple[Side, Direction], str]] = {
 _HEADERS_BYTES: Final = 512
 """A message without data is some 160 bytes; no data makes the mean of a direction come near it."""
 _HEADERS_FRACTION: Final = 0.02
-_BLOCK: Final = re.compile(r"^\[LNet (?:Rates|Bandwidth) of [^\]\s]+\]\r?$", re.MULTILINE)
+_BLOCK: Final = re.compile(
+    rf"^(?:{PROMPT})?\[LNet (?:Rates|Bandwidth) of [^\]\s]+\]\r?$", re.MULTILINE
+)
 _SESSION: Final = re.compile(
-    r"^SESSION: \S+ FEATURES: [0-9a-f]+ TIMEOUT: \d+ FORCE: (?:Yes|No)\r?$", re.MULTILINE
+    rf"^(?:{PROMPT})?SESSION: \S+ FEATURES: [0-9a-f]+ TIMEOUT: \d+ FORCE: (?:Yes|No)\r?$",
+    re.MULTILINE,
 )
 _SIZE: Final = re.compile(r"size=(\d{1,9})([kKmM]?)")
 _WORDS: Final = {
@@ -267,7 +277,9 @@ def _recognises(source: Source) -> bool:
 
 
 _BEGINNING: Final = re.compile(
-    rb"^(?:\[LNet (?:Rates|Bandwidth) of [^\]\s]{1,99}\]|SESSION: \S{1,99} FEATURES: [0-9a-f])",
+    rb"^(?:%s)?"
+    rb"(?:\[LNet (?:Rates|Bandwidth) of [^\]\s]{1,99}\]|SESSION: \S{1,99} FEATURES: [0-9a-f])"
+    % PROMPT.encode(),
     re.MULTILINE,
 )
 FORMAT: Final = Format(

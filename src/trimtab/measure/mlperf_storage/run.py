@@ -35,7 +35,7 @@ from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import Sample
 
-_UTILIZATION_MINIMUM: Final = {"cosmoflow": 0.70}
+_UTILIZATION_MINIMUM: Final = {"cosmoflow": 0.70, "dlrm": 0.70, "retinanet": 0.85}
 _UTILIZATION_MINIMUM_DEFAULT: Final = 0.90
 _CHECKPOINT_KEYS: Final = ("throughput", "duration")
 
@@ -197,9 +197,13 @@ class _Run:
         model = self._model()
         if model is None:
             return None
-        return _UTILIZATION_MINIMUM.get(model, _UTILIZATION_MINIMUM_DEFAULT)
+        return _UTILIZATION_MINIMUM.get(
+            model.lower().partition("_")[0], _UTILIZATION_MINIMUM_DEFAULT
+        )
 
     def _note_caching(self) -> None:
+        if not self.document.numbers("metric", "train_throughput_samples_per_second"):
+            return  # checkpoints are no epochs, and written anew
         flags = as_list(self.document.value.get("potential_caching"))
         cached = sum(1 for flag in flags if flag in (1, True))
         if cached:
@@ -237,7 +241,7 @@ class _Run:
         for key in ("override.model", "workload.model", "workload.model.name"):
             if configuration.get(key):
                 return configuration[key]
-        return None
+        return as_text(self.document.value.get("model"))  # until v0.5
 
     def _requested(self) -> dict[str, object]:
         """Return the parameters: what must be equal for two runs to be comparable."""

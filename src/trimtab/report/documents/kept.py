@@ -145,7 +145,10 @@ shape(
 )
 shape(IncidentStatus, optional=["probe", "metric", "level_now"])
 shape(
-    Status, omit=["last_runs"], derive={"runs": "last_runs"}, optional=["slow_targets", "rejected"]
+    Status,
+    omit=["last_runs"],
+    derive={"runs": "last_runs"},
+    optional=["slow_targets", "rejected", "snapshots"],
 )
 shape(KeptOutput, omit=["pruned_at"])
 shape(OutputRow, inline={"output": ()})

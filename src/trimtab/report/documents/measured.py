@@ -374,5 +374,5 @@ shape(
     omit=["named"],
     derive={"samples": (tuple[ImportedSample, ...], _imported_samples)},
 )
-shape(Imported, omit=["samples", "snapshot", "site", "told"])
+shape(Imported, omit=["samples", "snapshot", "site", "told"], optional=["unjudged"])
 shape(ImportedSample, inline={"sample": ()})
