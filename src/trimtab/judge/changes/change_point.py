@@ -39,8 +39,9 @@ _NARROWER: Final = 0.5
 """How far apart, in parts of the change, the ratios of medians and of means are of one shape; and
 how much narrower the interval of the means is of a mixture (of normal runs: 0.8)."""
 
-_DOMINATED: Final = 0.5
-"""Three runs after in four are on one side of a run before."""
+_DOMINATED: Final = (0.5, 0.75)
+"""Dominance from which on it is known which way a level moved, and from which on it is no mixture:
+both kinds of runs moved by less than lies between them."""
 
 _LEAST: Final = 1e-12
 
@@ -123,6 +124,8 @@ def _effect(before: Floats, after: Floats) -> _Effect:
     apart = abs(math.log(max(effect.ratio, _LEAST) / max(means, _LEAST)))
     if not _holds_one(effect.interval) and apart < _ALIKE * abs(math.log(max(means, _LEAST))):
         return effect
+    if _dominance(before, after) >= _DOMINATED[1]:
+        return effect
     other = _ratio(before, after, "mean")
     if other.interval is None or _width(other.interval) > _NARROWER * _width(effect.interval):
         return effect
@@ -156,16 +159,26 @@ def _is_unknown(before: Floats, after: Floats, effect: _Effect, *, up: bool, los
     lost
         Whether runs were lost, which may be all that changed.
     """
-    import numpy as np
-
     if effect.ratio is None or effect.interval is None or lost:
         return False
     if not _holds_one(effect.interval) and (effect.ratio > 1) == up:
         return False
+    return _dominance(before, after) < _DOMINATED[0]
+
+
+def _dominance(before: Floats, after: Floats) -> float:
+    """Return how far two sets of runs lie on different sides of one another, 0 to 1.
+
+    Notes
+    -----
+    |P(after > before) - P(after < before)|: N. Cliff, "Dominance statistics", Psychological
+    Bulletin 114 (1993).
+    """
+    import numpy as np
+
     ordered = np.sort(before)
-    beneath = np.searchsorted(ordered, after) + np.searchsorted(ordered, after, side="right")
-    # N. Cliff, "Dominance statistics", Psychological Bulletin 114 (1993).
-    return abs(float(beneath.mean()) / len(before) - 1) < _DOMINATED
+    ranks = np.searchsorted(ordered, after) + np.searchsorted(ordered, after, side="right")
+    return abs(float(ranks.mean()) / len(before) - 1)
 
 
 def _onset(runs: Runs, begin: int, place: int, end: int) -> tuple[datetime, datetime] | None:
