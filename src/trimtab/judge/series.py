@@ -56,7 +56,7 @@ def judge_series(
     schedule
         Times at which runs were due; ``None`` where unknown.
     invalid
-        Runs whose workload was not the requested one; removed from the frame.
+        Runs whose workload is not the requested one; removed.
     requested, changes
         Parameters that distinguish the series; change points, or what the last look at it found.
 
@@ -75,8 +75,7 @@ def judge_series(
     judged = between(_without(tidy, invalid), None, until)
     reported = between(judged, since, None)
     changes = _changes_of(judged, key, timezone, changes)
-    levels = confirmed_times(changes.points)
-    more = key.more_is_better
+    levels, more = confirmed_times(changes.points), key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
     verdict, heading = _verdict_and_trend(_recent(reported, window_s), key, goal, window_s)

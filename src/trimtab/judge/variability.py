@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import fmean, median, pvariance
 from typing import Final
 
@@ -184,18 +184,15 @@ def judge_history(
 
     Raises
     ------
-    KeyError
-        The metric is unknown and no unit is given.
-    ValueError
-        A value is not finite.
+    KeyError, ValueError
+        The metric is unknown and no unit is given; a value is not finite.
     """
     unit, more = sense_of(metric, unit, more_is_better)
     window, reach_s = _window(points, metric, window_s)
-    every = [point for occasion in window for point in occasion]
-    counted = [kept for runs in window if (kept := [p for p in runs if more or not p.unfinished])]
-    rates = [[0.0 if p.unfinished else p.value for p in runs] for runs in counted]
-    values = [value for runs in rates for value in runs]
-    evidence = _evidence(rates, every, goal=goal, level=level)
+    every = list(chain.from_iterable(window))
+    counted = list(filter(None, ([p for p in runs if more or not p.unfinished] for runs in window)))
+    evidence = _evidence(counted, every, goal=goal, level=level)
+    values = evidence.values
     status, reason = _status(evidence, counted, window_s, reach_s)
     return Verdict(
         metric=metric,
@@ -222,15 +219,21 @@ def judge_history(
 
 
 def _evidence(
-    rates: Sequence[Sequence[float]], window: Sequence[HistoryPoint], *, goal: float, level: float
+    counted: Sequence[Sequence[HistoryPoint]],
+    window: Sequence[HistoryPoint],
+    *,
+    goal: float,
+    level: float,
 ) -> _Evidence:
-    """Return what the occasions of a window say, each given as the values of its runs."""
+    """Return what the counted runs of a window say, occasion by occasion; lost ones are 0."""
+    rates = [[0.0 if p.unfinished else p.value for p in runs] for runs in counted]
     n = sum(map(len, rates))
     means = [fmean(values) for values in rates]
     within = fmean(map(pvariance, rates)) if n > len(rates) else 0.0
     memory = corrected_autocorrelation(means, cautious=True)
     return _Evidence(
         n=n,
+        values=list(chain.from_iterable(rates)),
         means=means,
         n_independent=effective_n_mean(len(means), memory),
         unfinished=sum(p.unfinished for p in window),
@@ -252,6 +255,7 @@ def _mean_interval(
 @dataclass(frozen=True, slots=True)
 class _Evidence:
     n: int
+    values: Sequence[float]
     means: Sequence[float]
     n_independent: float
     unfinished: int
