@@ -13,7 +13,7 @@ from trimtab.cli.output import show
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import console
 from trimtab.units import format_bytes, format_duration, format_percent, plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -209,7 +209,10 @@ def run(
     if seed is not None:
         result = replace(result, seed=seed)
     wanted = Wanted(result, Path(directory or result.name), store_url, **options_given)
-    with progress_bar() as progress:
+    site_file = wanted.directory / f"{result.name}.toml"
+    kept = f"what was simulated is kept: trimtab status {shell_text((str(site_file),))}; to start "
+    kept += "anew name another --directory"
+    with progress_bar(kept=kept) as progress:
         twin_run = run_twin(wanted, progress=progress)
     show(lambda: documents.simulated.TwinRunDocument(twin_run), lambda: print_run(twin_run))
 

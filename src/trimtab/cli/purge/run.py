@@ -97,7 +97,8 @@ def command(
         shared=shared,
         lease_s=lease_s,
     )
-    with meter() as plain, watched(plain) as display:
+    kept = "what was deleted is in the journal: the same command goes on with the rest"
+    with meter(kept) as plain, watched(plain) as display:
         ran = run_plan(
             plan,
             run_options,
