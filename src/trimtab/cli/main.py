@@ -86,7 +86,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "report": ("trimtab.cli.report", "Write the report of one month: HTML, PDF or Markdown."),
     "serve": ("trimtab.web.command", "Serve the dashboard and its API from the store."),
-    "demo": ("trimtab.web.demo", "Show the dashboard on nine simulated months."),
+    "demo": ("trimtab.cli.demo", "Show the dashboard on nine simulated months."),
     "runs": ("trimtab.cli.runs", "List kept runs."),
     "store": ("trimtab.cli.store", "Copy the store from SQLite to PostgreSQL, or back."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
