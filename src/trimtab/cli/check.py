@@ -119,7 +119,7 @@ def command(fail_on: str | None, **settings: object) -> None:
         refuse_wrong_mount(loaded.site, None, reach)
         settings = of_site(loaded.site, settings)
     requested = CheckOptions(**settings)  # type: ignore[arg-type]
-    with progress_bar(kept=RUN_KEPT) as progress:
+    with progress_bar(remains=RUN_KEPT) as progress:
         outcome = check(
             requested,
             known=None if loaded is None else loaded.site,

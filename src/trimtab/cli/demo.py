@@ -40,8 +40,8 @@ def command(context: click.Context, bind: str, directory: str) -> None:
     place = Path(directory)
     # Without its libraries the dashboard says what to install before anybody has waited.
     if all(map(find_spec, _LIBRARIES)) and not is_prepared(place):
-        kept = f"the demo is not whole: remove {place} and start it again"
-        with progress_bar(kept=kept) as progress:
+        remains = f"the demo is not whole: remove {place} and start it again"
+        with progress_bar(remains=remains) as progress:
             prepare_demo(place, progress)
     assert context.parent is not None
     assert isinstance(context.parent.command, click.Group)

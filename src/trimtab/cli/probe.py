@@ -44,7 +44,7 @@ def command(name: str, where: str | None, store_url: str | None, trim: bool) -> 
     probe = probe_of(site, name)
     with (
         open_store(with_store(site, store_url), create=True) as store,
-        progress_bar(kept=RUN_KEPT) as progress,
+        progress_bar(remains=RUN_KEPT) as progress,
     ):
         reach = reach_of(site)
         runner, driver = runner_of(site, store, reach), open_driver(site, clock=reach.clock)

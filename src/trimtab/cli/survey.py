@@ -149,7 +149,7 @@ def command(where: str, apply: bool, store_url: str | None, **options_given: Any
         print_plan(prepared.plan, applied=True)
     with (
         open_store(with_store(prepared.site, store_url), create=True) as store,
-        progress_bar(kept=RUN_KEPT) as progress,
+        progress_bar(remains=RUN_KEPT) as progress,
     ):
         survey = carry_out(prepared, driver, store, progress=progress, tools=tools)
         place = str(store.location)

@@ -147,7 +147,7 @@ def _measured(
     probe = probe_of(site, sweep.probe)
     with (
         open_store(url, create=True) as store,
-        progress_bar(kept=POINTS_KEPT) as progress,
+        progress_bar(remains=POINTS_KEPT) as progress,
     ):
         reach = reach_of(site)
         runner = runner_of(site, store, reach)

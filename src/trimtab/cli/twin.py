@@ -210,9 +210,11 @@ def run(
         result = replace(result, seed=seed)
     wanted = Wanted(result, Path(directory or result.name), store_url, **options_given)
     site_file = wanted.directory / f"{result.name}.toml"
-    kept = f"what was simulated is kept: trimtab status {shell_text((str(site_file),))}; to start "
-    kept += "anew name another --directory"
-    with progress_bar(kept=kept) as progress:
+    remains = (
+        f"what was simulated is kept: trimtab status {shell_text((str(site_file),))}; to start "
+    )
+    remains += "anew name another --directory"
+    with progress_bar(remains=remains) as progress:
         twin_run = run_twin(wanted, progress=progress)
     show(lambda: documents.simulated.TwinRunDocument(twin_run), lambda: print_run(twin_run))
 

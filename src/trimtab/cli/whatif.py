@@ -93,8 +93,8 @@ def command(
     for path in (report, runs):
         if path is not None:
             check_report_path(Path(path))
-    kept = "runs that ended are kept: the same command goes on with the others"
-    with progress_bar(kept=NOTHING_KEPT if again else kept) as progress:
+    remains = "runs that ended are kept: the same command goes on with the others"
+    with progress_bar(remains=NOTHING_KEPT if again else remains) as progress:
         scenario, swept = what_if(terms, progress)
     if report is not None:
         write_report(Path(report), render_whatif(scenario, swept))

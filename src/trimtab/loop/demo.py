@@ -144,8 +144,8 @@ def _search_incidents(site: Site, progress: Progress) -> None:
 
     place = Place(site.name, site)
     with open_store(site.store.url) as store:
-        found = incidents_of(store, place, now=clock_of(site)(), progress=progress)
-        keep_incidents(store, found)
+        incidents = incidents_of(store, place, now=clock_of(site)(), progress=progress)
+        keep_incidents(store, incidents)
 
 
 def _answers(scenario: Scenario, root: str) -> dict[str, str]:

@@ -50,7 +50,7 @@ def test_nothing_is_estimated_in_the_first_seconds_or_at_the_end(capsys, clock):
 
 
 def test_an_interruption_says_what_is_kept_and_how_to_go_on():
-    with pytest.raises(Interrupted) as caught, progress_bar(kept="the same command goes on"):
+    with pytest.raises(Interrupted) as caught, progress_bar(remains="the same command goes on"):
         raise Interrupted("stopped by SIGINT")
     assert caught.value.hint == "the same command goes on"
     with pytest.raises(Interrupted) as caught, progress_bar():

@@ -25,12 +25,12 @@ Show = Callable[[str, float | None], None]
 
 
 @contextmanager
-def meter(lines: Show, *, percentage: bool = False, kept: str = NOTHING_KEPT) -> Iterator[Show]:
+def meter(lines: Show, *, percentage: bool = False, remains: str = NOTHING_KEPT) -> Iterator[Show]:
     """Yield what shows progress: a bar on a terminal, nothing with ``--json``, else ``lines``.
 
     Parameters
     ----------
-    kept
+    remains
         What an interruption leaves, and how to go on: the hint of its error.
     """
     try:
@@ -40,12 +40,12 @@ def meter(lines: Show, *, percentage: bool = False, kept: str = NOTHING_KEPT) ->
         else:
             yield (lambda text, part: None) if wants_json() else lines
     except Interrupted as error:
-        error.hint = error.hint or kept
+        error.hint = error.hint or remains
         raise
 
 
 def progress_bar(
-    *, quiet_s: float = 0.0, kept: str = NOTHING_KEPT
+    *, quiet_s: float = 0.0, remains: str = NOTHING_KEPT
 ) -> AbstractContextManager[Callable[[str, float], None]]:
     """Return what yields a function that shows progress, with an estimate of what is left.
 
@@ -53,10 +53,10 @@ def progress_bar(
     ----------
     quiet_s
         Seconds without a line: most commands of this kind have ended by then.
-    kept
+    remains
         As `meter` has it.
     """
-    return meter(_Lines(quiet_s), percentage=True, kept=kept)
+    return meter(_Lines(quiet_s), percentage=True, remains=remains)
 
 
 class _Left:

@@ -50,9 +50,9 @@ class ScanLike(Protocol):
         ...
 
 
-def meter(kept: str = NOTHING_KEPT) -> AbstractContextManager[Show]:
+def meter(remains: str = NOTHING_KEPT) -> AbstractContextManager[Show]:
     """Return what yields a function that shows progress, with a line now and then in a log."""
-    return progress.meter(_Lines(), kept=kept)
+    return progress.meter(_Lines(), remains=remains)
 
 
 @contextmanager
