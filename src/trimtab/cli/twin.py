@@ -210,8 +210,8 @@ def run(
         result = replace(result, seed=seed)
     wanted = Wanted(result, Path(directory or result.name), store_url, **options_given)
     site_file = wanted.directory / f"{result.name}.toml"
-    remains = (
-        f"what was simulated is kept: trimtab status {shell_text((str(site_file),))}; to start "
+    remains = f"what was simulated is kept: trimtab status {shell_text((str(site_file),))}; "
+    remains += "to start anew name another --directory"
     )
     remains += "anew name another --directory"
     with progress_bar(remains=remains) as progress:

@@ -105,7 +105,7 @@ class Counting(WriteRead):
 
     def _one_access(self, probe, repetition, access, text, position) -> None:
         phase = SimpleNamespace(access=access, moved_bytes=10 * GIB)
-        probe.measurements.append(SimpleNamespace(phases=[phase]))
+        probe.measurements.append(SimpleNamespace(phases=[phase]))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("most_gib", "writes"), [(100, 5), (35, 3), (5, 1)])
