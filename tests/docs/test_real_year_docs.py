@@ -15,7 +15,7 @@ import pytest
 from tests.measure.recorded import REAL_DATA
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "a-year-of-two-systems.md"
+PAGE = ROOT / "benchmarks" / "reports" / "a-year-of-two-systems.md"
 SCRIPT = ROOT / "scripts" / "real_year.py"
 START = datetime(2017, 2, 14, tzinfo=UTC)
 
