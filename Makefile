@@ -278,11 +278,12 @@ clean:
 	@touch $@
 
 # A changed crate is rebuilt here; Python files are used in place.
-CRATES := cargo tree --locked --package trimtab-python --edges normal,build --prefix none | sort -u | wc -l
+CRATES := cargo tree --locked --package trimtab-core --edges normal,build --prefix none | sort -u | wc -l
 .venv/.core: .venv/.requirements pyproject.toml $(RUST)
 	@echo "Building the Rust core, $$($(CRATES)) crates (the first time takes a minute or two) ..."
 	@# By itself first: an installation shows nothing of what cargo does until it has ended.
-	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --locked --skip-install
+	@PATH="$(abspath $(dir $(UV))):$$PATH" VIRTUAL_ENV=$(CURDIR)/.venv \
+	    $(BIN)/maturin develop --uv --release --locked --skip-install
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $@
