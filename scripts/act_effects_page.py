@@ -1,4 +1,4 @@
-"""Make the tables of benchmarks/reports/act-effects.md from benchmarks/results/controllers_help.json.
+"""Make the tables of benchmarks/reports/act-effects.md from results/controllers_help.json.
 
 Without arguments the page is written; with ``--check`` it is only compared.
 """

@@ -85,7 +85,7 @@ def assumptions(result: Result) -> Iterator[str]:
             (
                 "how long files are kept",
                 "; ".join(kept) + ", on the average",
-                "assumed: as the [twin's scenario](scenarios.md) has it",
+                "assumed: as the [twin's scenario](../../docs/scenarios.md) has it",
             ),
             (
                 "so what is there",

@@ -1,4 +1,4 @@
-"""Write benchmarks/reports/a-year-of-two-systems.md: what Trimtab says of the year of Edison and Mira.
+"""Write reports/a-year-of-two-systems.md: what Trimtab says of the year of Edison and Mira.
 
 The tables of TOKIO-ABC are imported as `trimtab import` does and judged as `trimtab judge` does;
 what stands between ``<!-- year NAME -->`` and ``<!-- end -->``, and every chart of the page, is

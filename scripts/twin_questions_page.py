@@ -1,4 +1,4 @@
-"""Make the tables of benchmarks/reports/twin-questions.md from benchmarks/results/twin_questions.json.
+"""Make the tables of benchmarks/reports/twin-questions.md from results/twin_questions.json.
 
 Without arguments the page is written; with ``--check`` it is only compared.
 """
