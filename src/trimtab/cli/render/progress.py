@@ -77,7 +77,8 @@ class _Left:
         elapsed_s, done = time.monotonic() - self._begun_s, part - self._before
         if elapsed_s < QUIET_S or not done > 0.0 or part >= 1.0:
             return ""
-        return f", about {format_duration(elapsed_s * (1.0 - part) / done)} left"
+        left_s = elapsed_s * (1.0 - part) / done
+        return f", about {format_duration(left_s)} left" if left_s >= 1.0 else ""
 
 
 @contextmanager
