@@ -13,20 +13,20 @@
 # make bench-incremental  an incremental scan beside a full one, 1 % of names changed; result beside it
 # make bench-plan  until when a run may delete its first file: candidates hashed whole, or by row group
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
-# make bench-controllers  what each controller does to nine months of Perlmutter on the twin; table in docs/act-effects.md
+# make bench-controllers  what each controller does to nine months of Perlmutter on the twin; table in benchmarks/reports/act-effects.md
 # make bench-readers  what the decoder of the index brings over the parquet crate's readers; result beside it
 # make bench-importers  rows a second of each format that purge import reads; result beside it
 # make bench-tally  how fast an index of 10^8 files is tallied, beside what bounds it; result beside it
-# make purge-case  a purge of 36 PB walked over 10^8 names, as root; result beside it, tables in docs/purge-case.md
+# make purge-case  a purge of 36 PB walked over 10^8 names, as root; result beside it, tables in benchmarks/reports/purge-case.md
 # make bench-mqsim MQSIM=DIR  the simulated drive beside a checkout of MQSim; result beside it
-# make compare-mqsim MQSIM=DIR  write amplification and latencies of both on the same traces; docs/twin-mqsim.md
-# make score-faults  faults in a simulated site, detected when and explained how; docs/twin-faults.md
+# make compare-mqsim MQSIM=DIR  write amplification and latencies of both on the same traces; benchmarks/reports/twin-mqsim.md
+# make score-faults  faults in a simulated site, detected when and explained how; benchmarks/reports/twin-faults.md
 # make bench-miniature  what the size of the miniature OST does to write amplification; table in docs/twin.md
 # make bench-flash  how fast the simulated drive is, beside the loop that bounds it; result beside it
 # make bench-allocator  the running kernel's block allocator beside the twin's; as root; result beside it
 # make calibration  how often the judge is wrong, full counts; result beside it, tables in docs/calibration.md
-# make twin-questions  what the twin's positions rest on; result beside it, tables in docs/twin-questions.md
-# make reproduce  the figures of the five documents beside the twin's; result beside it, tables in docs/twin-calibration.md, page in build/reproduce.html
+# make twin-questions  what the twin's positions rest on; result beside it, tables in benchmarks/reports/twin-questions.md
+# make reproduce  the figures of the five documents beside the twin's; result beside it, tables in benchmarks/reports/twin-calibration.md, page in build/reproduce.html
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
 # make bench-tcpd TCPD=DIR  change points on the annotated series of a checkout of TCPD; likewise
 # make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
@@ -39,7 +39,9 @@
 # make release-test  then each of them installed and used, without cargo and without network; as root
 # make lock   resolve the dependencies again
 
-PYTHON ?= python3
+# The first that is new enough: python3 of RHEL 8 and 9 is not, python3.11 beside it is.
+PYTHON ?= $(or $(shell for python in python3 python3.13 python3.12 python3.11; do \
+    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done),python3)
 # Processes that share the tests: they wait for devices, jobs and deadlines more than they compute.
 WORKERS ?= 4
 # Tests of the tier unit only compute.
@@ -260,7 +262,7 @@ clean:
 	@scripts/prerequisites $(PYTHON)
 	@echo 'Setting up uv in .tools ...'
 	$(PYTHON) -m venv --clear .tools
-	.tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-tools.lock
+	.tools/bin/python -m pip install --disable-pip-version-check --require-hashes -r requirements-tools.lock
 	@touch $@
 
 # Beside .venv: zig alone is as large as everything else.
@@ -273,16 +275,20 @@ clean:
 	@scripts/prerequisites $(PYTHON)
 	@echo 'Setting up .venv ...'
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
-	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock -r requirements-build.lock
+	$(UV) pip install --python $(BIN)/python --require-hashes -r requirements.lock -r requirements-build.lock
 	@touch $@
 
 .venv/.dev: requirements-dev.lock .venv/.requirements
-	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.lock
+	$(UV) pip install --python $(BIN)/python --require-hashes -r requirements-dev.lock
 	@touch $@
 
 # A changed crate is rebuilt here; Python files are used in place.
+CRATES := cargo tree --locked --package trimtab-core --edges normal,build --prefix none | sort -u | wc -l
 .venv/.core: .venv/.requirements pyproject.toml $(RUST)
-	@echo 'Building the Rust core (the first time takes a minute or two) ...'
+	@echo "Building the Rust core, $$($(CRATES)) crates (the first time takes a minute or two) ..."
+	@# By itself first: an installation shows nothing of what cargo does until it has ended.
+	@PATH="$(abspath $(dir $(UV))):$$PATH" VIRTUAL_ENV=$(CURDIR)/.venv \
+	    $(BIN)/maturin develop --uv --release --locked --skip-install
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $@

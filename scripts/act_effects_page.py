@@ -1,4 +1,4 @@
-"""Make the tables of docs/act-effects.md from benchmarks/results/controllers_help.json.
+"""Make the tables of benchmarks/reports/act-effects.md from results/controllers_help.json.
 
 Without arguments the page is written; with ``--check`` it is only compared.
 """
@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
 
-PAGE = ROOT / "docs" / "act-effects.md"
+PAGE = ROOT / "benchmarks" / "reports" / "act-effects.md"
 RESULT = ROOT / "benchmarks" / "results" / "controllers_help.json"
 Result = dict[str, Any]
 Row = list[float | None]

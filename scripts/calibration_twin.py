@@ -1,4 +1,4 @@
-"""Make the tables of docs/twin-calibration.md from the layers and from the kept figures of lives.
+"""Make the tables of reports/twin-calibration.md from the layers and the kept figures of lives.
 
 Without arguments the page is written; with ``--check`` it is only compared. With ``--run
 FILE.html`` everything is simulated first, the figures are kept, and the report goes to that file.
@@ -53,7 +53,7 @@ from trimtab.validation.statements import (  # noqa: E402
     statements,
 )
 
-PAGE = ROOT / "docs" / "twin-calibration.md"
+PAGE = ROOT / "benchmarks" / "reports" / "twin-calibration.md"
 KEPT = ROOT / "benchmarks" / "results" / "twin_calibration.json"
 
 

@@ -1,4 +1,4 @@
-"""Make the table of docs/twin-faults.md from benchmarks/results/score_of_faults.json.
+"""Make the table of benchmarks/reports/twin-faults.md from benchmarks/results/score_of_faults.json.
 
 Without arguments the page is written; with ``--check`` it is only compared.
 """
@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402 (the tree is on the path now)
 
-PAGE = ROOT / "docs" / "twin-faults.md"
+PAGE = ROOT / "benchmarks" / "reports" / "twin-faults.md"
 RESULT = ROOT / "benchmarks" / "results" / "score_of_faults.json"
 
 

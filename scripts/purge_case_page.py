@@ -1,4 +1,4 @@
-"""Make the tables of docs/purge-case.md from benchmarks/results/purge_case.json.
+"""Make the tables of benchmarks/reports/purge-case.md from benchmarks/results/purge_case.json.
 
 Without arguments the page is written; with ``--check`` it is only compared.
 """
@@ -20,7 +20,7 @@ from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
 
 from trimtab.purge.policy import Caps  # noqa: E402
 
-PAGE = ROOT / "docs" / "purge-case.md"
+PAGE = ROOT / "benchmarks" / "reports" / "purge-case.md"
 RESULT = ROOT / "benchmarks" / "results" / "purge_case.json"
 DAY_S = 86_400
 Result = dict[str, Any]
@@ -85,7 +85,7 @@ def assumptions(result: Result) -> Iterator[str]:
             (
                 "how long files are kept",
                 "; ".join(kept) + ", on the average",
-                "assumed: as the [twin's scenario](scenarios.md) has it",
+                "assumed: as the [twin's scenario](../../docs/scenarios.md) has it",
             ),
             (
                 "so what is there",

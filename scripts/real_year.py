@@ -1,4 +1,4 @@
-"""Write docs/a-year-of-two-systems.md: what Trimtab says of the year of Edison and Mira.
+"""Write reports/a-year-of-two-systems.md: what Trimtab says of the year of Edison and Mira.
 
 The tables of TOKIO-ABC are imported as `trimtab import` does and judged as `trimtab judge` does;
 what stands between ``<!-- year NAME -->`` and ``<!-- end -->``, and every chart of the page, is
@@ -19,7 +19,7 @@ from page_blocks import remade, write_or_check
 from real_year_data import load
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "a-year-of-two-systems.md"
+PAGE = ROOT / "benchmarks" / "reports" / "a-year-of-two-systems.md"
 IMAGES = ROOT / "docs" / "images"
 
 

@@ -1,4 +1,4 @@
-"""Make the tables of docs/twin-questions.md from benchmarks/results/twin_questions.json.
+"""Make the tables of benchmarks/reports/twin-questions.md from results/twin_questions.json.
 
 Without arguments the page is written; with ``--check`` it is only compared.
 """
@@ -18,7 +18,7 @@ from benchmarks.twin_questions import layouts, positions  # noqa: E402
 from benchmarks.twin_questions.positions import Case, Kind  # noqa: E402
 from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
 
-PAGE = ROOT / "docs" / "twin-questions.md"
+PAGE = ROOT / "benchmarks" / "reports" / "twin-questions.md"
 RESULT = ROOT / "benchmarks" / "results" / "twin_questions.json"
 Result = dict[str, Any]
 KEPT = (

@@ -1,7 +1,7 @@
 """A purge of 36 PB walked as a site would walk it, over an index of files that do not exist.
 
-`make purge-case` runs it and writes its figures into ``docs/purge-case.md``. It needs root, some
-120 bytes of disk for each name, and for 10^8 names half an hour.
+`make purge-case` runs it and writes its figures into ``benchmarks/reports/purge-case.md``. It needs
+root, some 120 bytes of disk for each name, and for 10^8 names half an hour.
 """
 
 from __future__ import annotations

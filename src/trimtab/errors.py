@@ -171,9 +171,9 @@ class Interrupted(KeyboardInterrupt):
 
     exit_code = 130
     code = "interrupted"
-    hint = None
     reported = False
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
+        self.hint = hint

@@ -261,6 +261,8 @@ def format_duration(value_s: float) -> str:
     --------
     >>> format_duration(0.0042), format_duration(7200), format_duration(12)
     ('4.20 ms', '2.0 h', '12.0 s')
+    >>> format_duration(1826 * 86400)
+    '1,826 d'
     """
     magnitude = abs(value_s)
     if magnitude and magnitude < 1.0:
@@ -268,7 +270,8 @@ def format_duration(value_s: float) -> str:
         return f"{_three_figures(value_s * factor)} {unit}"
     for seconds, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
         if magnitude >= 2 * seconds or (magnitude >= seconds and unit != "min"):
-            return f"{value_s / seconds:.1f} {unit}"
+            value = value_s / seconds
+            return f"{value:.1f} {unit}" if abs(value) < 999.95 else f"{value:,.0f} {unit}"
     return f"{value_s:.1f} s"
 
 

@@ -19,6 +19,9 @@ from scripts.reference_pages import pages
 from tests.support.command import trimtab as run_trimtab
 from tests.support.next_steps import read
 
+from trimtab.explain.incidents.dips import A_MONTH
+from trimtab.model.incident import Shape
+
 ROOT = Path(__file__).parents[2]
 MADE = ROOT / "docs/commands.md"
 """Made from the commands: usage lines, not words to type."""
@@ -130,3 +133,33 @@ def test_the_readme_is_one_screen() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 40
     assert sum(line.startswith("![") for line in lines) == 1
+
+
+def test_pages_agree_on_the_shapes_of_incidents_and_how_often_chance_makes_one() -> None:
+    incidents, explaining = (
+        (ROOT / f"docs/{name}.md").read_text() for name in ("incidents", "explaining")
+    )
+    section = incidents.partition("## What an incident is")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([a-z]+)` \|", section, re.M) == list(Shape)
+    assert "one of eight shapes" in explaining
+    assert len(Shape) == 8
+    for page in (incidents, explaining):
+        assert f"{1 / A_MONTH:.0f} months" in page
+        assert "fewer than 0.3 a month" in " ".join(page.split())
+
+
+def test_reports_of_measurements_are_out_of_the_manual_and_their_links_lead_somewhere() -> None:
+    reports = sorted((ROOT / "benchmarks/reports").glob("*.md"))
+    assert len(reports) == 7
+    for report in reports:
+        assert not (ROOT / "docs" / report.name).exists()
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", report.read_text()):
+            assert (report.parent / target).exists(), (report.name, target)
+
+
+def test_the_readme_has_both_commands_and_what_must_be_there_first() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for words in ("\nmake run", "\nmake test", "apt-get install", "dnf install", ".venv/bin"):
+        assert words in readme, words
+    assert "pip install 'trimtab" not in readme, "the name is on no public index"
+    assert "docs/maturity.md" in readme

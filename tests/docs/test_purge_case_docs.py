@@ -1,4 +1,4 @@
-"""docs/purge-case.md is what was walked, and what was walked is what its mix comes to."""
+"""The report of a purge is what was walked, and what was walked is what its mix comes to."""
 
 from __future__ import annotations
 

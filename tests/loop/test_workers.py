@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from trimtab.errors import ToolError
+from trimtab.errors import Interrupted, ToolError
 from trimtab.loop.workers import one_by_one, side_by_side
 
 pytestmark = pytest.mark.system
@@ -140,3 +140,15 @@ def test_a_process_of_months_keeps_nothing_of_frames_that_are_gone() -> None:
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     held, kept = map(int, done.stdout.split())
     assert kept < held / 4
+
+
+def test_an_interruption_does_not_wait_for_what_a_worker_is_at() -> None:
+    def interrupted() -> None:
+        with side_by_side(2, hint=HINT) as together:
+            together([Square(1, takes_s=60.0)])  # a worker begins with it at once
+            raise Interrupted("stopped by SIGINT")
+
+    began_s = time.monotonic()
+    with pytest.raises(Interrupted):
+        interrupted()
+    assert time.monotonic() - began_s < 30.0

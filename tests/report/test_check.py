@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from tests.support.known import known
 
+from trimtab.cli.render.check import print_verdicts
+from trimtab.cli.render.text import console
+from trimtab.message import Message
 from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import BlockDevice
 from trimtab.model.finding import Severity
@@ -20,6 +23,7 @@ from trimtab.model.run import RunStatus
 from trimtab.model.telemetry import NotAvailable
 from trimtab.model.verdict import Scope, VerdictStatus
 from trimtab.report.check import answer, charts_of, render_check
+from trimtab.report.health import cost_text
 
 SECTIONS = ["Findings", "Numbers", "Charts", "Layers beneath the path", "Snapshot",
             "What could not be seen", "The run"]  # fmt: skip
@@ -206,7 +210,7 @@ def test_all_readings_missing(undrawn: CheckResult) -> None:
 
 
 def test_a_healthy_check_is_short_and_clear(healthy: CheckResult) -> None:
-    assert answer(healthy).sentence == "Healthy: nothing was found that is set up badly."
+    assert answer(healthy).sentence == "Healthy: writes 11.6 GB/s, reads 18.2 GB/s"
     assert answer(healthy).details == (
         "Write bandwidth 11.6 GB/s, read bandwidth 18.2 GB/s (mean of the repetitions).",
     )
@@ -227,7 +231,8 @@ def test_a_missed_goal_is_not_healthy_even_without_findings(full: CheckResult) -
     assert said == replace(
         said,
         tone="warning",
-        sentence="Not steady: write bandwidth missed the goal; no findings.",
+        sentence="Not steady: write bandwidth missed the goal; no findings; "
+        "writes 11.6 GB/s, reads 18.2 GB/s",
     )
 
 
@@ -239,7 +244,7 @@ def test_notes_alone_are_healthy_only_where_nothing_speaks_against_it(full: Chec
         if one.scope is Scope.HISTORY
     )
     steady = replace(full, findings=info, verdicts=met)
-    assert answer(steady).sentence == "Healthy, with 1 finding to note (info)."
+    assert answer(steady).sentence == "Healthy, with 1 finding to note (info): steady, COV 17.1 %"
     blind = replace(steady, path=replace(full.path, devices=()))
     assert answer(blind).sentence.startswith(
         "Partly seen: 1 finding (info) in what could be seen; no device"
@@ -304,3 +309,57 @@ def test_colours_of_drawings_are_repainted_on_a_dark_screen(full_html: str) -> N
     assert used
     for attribute, colour in used:
         assert f'.drawing [{attribute}="{colour}"]' in style, (attribute, colour)
+
+
+def first_check(result: CheckResult, n: int = 1) -> CheckResult:
+    """Return a healthy check whose history holds ``n`` runs: too few for a verdict."""
+    spec = {"tasks": 64, "block_size_bytes": 2**30}
+    cost = {"bytes_written": 45 * 2**30, "bytes_read": 30 * 2**30}
+    run = replace(known(result.run), parameters={"spec": spec, "cost": cost})
+    within = tuple(one for one in result.verdicts if one.scope is Scope.REPETITIONS)
+    reason = Message("too-few-runs", "1 run over 0 h in the last 48 h: more runs needed")
+    over_time = tuple(
+        replace(one, scope=Scope.HISTORY, status=VerdictStatus.CANNOT_TELL, n=n, reason=reason)
+        for one in within
+    )
+    unsure = tuple(replace(one, status=VerdictStatus.CANNOT_TELL) for one in within)
+    return replace(result, run=run, verdicts=(*unsure, *over_time), findings=())
+
+
+def test_the_first_line_says_how_healthy_how_fast_and_what_steadiness_needs(
+    healthy: CheckResult,
+) -> None:
+    assert answer(first_check(healthy)).sentence == (
+        "Healthy: writes 11.6 GB/s, reads 18.2 GB/s at 64 tasks; steadiness needs 23 more runs"
+    )
+    assert answer(first_check(healthy, 40)).sentence.endswith("; steadiness cannot be told yet")
+
+
+def test_healthy_is_not_said_where_only_writes_are_believed(healthy: CheckResult) -> None:
+    verdicts = tuple(
+        replace(one, mean=None) if one.metric == "read_bandwidth" else one
+        for one in healthy.verdicts
+    )
+    doubted = answer(replace(healthy, verdicts=verdicts))
+    assert doubted.tone == "unclear"
+    assert doubted.sentence.startswith("Partly seen: no findings in what could be seen; no figure")
+    assert "of reads is believed" in doubted.sentence
+
+
+def test_a_check_says_what_it_wrote_and_how_much_room_it_took(healthy: CheckResult) -> None:
+    words = known(cost_text(first_check(healthy)))
+    assert words.startswith("wrote 45.0 GiB, read 30.0 GiB; its files took 64.0 GiB at a time")
+    assert " % of the free space, and are removed" in words
+    assert cost_text(replace(healthy, run=None)) is None
+
+
+def test_verdicts_that_cannot_tell_are_one_sentence(healthy: CheckResult, capsys) -> None:
+    result = first_check(healthy)
+    print_verdicts(console(), result.run, result.verdicts, ())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "verdict" not in printed
+    assert printed.count("steadiness cannot be told yet") == 1
+    assert printed.count("more runs needed") == 1
+    decided = (replace(result.verdicts[0], status=VerdictStatus.MET), *result.verdicts[1:])
+    print_verdicts(console(), result.run, decided, ())
+    assert "cannot tell" in capsys.readouterr().out

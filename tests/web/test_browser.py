@@ -213,12 +213,11 @@ def keep_hostile(directory: Path) -> Path:
 def keep_demo(directory: Path) -> Path:
     """Keep the demo: nine months of the twin."""
     script = (
-        "import sys; from pathlib import Path; from trimtab.web import demo;"
-        "demo._simulate(Path(sys.argv[1]))"
+        "import sys; from pathlib import Path; from trimtab.loop.demo import prepare_demo;"
+        "prepare_demo(Path(sys.argv[1]), lambda text, part: None)"
     )
     subprocess.run([sys.executable, "-c", script, str(directory)], check=True)
     (store,) = directory.glob("*.db")
-    run("incidents", "perlmutter", "--json", "--store", str(store))
     return store
 
 

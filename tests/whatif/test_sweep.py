@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from trimtab.model.verdict import Interval
 from trimtab.twin.scenario.keys import replace_keys
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.whatif.figures import KINDS
-from trimtab.whatif.runs import FigureCache, Run, seeded
+from trimtab.whatif.runs import FigureCache, Run, answered, listener, seeded
 from trimtab.whatif.sweep import seeds_interval, summed, sweep, without_effect
 from trimtab.whatif.vary import Axis, combinations
 
@@ -220,3 +220,32 @@ def test_a_file_of_rubbish_is_no_results(tmp_path):
     path: Path = tmp_path / "rubbish"
     path.write_bytes(b'\xff\xfe\n[1, 2]\n{"key": 3}\nnull\n')
     assert FigureCache(path).get("3") is None
+
+
+@dataclass(frozen=True)
+class Telling:
+    """A run that says when it is half done."""
+
+    def answer(self) -> str:
+        tell = listener.get()
+        assert tell is not None
+        tell(0.5)
+        return "answer"
+
+
+def test_how_far_runs_are_is_told_from_the_first_on_and_within_each():
+    seen: list[tuple[str, float]] = []
+    runs = [Telling()] * 4
+    answers = answered(
+        runs,
+        one_by_one,
+        lambda text, part: seen.append((text, part)),
+        noun="runs",
+        at_once=2,
+    )
+    assert list(answers) == ["answer"] * 4
+    parts = [part for _, part in seen]
+    assert parts[:3] == [0.0, 0.25, 0.25]
+    assert parts == sorted(parts)
+    assert seen[-1] == ("4 of 4 runs", 1.0)
+    assert listener.get() is None

@@ -107,7 +107,7 @@ def command(fail_on: str | None, **settings: object) -> None:
     and writes a report. Files of the probe are removed in every case.
     """
     from trimtab.cli.render.check import print_check
-    from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.progress import RUN_KEPT, progress_bar
     from trimtab.loop.check import CheckOptions, check, of_site
     from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.reach import THIS_HOST
@@ -120,7 +120,7 @@ def command(fail_on: str | None, **settings: object) -> None:
         refuse_wrong_mount(loaded.site, None, reach)
         settings = of_site(loaded.site, settings)
     requested = CheckOptions(**settings)  # type: ignore[arg-type]
-    with progress_bar() as progress:
+    with progress_bar(remains=RUN_KEPT) as progress:
         outcome = check(
             requested,
             known=None if loaded is None else loaded.site,

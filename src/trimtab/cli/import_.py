@@ -77,7 +77,8 @@ def command(
     dask = with_dask(site, dask)
     opened = nullcontext() if dry_run else open_store(with_store(site, store_url), create=True)
     tally, again = _Tally(), _again(files, kind, store_url, terms_given)
-    with opened as store, progress_bar() as progress:
+    remains = "what was stored is kept: the same command passes over it and goes on"
+    with opened as store, progress_bar(remains=remains) as progress:
         imported = tally.of(
             import_files(files, terms, store, kind=kind, dask=dask, progress=progress)
         )

@@ -33,7 +33,7 @@ def command(name: str, where: str | None, store_url: str | None, trim: bool) -> 
     On this host, as an MPI job or as a batch job, as its launcher says. Its files are removed in
     every case, and the nodes of a job are given back.
     """
-    from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.progress import RUN_KEPT, progress_bar
     from trimtab.loop.probing.probe_now import probe_now, probe_of
     from trimtab.loop.probing.site_probe import runner_of
     from trimtab.loop.sites import only_site, open_driver, open_site, reach_of, with_store
@@ -44,7 +44,7 @@ def command(name: str, where: str | None, store_url: str | None, trim: bool) -> 
     probe = probe_of(site, name)
     with (
         open_store(with_store(site, store_url), create=True) as store,
-        progress_bar() as progress,
+        progress_bar(remains=RUN_KEPT) as progress,
     ):
         reach = reach_of(site)
         runner, driver = runner_of(site, store, reach), open_driver(site, clock=reach.clock)

@@ -123,7 +123,7 @@ def command(where: str, apply: bool, store_url: str | None, **options_given: Any
 
     Nothing is done without --apply.
     """
-    from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.progress import RUN_KEPT, progress_bar
     from trimtab.loop.sites import open_driver, open_site, reach_of, with_store
     from trimtab.loop.stores import open_store
     from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
@@ -149,7 +149,7 @@ def command(where: str, apply: bool, store_url: str | None, **options_given: Any
         print_plan(prepared.plan, applied=True)
     with (
         open_store(with_store(prepared.site, store_url), create=True) as store,
-        progress_bar() as progress,
+        progress_bar(remains=RUN_KEPT) as progress,
     ):
         survey = carry_out(prepared, driver, store, progress=progress, tools=tools)
         place = str(store.location)

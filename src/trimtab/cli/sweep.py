@@ -137,7 +137,7 @@ def _measured(
     sweep: Sweep, site: Site, url: str | None, levels: Mapping[str, Level]
 ) -> tuple[SweepState, str]:
     """Measure what can be measured now; return how far the sweep is, and where that is kept."""
-    from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.progress import POINTS_KEPT, progress_bar
     from trimtab.loop.probing.probe_now import probe_of
     from trimtab.loop.probing.site_probe import runner_of
     from trimtab.loop.sites import reach_of
@@ -145,7 +145,10 @@ def _measured(
     from trimtab.loop.sweep import SweepWork
 
     probe = probe_of(site, sweep.probe)
-    with open_store(url, create=True) as store, progress_bar() as progress:
+    with (
+        open_store(url, create=True) as store,
+        progress_bar(remains=POINTS_KEPT) as progress,
+    ):
         reach = reach_of(site)
         runner = runner_of(site, store, reach)
         work = SweepWork(sweep, site, probe, store, runner, reach.clock, reach)

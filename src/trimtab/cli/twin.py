@@ -209,7 +209,10 @@ def run(
     if seed is not None:
         result = replace(result, seed=seed)
     wanted = Wanted(result, Path(directory or result.name), store_url, **options_given)
-    with progress_bar() as progress:
+    site_file = wanted.directory / f"{result.name}.toml"
+    remains = f"what was simulated is kept: trimtab status {shell_text((str(site_file),))}; "
+    remains += "to start anew name another --directory"
+    with progress_bar(remains=remains) as progress:
         twin_run = run_twin(wanted, progress=progress)
     show(lambda: documents.simulated.TwinRunDocument(twin_run), lambda: print_run(twin_run))
 

@@ -79,7 +79,7 @@ def command(
     a word (trim, fullness, thresholds, reset, discard, purge, gating, drive, spare, placement,
     wbt, writes) or a dotted key of the scenario. It can be interrupted and started again.
     """
-    from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.progress import NOTHING_KEPT, progress_bar
     from trimtab.errors import UsageError
     from trimtab.loop.whatif import WhatIf, results_file, what_if
     from trimtab.report import documents
@@ -95,7 +95,8 @@ def command(
     for path in (report, runs):
         if path is not None:
             check_report_path(Path(path))
-    with progress_bar() as progress:
+    remains = "runs that ended are kept: the same command goes on with the others"
+    with progress_bar(remains=NOTHING_KEPT if again else remains) as progress:
         scenario, swept = what_if(terms, progress)
     if report is not None:
         write_report(Path(report), render_whatif(scenario, swept))

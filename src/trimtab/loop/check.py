@@ -26,7 +26,7 @@ from trimtab.launch.allocation import Demand
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import comparisons, verdicts
-from trimtab.loop.probing.plan import Request, plan_probe
+from trimtab.loop.probing.plan import WRITTEN_SHARE, Request, plan_probe
 from trimtab.loop.probing.probe import ProbeOutcome, Progress, Surroundings, left_behind, run_probe
 from trimtab.loop.probing.reach import THIS_HOST, PathDriver, Reach
 from trimtab.loop.probing.tools import Instrument, choose
@@ -291,21 +291,21 @@ class _Check:
     def _probe(self) -> None:
         """Run the probe; where it cannot even be started say so and go on looking."""
         try:
-            spec, instrument = self._plan()
+            step = self._plan()
         except (RefusedError, ToolError) as error:
             self.error = error
             self.missing.append(Missing("probe", error.message))
             return
         self.outcome = run_probe(
-            WriteRead(spec, instrument),
-            self._surroundings(spec, instrument),
+            step,
+            self._surroundings(step.spec, step.instrument),
             progress=self.progress,
             keep=lambda run: self._keep(lambda: self.store.add_run(run)),
         )
         if not isinstance(self.outcome.error, Interrupted):
             self.error = self.error or self.outcome.error
 
-    def _plan(self) -> tuple[ProbeSpec, Instrument]:
+    def _plan(self) -> WriteRead:
         path = self.driver.description
         state = self.reach.describe(path.real_path)
         if path.read_only or (state.space is not None and state.space.read_only):
@@ -329,7 +329,8 @@ class _Check:
             processors=self.reach.processors,
             earlier=self._earlier_specs(),
         )
-        return replace(spec, benchmark=instrument.benchmark.name), instrument
+        named = replace(spec, benchmark=instrument.benchmark.name)
+        return WriteRead(named, instrument, WRITTEN_SHARE * state.space.available_bytes)
 
     def _earlier_specs(self) -> list[ProbeSpec]:
         """Return what earlier runs of this probe were asked, the last first.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.loop.dask_workers import answering
+from trimtab.loop.workers import processors
 from trimtab.report.reproduce import render_reproduction
 from trimtab.report.write import check_report_path, write_report
 from trimtab.visible import visible
@@ -51,7 +52,8 @@ def reproduced(
         check_report_path(Path(report))
     hint = "fewer --workers or --classes need less memory"
     with answering(workers, dask, most=len(runs(terms)), hint=hint) as together:
-        reproduction = reproduce(terms, together, progress)
+        at_once = 1 if dask is not None else workers or processors()
+        reproduction = reproduce(terms, together, progress, at_once=at_once)
     if all(seeded.row.twin is None for seeded in reproduction.rows):
         raise UsageError(
             f"everything in {', '.join(terms.documents)} needs time",

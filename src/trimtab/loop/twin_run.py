@@ -64,6 +64,8 @@ class Wanted:
         Between snapshots; at least an epoch.
     closed_book
         Keep no event of what the scenario scripts: its faults and changes.
+    truth
+        Keep what was really so, beside the store.
     """
 
     scenario: Scenario
@@ -72,6 +74,7 @@ class Wanted:
     until_s: float | None = None
     snapshot_every_s: float = 3600.0
     closed_book: bool = False
+    truth: bool = True
 
 
 def run_twin(wanted: Wanted, *, progress: Progress) -> TwinRun:
@@ -167,7 +170,8 @@ class _Keeper:
         self._wanted = wanted
         self._simulation = simulation
         self._store = store
-        self._writer = SiteWriter(store, wanted.scenario, path=str(wanted.directory.absolute()))
+        path = str(wanted.directory.absolute())
+        self._writer = SiteWriter(store, wanted.scenario, path=path, truth=wanted.truth)
         self._probes: dict[str, ProbeLoad] = {probe.name: probe for probe in wanted.scenario.probes}
         self._next_snapshot = simulation.now + timedelta(seconds=wanted.snapshot_every_s)
         self._jobs = self._surveys = self._events = self._snapshots = 0

@@ -11,6 +11,7 @@ from trimtab.config.problems import did_you_mean
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.sites import open_site, with_dask
+from trimtab.loop.workers import processors
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
 from trimtab.record.system_errors import system_errors
@@ -99,6 +100,7 @@ def what_if(
             together=together,
             cache=FigureCache(question.results),
             progress=progress,
+            at_once=1 if dask is not None else question.workers or processors(),
             model=model,
         )
     return scenario, swept

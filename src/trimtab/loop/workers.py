@@ -59,6 +59,11 @@ def worker_pool(workers: int, *, hint: str) -> Iterator[ProcessPoolExecutor]:
     with pool:
         try:
             yield pool
+        except KeyboardInterrupt:
+            # Whoever pressed Ctrl-C waits: what a worker is at may take a minute, and is not kept.
+            for process in tuple((pool._processes or {}).values()):  # public from Python 3.14 on
+                process.kill()
+            raise
         except BrokenProcessPool as error:
             raise ToolError(
                 "a worker process was killed, possibly out of memory",

@@ -1,16 +1,20 @@
-"""How a check went, in one sentence: healthy is said only of what was seen and measured."""
+"""How a check went, in one sentence: how healthy, how fast and how steady.
+
+Healthy is said only of what was seen and measured.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trimtab.judge.variability import RUNS_MINIMUM
 from trimtab.model.check import CheckResult
 from trimtab.model.finding import Finding, Severity
-from trimtab.model.run import RunStatus
+from trimtab.model.run import Run, RunStatus
 from trimtab.model.telemetry import NotAvailable
 from trimtab.model.verdict import Scope, Verdict, VerdictStatus
 from trimtab.report import text
-from trimtab.units import plural
+from trimtab.units import enumerated, format_bytes, format_percent, format_value, plural
 
 
 def health(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
@@ -21,6 +25,14 @@ def health(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
     findings
         Worst first.
     """
+    tone, state = _state(result, findings)
+    figures = [words for words in (_speed(result), _steadiness(result)) if words]
+    joint = ": " if state.startswith("Healthy") else "; "
+    return tone, joint.join([state, "; ".join(figures)] if figures else [state])
+
+
+def _state(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
+    """Return tone and words for what was found, without the figures."""
     count = plural(len(findings), "finding")
     worst = findings[0] if findings else None
     if worst and worst.severity is not Severity.INFO:
@@ -33,16 +45,72 @@ def health(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
         if verdict.status is VerdictStatus.MISSED
     ]
     if missed:
-        return "warning", f"Not steady: {' and '.join(missed)} missed the goal; {known}."
+        return "warning", f"Not steady: {' and '.join(missed)} missed the goal; {known}"
     missing = "; ".join(_missing(result))
     if not _is_measured(result):
         seen = f"; {missing}" if missing else ""
-        return "unclear", f"Not measured: {known} in what could be seen{seen}."
+        return "unclear", f"Not measured: {known} in what could be seen{seen}"
     if missing:
-        return "unclear", f"Partly seen: {known} in what could be seen; {missing}."
+        return "unclear", f"Partly seen: {known} in what could be seen; {missing}"
     if worst:
-        return "info", f"Healthy, with {count} to note (info)."
-    return "healthy", "Healthy: nothing was found that is set up badly."
+        return "info", f"Healthy, with {count} to note (info)"
+    return "healthy", "Healthy"
+
+
+_ACCESSES = {"write_bandwidth": "writes", "read_bandwidth": "reads"}
+
+
+def _speed(result: CheckResult) -> str:
+    """Return the rates of a check with its tasks; nothing where none was measured."""
+    rates = [
+        f"{_ACCESSES[metric]} {format_value(verdict.mean, verdict.unit)}"
+        for metric, verdict in by_metric(result.verdicts, Scope.REPETITIONS).items()
+        if metric in _ACCESSES and verdict.mean is not None
+    ]
+    tasks = None if result.run is None else _spec_number(result.run, "tasks")
+    at = "" if tasks is None else f" at {plural(tasks, 'task')}"
+    return f"{', '.join(rates)}{at}" if rates else ""
+
+
+def _steadiness(result: CheckResult) -> str:
+    """Return how variable runs over time are, or what it takes to say so."""
+    history = by_metric(result.verdicts, Scope.HISTORY).values()
+    if not history or any(verdict.status is VerdictStatus.MISSED for verdict in history):
+        return ""
+    lacking = [verdict for verdict in history if verdict.status is VerdictStatus.CANNOT_TELL]
+    if not lacking:
+        cov = max(verdict.cov for verdict in history if verdict.cov is not None)
+        return f"steady, COV {format_percent(cov)}"
+    runs = RUNS_MINIMUM - min(verdict.n for verdict in lacking)
+    if runs <= 0:
+        return "steadiness cannot be told yet"
+    return f"steadiness needs {plural(runs, 'more run')}"
+
+
+def cost_text(result: CheckResult) -> str | None:
+    """Return what the probe of a check wrote and read, and how much room its files took.
+
+    ``None`` where nothing was measured.
+    """
+    run = result.run
+    cost = None if run is None else run.parameters.get("cost")
+    if run is None or not isinstance(cost, dict) or not cost.get("bytes_written"):
+        return None
+    text_ = f"wrote {format_bytes(cost['bytes_written'])}, read {format_bytes(cost['bytes_read'])}"
+    tasks, block = _spec_number(run, "tasks"), _spec_number(run, "block_size_bytes")
+    if tasks is None or block is None:
+        return text_
+    at_once = tasks * block
+    targets = result.snapshot.targets
+    free = targets[0].number("available_bytes") if len(targets) == 1 else None
+    share = f", {format_percent(at_once / free)} of the free space" if free else ""
+    return f"{text_}; its files took {format_bytes(at_once)} at a time{share}, and are removed"
+
+
+def _spec_number(run: Run, name: str) -> int | None:
+    spec = run.parameters.get("spec")
+    value = spec.get(name) if isinstance(spec, dict) else None
+    return value if isinstance(value, int) else None
 
 
 def _is_measured(result: CheckResult) -> bool:
@@ -59,6 +127,12 @@ def _missing(result: CheckResult) -> Iterator[str]:
     run = result.run
     if run is not None and not _is_measured(result):
         yield "the probe gave nothing to judge"
+    elif doubted := [
+        _ACCESSES[metric]
+        for metric, verdict in by_metric(result.verdicts, Scope.REPETITIONS).items()
+        if metric in _ACCESSES and verdict.mean is None
+    ]:
+        yield f"no figure of {enumerated(doubted)} is believed"
     if not result.snapshot.complete:
         yield "not every target answered"
     if result.path.kind in {"local", "opaque"} and not result.path.devices:

@@ -70,7 +70,7 @@ class SiteWriter:
     Attributes
     ----------
     truth
-        ``None`` for a store that is no file.
+        ``None`` for a store that is no file, and where none is asked for.
     """
 
     def __init__(
@@ -80,13 +80,14 @@ class SiteWriter:
         *,
         path: str | None = None,
         survey: SurveySpec | None = None,
+        truth: bool = True,
     ) -> None:
         self.store = store
         self.scenario = scenario
         self.place = place_of(scenario, path)
         self.spec = survey or SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
         database_path = store.location.path
-        self.truth = None if database_path is None else Truth(Path(database_path))
+        self.truth = Truth(Path(database_path)) if truth and database_path else None
         self._panel = self._panel_of(scenario.osts.count)
         self._runs: list[Run] = []
         self._snapshots: list[Changes] = []

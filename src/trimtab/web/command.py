@@ -1,4 +1,4 @@
-"""``trimtab serve`` and ``trimtab demo``: the dashboard."""
+"""``trimtab serve``: the dashboard."""
 
 from __future__ import annotations
 
@@ -12,20 +12,11 @@ import click
 from trimtab.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trimtab.loop.event_log import Place
     from trimtab.record.store import Store
     from trimtab.web.settings import WebSettings
 
 DEFAULT: Final = "127.0.0.1:8765"
-bind_option = click.option(
-    "--bind",
-    metavar="HOST:PORT",
-    default=DEFAULT,
-    show_default=True,
-    help="Address to listen on. Others than this host's own need --config with a proxy.",
-)
 
 
 @click.command("serve")
@@ -37,7 +28,13 @@ bind_option = click.option(
     help="Where results are kept. Default: the site's own place, else $TRIMTAB_STORE, else "
     "/var/lib/trimtab (root) or the user's data directory.",
 )
-@bind_option
+@click.option(
+    "--bind",
+    metavar="HOST:PORT",
+    default=DEFAULT,
+    show_default=True,
+    help="Address to listen on. Others than this host's own need --config with a proxy.",
+)
 @click.option(
     "--results",
     "results",
@@ -84,7 +81,6 @@ def serve(
     settings: WebSettings | None = None,
     *,
     results: Path | None = None,
-    beside: Callable[[], object] | None = None,
 ) -> None:
     """Serve the sites of a store until the process is ended.
 
@@ -94,8 +90,6 @@ def serve(
         The word that names the one site that is served, and the site; ``None``: all of the store.
     results
         As `trimtab.web.desk.Desk` has it.
-    beside
-        Done once, while the server runs.
     """
     import time
     from contextlib import closing
@@ -134,8 +128,6 @@ def serve(
             elapsed_s=time.monotonic,
         )
         access.offer()
-    if beside is not None:
-        in_background(beside, log, "what runs beside the dashboard failed")
     in_background(partial(warmed, desk), log, "the first pages were not prepared")
     with closing(renewal):
         server_of(guarded(desk, access, hosts=hosts, log=log), listener).run()

@@ -108,7 +108,9 @@ def _ages(glance: Overview) -> list[tuple[str, str]]:
     def age(at: datetime | None) -> str:
         if at is None:
             return "none"
-        return f"{format_duration(max(0.0, (glance.at - at).total_seconds()))} old ({when(at)})"
+        age_s = (glance.at - at).total_seconds()
+        words = "less than a minute" if age_s < 60.0 else format_duration(age_s)
+        return f"{words} old ({when(at)})"
 
     judged = glance.judged[0] if glance.judged else None
     searched = "not yet" if judged is None else when(judged.at)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROWS: Final = 50
 """Of a table on one page."""
 REFRESH_S: Final = 60
-_NAV: Final = (
+NAV: Final = (
     ("overview", "Overview"),
     ("series", "Series"),
     ("targets", "Targets"),
@@ -94,7 +94,7 @@ def page(
         .render(
             site=site,
             sites=[entry.name for entry in desk.sites()],
-            nav=_NAV,
+            nav=NAV,
             current=current,
             identity=identity,
             may_write=identity.role.covers(Role.OPERATOR),

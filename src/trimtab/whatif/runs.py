@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,6 +20,10 @@ from trimtab.whatif.figures import Simulated, figures_of
 Figures = Mapping[str, float | None]
 Model = Callable[[Scenario, float], Simulated]
 """Runs a scenario for so many seconds."""
+Together = Callable[[Iterable[Any]], Iterator[Any]]
+"""Yields the answers of runs in their order, however many processes answer."""
+listener: Final[ContextVar[Callable[[float], None] | None]] = ContextVar("listener", default=None)
+"""Told the part of a run that this process has done; there is none in a worker process."""
 _NOT_PHYSICS: Final = ("source", "title", "assumptions")
 
 
@@ -27,8 +32,43 @@ def twin(scenario: Scenario, until_s: float) -> Simulated:
     from trimtab.twin.simulation.engine import Simulation
 
     simulation = Simulation(scenario, threads=1)
-    simulation.run(simulation.now + timedelta(seconds=until_s))
+    until = simulation.now + timedelta(seconds=until_s)
+    simulation.run(until, on_progress=listener.get())
     return simulation
+
+
+def answered(
+    runs: Sequence[Any],
+    together: Together,
+    progress: Callable[[str, float], None],
+    *,
+    noun: str,
+    at_once: int,
+) -> Iterator[Any]:
+    """Yield the answers of runs in their order, and tell how far they are, also within a run.
+
+    Parameters
+    ----------
+    at_once
+        Runs that are under way at the same time: the others have come as far as the one here.
+    """
+    count, done, furthest = len(runs), 0, 0.0
+
+    def tell(part: float) -> None:
+        nonlocal furthest
+        furthest = max(furthest, min(1.0, (done + part * min(at_once, count - done)) / count))
+        progress(f"{done} of {count} {noun}", furthest)
+
+    token = listener.set(tell)
+    try:
+        if runs:
+            tell(0.0)
+        for answer in together(runs):
+            done += 1
+            tell(0.0)
+            yield answer
+    finally:
+        listener.reset(token)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
 from trimtab.message import Message
 from trimtab.model.verdict import Interval
 from trimtab.units import parse_fraction
 from trimtab.whatif.figures import KINDS
-from trimtab.whatif.runs import FigureCache, Figures, Model, Run, seeded, twin
+from trimtab.whatif.runs import FigureCache, Figures, Model, Run, Together, answered, seeded, twin
 from trimtab.whatif.vary import Combination, Varied
 
 if TYPE_CHECKING:
     import polars as pl
 
-Together = Callable[[Iterable[Any]], Iterator[Any]]
-"""Yields the answers of runs in their order, however many processes answer."""
 ASSUMPTIONS: Final = (
     "All of it is simulation: nothing of it becomes a setting before one real target has confirmed "
     "it.",
@@ -115,6 +113,7 @@ def sweep(
     together: Together,
     cache: FigureCache,
     progress: Callable[[str, float], None] = lambda text, fraction: None,
+    at_once: int = 1,
     model: Model = twin,
 ) -> Swept:
     """Run every combination with every seed, and return what they come to.
@@ -125,6 +124,8 @@ def sweep(
         Answers runs; the figures do not depend on how many processes do.
     cache
         Figures of earlier runs, which are not run again; each new one is stored at once.
+    at_once
+        As `answered` has it.
     """
     runs = [
         Run(scenario, until_s, model)
@@ -135,11 +136,10 @@ def sweep(
     missing = [place for place, key in enumerate(keys) if cache.get(key) is None]
     # Two combinations may be the same scenario: it is run once.
     missing = list({keys[place]: place for place in reversed(missing)}.values())[::-1]
-    for done, (place, figures) in enumerate(
-        zip(missing, together(runs[place] for place in missing), strict=True), start=1
-    ):
+    to_run = [runs[place] for place in missing]
+    answers = answered(to_run, together, progress, noun="runs", at_once=at_once)
+    for place, figures in zip(missing, answers, strict=True):
         cache.put(keys[place], figures)
-        progress(f"{done} of {len(missing)} runs", done / len(missing))
     known_figures = [cache.get(key) or {} for key in keys]
     by_combination = [
         known_figures[at * seeds : (at + 1) * seeds] for at in range(len(combinations))

@@ -33,7 +33,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ImportedFile]:
     terms = Terms(site="all", at=datetime(2026, 11, 20, tzinfo=UTC), timezone="UTC")
     with Store.open(tmp_path_factory.mktemp("store") / "t.db") as store:
         # In this process: others would import for longer than they read (test_importing has them).
-        # Of the two years one: docs/a-year-of-two-systems.md is made of both, and is compared.
+        # Of the two years one: the report a-year-of-two-systems.md is of both, and is compared.
         longest = max((REAL_DATA / "tokio-abc").glob("*.csv.gz"), key=_size)
         places = [path for path in REAL_DATA.iterdir() if path != longest.parent]
         places += [path for path in longest.parent.iterdir() if path != longest]

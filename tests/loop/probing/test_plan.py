@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from trimtab.errors import RefusedError, UsageError
 from trimtab.loop.probing.plan import Request, plan_probe
+from trimtab.loop.probing.write_read import WriteRead
 
 MIB, GIB = 1024**2, 1024**3
 
@@ -96,3 +98,21 @@ def test_an_earlier_block_size_is_kept_while_it_fits():
     assert shrunk.block_size_bytes == 512 * MIB
     grown = plan_probe(Request(), available_bytes=800 * GIB, processors=2, earlier=[plan()])
     assert grown.block_size_bytes == 8 * GIB
+
+
+class Counting(WriteRead):
+    """Writes so much at every write, and nothing in truth."""
+
+    def _one_access(self, probe, repetition, access, text, position) -> None:
+        phase = SimpleNamespace(access=access, moved_bytes=10 * GIB)
+        probe.measurements.append(SimpleNamespace(phases=[phase]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("most_gib", "writes"), [(100, 5), (35, 3), (5, 1)])
+def test_no_write_begins_that_would_be_more_than_half_of_the_free_space(most_gib, writes):
+    instrument = SimpleNamespace(launcher=None, tool=SimpleNamespace(path="ioload"))
+    probe = SimpleNamespace(measurements=[], warnings=[], problems=[], progress=lambda *_: None)
+    step = Counting(plan(), instrument, most_gib * GIB)  # type: ignore[arg-type]
+    step.measure(probe)  # type: ignore[arg-type]
+    assert len(probe.measurements) == 2 * writes  # each with its read
+    assert len(probe.warnings) == (writes < 5)

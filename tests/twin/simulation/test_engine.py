@@ -268,7 +268,7 @@ def test_changes_are_set_and_told_at_their_time():
     assert all(ost["discard"] for ost in layout_of(of).ost)
     told = [event for event in of.events if event.kind == EventKind.CONFIG_CHANGE]
     assert [event.at for event in told] == [change.at, change.at]
-    assert told[0].detail == "trim.discard: False -> True (both)"
+    assert told[0].detail == "trim.discard: false -> true (both)"
 
 
 def test_settings_that_belong_together_change_together():

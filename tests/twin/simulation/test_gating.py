@@ -1,6 +1,6 @@
 """Closing full OSTs, on a file system of Perlmutter's size, without the layout beneath.
 
-`docs/twin-questions.md` has these runs as a position.
+`benchmarks/reports/twin-questions.md` has these runs as a position.
 """
 
 from __future__ import annotations

@@ -98,7 +98,8 @@ def command(
         shared=shared,
         lease_s=lease_s,
     )
-    with meter() as plain, watched(plain) as display:
+    remains = "what was deleted is in the journal: the same command goes on with the rest"
+    with meter(remains) as plain, watched(plain) as display:
         ran = run_plan(
             plan,
             run_options,

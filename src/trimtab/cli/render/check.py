@@ -12,9 +12,9 @@ from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Severity
 from trimtab.model.run import Run
-from trimtab.model.verdict import Comparison, Interval, Scope, Verdict
+from trimtab.model.verdict import Comparison, Interval, Scope, Verdict, VerdictStatus
 from trimtab.report.text import metric_text
-from trimtab.units import format_percent, format_value
+from trimtab.units import format_percent, format_value, plural
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
@@ -46,10 +46,14 @@ def print_check(result: CheckResult) -> None:
 
 
 def _print_body(result: CheckResult, out: Console) -> None:
+    from trimtab.report.health import cost_text
+
     print_wrapped(out, _path_line(result), "dim")
     for note in result.path.notes:
         print_wrapped(out, note, "dim", indent=2)
     print_verdicts(out, result.run, result.verdicts, result.comparisons)
+    if (cost := cost_text(result)) is not None:
+        print_wrapped(out, cost, indent=2)
     out.print()
     _print_findings(out, result)
 
@@ -63,14 +67,42 @@ def print_verdicts(
     """Print what a run says by itself, over time and against earlier ones, and what it lacks."""
     if verdicts:
         out.print()
-        print_rows(out, _VERDICT_COLUMNS, [_verdict_row(verdict) for verdict in verdicts])
-        for line in (*_reasons(verdicts), *_not_believed(run)):
+        if is_undecided(verdicts):
+            print_wrapped(out, _undecided(verdicts), indent=2)
+        else:
+            print_rows(out, _VERDICT_COLUMNS, [_verdict_row(verdict) for verdict in verdicts])
+        reasons = [] if is_undecided(verdicts) else _reasons(verdicts)
+        for line in (*reasons, *_not_believed(run)):
             print_wrapped(out, line, "dim", indent=2)
     for comparison in comparisons:
         print_wrapped(out, f"{comparison.metric}: {comparison.reason}", indent=2)
     if run is not None and run.problem:
         text = f"run {run.status.value}: {run.problem}"
         print_wrapped(out, text, "bold red", indent=2)
+
+
+_IN_WORDS: Final = 2
+"""Metrics that go into a sentence; more take rows."""
+
+
+def is_undecided(verdicts: tuple[Verdict, ...]) -> bool:
+    """Return whether one sentence says all: nothing can be judged yet, of a metric or two."""
+    metrics = {verdict.metric for verdict in verdicts}
+    undecided = all(verdict.status is VerdictStatus.CANNOT_TELL for verdict in verdicts)
+    return undecided and 0 < len(metrics) <= _IN_WORDS and not extent().everything
+
+
+def _undecided(verdicts: tuple[Verdict, ...]) -> str:
+    """Return what was measured, and what it takes until it can be judged."""
+    within = [verdict for verdict in verdicts if verdict.scope is Scope.REPETITIONS]
+    over_time = [verdict for verdict in verdicts if verdict.scope is Scope.HISTORY]
+    figures = [
+        f"{metric_text(verdict.metric)} {value_text(verdict.mean, verdict.unit)} "
+        f"({plural(verdict.n, 'repetition')}, slowest {value_text(verdict.slowest, verdict.unit)})"
+        for verdict in within or over_time
+    ]
+    reasons = dict.fromkeys(verdict.reason for verdict in over_time or within)
+    return visible(f"{', '.join(figures)}: steadiness cannot be told yet, {'; '.join(reasons)}.")
 
 
 _VERDICT_COLUMNS = (
@@ -185,8 +217,11 @@ def _print_findings(out: Console, result: CheckResult) -> None:
 
 
 def _closing(result: CheckResult) -> Iterator[str]:
-    if result.findings and not extent().everything:
-        yield "--all shows why each finding matters, and how sure it is"
+    if not extent().everything:
+        if result.findings:
+            yield "--all shows why each finding matters, how sure it is, and every figure"
+        elif is_undecided(result.verdicts):
+            yield "--all shows every figure with its interval"
     if result.not_available:
         names = sorted({missing.what for missing in result.not_available})
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

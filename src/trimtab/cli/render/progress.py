@@ -1,4 +1,4 @@
-"""Progress of long work on standard error: a bar on a terminal, a line a step elsewhere."""
+"""Progress of long work on standard error: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -10,33 +10,75 @@ from typing import Final
 
 from trimtab.cli.options import wants_json
 from trimtab.cli.render.text import console
+from trimtab.errors import Interrupted
 from trimtab.launch.moving import NOW
+from trimtab.units import format_duration
 
 QUIET_S: Final = 2.0
 """Of commands that read what is kept: they show progress where they take longer than this."""
+NOTHING_KEPT: Final = "nothing was changed or kept: the same command starts anew"
+"""What an interruption leaves of work that only reads or computes."""
+RUN_KEPT: Final = "files of the probe are removed; what it had measured is kept: trimtab runs"
+POINTS_KEPT: Final = "what was measured is kept: the same command goes on"
 Show = Callable[[str, float | None], None]
 """Called with what is being done, and the part of the whole that is done, where it is known."""
 
 
 @contextmanager
-def meter(lines: Show, *, percentage: bool = False) -> Iterator[Show]:
-    """Yield what shows progress: a bar on a terminal, nothing with ``--json``, else ``lines``."""
-    if sys.stderr.isatty():
-        with _bar(percentage=percentage) as show:
-            yield show
-    else:
-        yield (lambda text, part: None) if wants_json() else lines
+def meter(lines: Show, *, percentage: bool = False, remains: str = NOTHING_KEPT) -> Iterator[Show]:
+    """Yield what shows progress: a bar on a terminal, nothing with ``--json``, else ``lines``.
+
+    Parameters
+    ----------
+    remains
+        What an interruption leaves, and how to go on: the hint of its error.
+    """
+    try:
+        if sys.stderr.isatty():
+            with _bar(percentage=percentage) as show:
+                yield show
+        else:
+            yield (lambda text, part: None) if wants_json() else lines
+    except Interrupted as error:
+        error.hint = error.hint or remains
+        raise
 
 
-def progress_bar(*, quiet_s: float = 0.0) -> AbstractContextManager[Callable[[str, float], None]]:
-    """Return what yields a function that shows progress, a line whenever the step changes.
+def progress_bar(
+    *, quiet_s: float = 0.0, remains: str = NOTHING_KEPT
+) -> AbstractContextManager[Callable[[str, float], None]]:
+    """Return what yields a function that shows progress, with an estimate of what is left.
 
     Parameters
     ----------
     quiet_s
         Seconds without a line: most commands of this kind have ended by then.
+    remains
+        As `meter` has it.
     """
-    return meter(_Lines(quiet_s), percentage=True)
+    return meter(_Lines(quiet_s), percentage=True, remains=remains)
+
+
+class _Left:
+    """How long the rest takes, if it goes on as fast as what is done; nothing in the first seconds.
+
+    Work that is resumed begins with a part that was done before: it has no share in the pace.
+    """
+
+    def __init__(self) -> None:
+        self._begun_s = time.monotonic()
+        self._before: float | None = None
+
+    def __call__(self, part: float | None) -> str:
+        if part is None:
+            return ""
+        if self._before is None:
+            self._before = part
+        elapsed_s, done = time.monotonic() - self._begun_s, part - self._before
+        if elapsed_s < QUIET_S or not done > 0.0 or part >= 1.0:
+            return ""
+        left_s = elapsed_s * (1.0 - part) / done
+        return f", about {format_duration(left_s)} left" if left_s >= 1.0 else ""
 
 
 @contextmanager
@@ -49,30 +91,33 @@ def _bar(*, percentage: bool) -> Iterator[Show]:
         columns.insert(2, TaskProgressColumn())
     with Bar(*columns, console=console(to_error=True), transient=True) as bar:
         task = bar.add_task("starting", total=None)
+        left = _Left()
 
         def show(text: str, part: float | None) -> None:
             total = None if part is None else 1.0
-            bar.update(task, description=text, completed=part or 0.0, total=total)
+            words = text + left(part) if percentage else text
+            bar.update(task, description=words, completed=part or 0.0, total=total)
 
         yield show
 
 
 _LINE_EVERY_S: Final = 10.0
-"""Between lines of one step: a rate that changes all the time is no step."""
+"""Between lines of one step."""
 
 
 class _Lines:
-    """One line whenever the step changes, and its rate now and then: readable in a log."""
+    """One line whenever the step changes, and how far it is now and then: readable in a log."""
 
     def __init__(self, quiet_s: float) -> None:
         self._last = ""
         self._from_s = time.monotonic() + quiet_s
         self._again_s = 0.0
+        self._left = _Left()
 
     def __call__(self, step: str, fraction: float | None) -> None:
         now_s = time.monotonic()
-        name, has_rate, _ = step.partition(NOW)
-        due = name != self._last or (has_rate and now_s >= self._again_s)
+        name, left = step.partition(NOW)[0], self._left(fraction)
+        due = name != self._last or now_s >= self._again_s
         if due and now_s >= self._from_s:
             self._last, self._again_s = name, now_s + _LINE_EVERY_S
-            print(f"[{fraction or 0.0:4.0%}] {step}", file=sys.stderr, flush=True)
+            print(f"[{fraction or 0.0:4.0%}] {step}{left}", file=sys.stderr, flush=True)

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from trimtab.cli.render import progress
-from trimtab.cli.render.progress import Show
+from trimtab.cli.render.progress import NOTHING_KEPT, Show
 from trimtab.units import format_bytes, format_duration, plural
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class ScanLike(Protocol):
         ...
 
 
-def meter() -> AbstractContextManager[Show]:
+def meter(remains: str = NOTHING_KEPT) -> AbstractContextManager[Show]:
     """Return what yields a function that shows progress, with a line now and then in a log."""
-    return progress.meter(_Lines())
+    return progress.meter(_Lines(), remains=remains)
 
 
 @contextmanager

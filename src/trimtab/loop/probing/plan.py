@@ -16,6 +16,8 @@ OVERHEAD_S = 0.5
 SPACE_LIMIT_BYTES = 64 * 1024**3
 FREE_SHARE = 0.05
 """By default a probe takes the smaller of 64 GiB and 5 % of the free space."""
+WRITTEN_SHARE = 0.5
+"""No write begins that would bring all of a probe to more than this part of the free space."""
 KEEP_FACTOR = 4
 """Keep the last block size until four times as much would fit."""
 FREE_SHARE_MAXIMUM = 0.9

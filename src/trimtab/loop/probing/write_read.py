@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +21,7 @@ from trimtab.measure import workload
 from trimtab.measure.measurement import BANDWIDTH, Measurement, Phase, status_of, with_reason
 from trimtab.message import Message, code_of
 from trimtab.model.run import Access, ProbeSpec, Run, RunStatus, Sample
-from trimtab.units import format_bytes_per_s
+from trimtab.units import format_bytes, format_bytes_per_s, plural
 
 _DIRECT_IS_IGNORED = {"tmpfs", "ramfs", "zfs"}
 """These take O_DIRECT and go through memory all the same (ZFS before 2.3, and as it is set)."""
@@ -34,10 +35,14 @@ class WriteRead:
     ----------
     spec
         With ``benchmark`` naming the tool that was chosen.
+    written_most_bytes
+        No repetition begins whose write would bring the sum of all beyond it; the first always
+        does.
     """
 
     spec: ProbeSpec
     instrument: Instrument
+    written_most_bytes: float = math.inf
     name: str = field(init=False)
     launcher: Launcher = field(init=False)
     program: str = field(init=False)
@@ -55,12 +60,25 @@ class WriteRead:
         steps = self.spec.repetitions * len(self.spec.accesses)
         repetitions = range(self.spec.repetitions)
         for step, (repetition, access) in enumerate(product(repetitions, self.spec.accesses)):
+            if access == "write" and repetition and self._is_enough(probe, repetition):
+                break
             text = f"{access} {repetition + 1} of {self.spec.repetitions}"
             probe.progress(text, step / steps)
             self._one_access(probe, repetition, access, text, (step, steps))
             if probe.problems:
                 return
         probe.progress("done", 1.0)
+
+    def _is_enough(self, probe: RunningProbe, repetitions: int) -> bool:
+        """Return whether one more write, as large as those so far, would be too much."""
+        written = _moved_bytes(probe, "write")
+        if written * (repetitions + 1) / repetitions <= self.written_most_bytes:
+            return False
+        probe.warnings.append(
+            f"{repetitions} of {plural(self.spec.repetitions, 'repetition')}: one more would have "
+            f"written more than {format_bytes(self.written_most_bytes)}"
+        )
+        return True
 
     def read(self, probe: RunningProbe) -> None:
         """Do nothing: each output was read at once."""

@@ -55,6 +55,7 @@ _FIRST_S: Final = 1.0
 _THREADS_OF_PART: Final = 4
 """Of a worker by default: there are many of them."""
 _LOOK_S: Final = 0.2
+_GOES_ON: Final = "what was scanned is kept: the same command goes on with the scan"
 _HANGS: Final = (
     ". A call to the file system has not returned: it hangs, and this process is gone when it "
     "answers, or when what hangs is unmounted (umount --force)"
@@ -325,7 +326,7 @@ def _spread(
         try:
             spread(directory, terms, options.dask, save_s=options.checkpoint_s, progress=progress)
         except Interrupted as error:
-            raise Interrupted(f"{error.message}; the same command goes on with the scan") from error
+            raise Interrupted(error.message, _GOES_ON) from error
 
 
 def _carried_out(
@@ -348,9 +349,7 @@ def _carried_out(
         except Interrupted as error:
             scan.stop()
             hangs = "" if scan.wait(stop_s) else _HANGS
-            raise Interrupted(
-                f"{error.message}; the same command goes on with the scan{hangs}"
-            ) from error
+            raise Interrupted(error.message + hangs, _GOES_ON) from error
 
 
 def _lacking(*, project: bool, layout: bool) -> frozenset[Lack]:

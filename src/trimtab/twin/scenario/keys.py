@@ -201,6 +201,17 @@ def value_of(scenario: Scenario, name: str) -> Any:
     return value
 
 
+def value_text(scenario: Scenario, name: str) -> str:
+    """Return the value of a setting as people read it: ``2.25PB``, ``15m``, ``never``.
+
+    Raises
+    ------
+    UsageError
+        There is no such key.
+    """
+    return str(find_key(name, scenario).kind.write(value_of(scenario, name))).strip('"')
+
+
 def read_value(key: Entry, value: object) -> Any:
     """Return a setting's value inside: text as in a file or as a person types it, else as in TOML.
 

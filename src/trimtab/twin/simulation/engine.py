@@ -21,7 +21,7 @@ from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
-from trimtab.twin.scenario.keys import replace_running, value_of
+from trimtab.twin.scenario.keys import replace_running, value_text
 from trimtab.twin.scenario.model import Change, ProbeLoad, Scenario
 from trimtab.twin.simulation import guests, laws, policies
 from trimtab.twin.simulation.accounts import Accounts
@@ -476,11 +476,11 @@ class Simulation:
         self.scenario = replace_running(before, values)
         more = f" ({detail})" if detail else ""
         for key in values:
-            old, new = value_of(before, key), value_of(self.scenario, key)
+            old, new = value_text(before, key), value_text(self.scenario, key)
             if key == "osts.count":
                 self._grow(at, detail)
             else:
-                self.log.add(EventKind.CONFIG_CHANGE, at, f"{key}: {old!r} -> {new!r}{more}")
+                self.log.add(EventKind.CONFIG_CHANGE, at, f"{key}: {old} -> {new}{more}")
         if self.scenario.users != before.users:
             self.accounts.plan(self.scenario.users)
         self.own_settings.follow(self.scenario, values)

@@ -18,6 +18,7 @@ from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.miniature import Miniature
 from trimtab.twin.simulation.population import Population
 from trimtab.twin.simulation.state import State
+from trimtab.units import format_bytes, format_percent, plural
 
 Array = NDArray[np.float64]
 
@@ -129,7 +130,9 @@ class Operations:
             if changed.any():
                 osts = np.flatnonzero(changed[columns.member]).tolist()
                 full = state.fullness[changed]
-                detail = f"{len(osts)} OSTs, {full.min():.1%} to {full.max():.1%} full"
+                least, most = (format_percent(float(end)) for end in (full.min(), full.max()))
+                full_text = least if least == most else f"{least} to {most}"
+                detail = f"{plural(len(osts), 'OST')}, {full_text} full"
                 self._log.add(kind, at, detail, osts=osts)
         state.closed_by_gating = closed
 
@@ -177,7 +180,7 @@ class Operations:
         """Trim some columns; return the bytes of the whole that drives let go."""
         trimmed = self._trim(state, columns, miniature, which, at)
         osts = np.flatnonzero(np.isin(columns.member, which))
-        self._log.add(EventKind.TRIM, at, f"{trimmed / 1e12:.1f} TB trimmed", osts=osts)
+        self._log.add(EventKind.TRIM, at, f"{format_bytes(trimmed)} trimmed", osts=osts)
         return trimmed
 
     def _trim(
@@ -198,7 +201,7 @@ class Operations:
 
     def _end_round(self) -> None:
         if self._round is not None:
-            detail = f"{self._round.bytes / 1e12:.1f} TB trimmed"
+            detail = f"{format_bytes(self._round.bytes)} trimmed"
             self._log.add(EventKind.TRIM, self._round.begun, detail, until=self._round.last)
         self._round = None
 
@@ -206,5 +209,6 @@ class Operations:
         done, self._pass = self._pass, None
         if done is None or done.gone <= 0.0:
             return
-        detail = f"{done.gone / 1e12:.1f} TB purged, last used {done.horizon} days ago or earlier"
+        age = plural(done.horizon, "day")
+        detail = f"{format_bytes(done.gone)} purged, last used {age} ago or earlier"
         self._log.add(EventKind.PURGE, done.begun, detail, until=at)

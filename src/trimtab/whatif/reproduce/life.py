@@ -17,6 +17,7 @@ from trimtab.twin.simulation.probes import JobRun, SurveyRun
 from trimtab.twin.simulation.readings import drive_percentage_used
 from trimtab.twin.simulation.trace import NAMES
 from trimtab.twin.stack.hardware import Hardware, hardware
+from trimtab.whatif.runs import listener
 
 Array = NDArray[np.float64]
 
@@ -123,19 +124,25 @@ class LifeRun:
     def answer(self) -> Life:
         """Live it; one thread, since each processor has a life of its own."""
         simulation = Simulation(self.scenario, threads=1)
+        start, tell = simulation.now, listener.get()
         length_s = self.scenario.length_s if self.until_s is None else self.until_s
         end = min(simulation.now + timedelta(seconds=length_s), simulation.end)
         marks = []
+
+        def advance(_: float) -> None:
+            if tell is not None:
+                tell((simulation.now - start) / (end - start))
+
         for moment in sorted({*self.marks, *self.trims}):
             if moment > end:
                 break
-            simulation.run(moment)
+            simulation.run(moment, on_progress=advance)
             if moment in self.trims:
                 for column in range(simulation.columns.count):
                     simulation.trim(column)
             if moment in self.marks:
                 marks.append(_mark(simulation))
-        simulation.run(end)
+        simulation.run(end, on_progress=advance)
         trace = simulation.trace
         return Life(
             scenario=self.scenario,

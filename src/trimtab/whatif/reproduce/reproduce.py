@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.stack.predict import layers
@@ -20,10 +20,7 @@ from trimtab.validation.statements import (
 from trimtab.whatif.reproduce import aging, eth, perlmutter, seconds
 from trimtab.whatif.reproduce.life import Life, LifeRun, with_classes
 from trimtab.whatif.reproduce.tensions import Tension, tensions
-from trimtab.whatif.runs import code_version, seeded
-
-Together = Callable[[Iterable[Any]], Iterator[Any]]
-"""Yields the answers of runs in their order, however many processes answer."""
+from trimtab.whatif.runs import Together, answered, code_version, seeded
 
 DOCUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "nersc24": ("000", "001"),
@@ -212,6 +209,8 @@ def reproduce(
     terms: Terms,
     together: Together,
     progress: Callable[[str, float], None] = lambda text, fraction: None,
+    *,
+    at_once: int = 1,
 ) -> Reproduction:
     """Live every life that is needed, and return the table.
 
@@ -219,12 +218,14 @@ def reproduce(
     ----------
     together
         Answers runs; the figures do not depend on how many processes do.
+    at_once
+        As `answered` has it.
     """
     life_runs = runs(terms)
     lives: dict[str, list[Life]] = {}
-    for done, (run, life) in enumerate(zip(life_runs, together(life_runs), strict=True), start=1):
+    answers = answered(life_runs, together, progress, noun="simulations", at_once=at_once)
+    for run, life in zip(life_runs, answers, strict=True):
         lives.setdefault(run.name, []).append(life)
-        progress(f"{done} of {len(life_runs)} simulations", done / len(life_runs))
     curves = aging.curves(lives) if f"before {aging.FULLNESS[0]}" in lives else {}
     seeded_rows = _layers(terms.documents)
     if not terms.layers_only:
