@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trimtab.judge.variability import RUNS_MINIMUM
+from trimtab.judge.occasions import OCCASIONS_MINIMUM
 from trimtab.model.check import CheckResult
 from trimtab.model.finding import Finding, Severity
 from trimtab.model.run import Run, RunStatus
@@ -81,7 +81,7 @@ def _steadiness(result: CheckResult) -> str:
     if not lacking:
         cov = max(verdict.cov for verdict in history if verdict.cov is not None)
         return f"steady, COV {format_percent(cov)}"
-    runs = RUNS_MINIMUM - min(verdict.n for verdict in lacking)
+    runs = OCCASIONS_MINIMUM - min(verdict.n for verdict in lacking)
     if runs <= 0:
         return "steadiness cannot be told yet"
     return f"steadiness needs {plural(runs, 'more run')}"

@@ -565,8 +565,7 @@ def terms_of(
     UsageError
         A time, a zone or a site file that is wrong.
     """
-    loaded = site_file(site)
-    known = None if loaded is None else loaded.site
+    known = None if (loaded := site_file(site)) is None else loaded.site
     zone = timezone or (None if known is None else known.timezone)
     if zone is not None:
         _check_zone(zone)

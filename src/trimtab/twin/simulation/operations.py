@@ -209,6 +209,6 @@ class Operations:
         done, self._pass = self._pass, None
         if done is None or done.gone <= 0.0:
             return
-        age = plural(done.horizon, "day")
+        age = plural(done.horizon or 0, "day")
         detail = f"{format_bytes(done.gone)} purged, last used {age} ago or earlier"
         self._log.add(EventKind.PURGE, done.begun, detail, until=at)
