@@ -188,6 +188,18 @@ def parse_fraction(text: str) -> float:
     return value
 
 
+def whole_second(at: datetime) -> str:
+    """Return the first whole second not before a time, as `parse_moment` reads it.
+
+    Examples
+    --------
+    >>> whole_second(datetime(2026, 11, 20, 20, 37, 57, 250, UTC))
+    '2026-11-20T20:37:58Z'
+    """
+    later = at.astimezone(UTC) + timedelta(microseconds=999_999)
+    return f"{later:%Y-%m-%dT%H:%M:%SZ}"
+
+
 def parse_moment(text: str, timezone: str = "UTC", *, end: bool = False) -> datetime:
     """Return the time that ``text`` names, in UTC; a date is the whole day.
 

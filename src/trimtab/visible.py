@@ -62,8 +62,13 @@ def site_word(name: str) -> str:
     >>> site_word("scratch"), site_word("/dev/vda:/my data")
     ('scratch', "'/my data'")
     """
+    return shell_text([site_place(name)])
+
+
+def site_place(name: str) -> str:
+    """Return `site_word` as it is, unquoted."""
     path = name.rpartition(":")[2]
-    return shell_text([path if path.startswith("/") else name])
+    return path if path.startswith("/") else name
 
 
 def _shown(character: str, keep: str) -> str:

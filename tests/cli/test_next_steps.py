@@ -55,7 +55,7 @@ def _problems(text: str, is_spoken: bool) -> list[str]:
     return problems
 
 
-FOREIGN = {"--help", "--option", "--posix", "--scheduler-file"}
+FOREIGN = {"--csvfile", "--help", "--jsonfile", "--option", "--posix", "--scheduler-file"}
 """Options that hints name of other programs."""
 
 
@@ -195,10 +195,7 @@ PLACEHOLDER = re.compile(r"[A-Z]+(?:\.toml)?")
     "make",
     [
         nothing,
-        pytest.param(
-            a_snapshot_alone,
-            marks=pytest.mark.xfail(reason="an import of a snapshot names judge as what is next"),
-        ),
+        a_snapshot_alone,
         with_incidents,
         a_path,
         a_site_file,

@@ -20,7 +20,7 @@ from trimtab.errors import UnreadableError
 from trimtab.message import code_of
 from trimtab.model.imported import EMPTY, UNRECOGNISED, FileStatus
 from trimtab.model.run import METRIC_UNITS
-from trimtab.units import enumerated, format_value, plural
+from trimtab.units import enumerated, format_value, plural, whole_second
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _again(
     options_given = [(f"--{name}", value) for name, value in values.items() if value is not None]
     words = [word for option in options_given for word in option]
     named = shell_text(files) if len(files) <= _NAMED else "FILE..."
-    command = " ".join(filter(None, ("trimtab import", named, shell_text(words))))
+    command = " ".join(filter(None, ("trimtab", "import", named, shell_text(words))))
     return command, "" if store_url is None else f" --store {shell_text([store_url])}"
 
 
@@ -297,7 +297,7 @@ def _more(
         likewise = f" ({enumerated(map(visible, others), 3)} likewise)" if others else ""
         yield f"next: trimtab judge {shell_text([first])}{store}{likewise}"
     for site, at in list(tallied.snapshots.items())[:1]:
-        yield f"next: trimtab targets {shell_text([site])} --at {at:%Y-%m-%dT%H:%M:%SZ}{store}"
+        yield f"next: trimtab targets {shell_text([site])} --at {whole_second(at)}{store}"
     if tallied.others and not tallied.judged_sites:
         yield f"next: trimtab show {tallied.others[0]}{store}"
 

@@ -406,7 +406,7 @@ def _runs_in_words(evidence: _Evidence) -> str:
     if len(evidence.means) < evidence.n:
         text += f" on {plural(len(evidence.means), 'occasion')}"
     if evidence.n_independent < 0.5 * len(evidence.means):
-        text += f", autocorrelated: they count as {evidence.n_independent:.0f} independent ones"
+        text += f", autocorrelated: they count as {evidence.n_independent:.0f} independent runs"
     if evidence.unfinished > evidence.left_out:
         text += f", {evidence.unfinished} of them unfinished and counted as 0"
     return text

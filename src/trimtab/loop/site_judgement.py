@@ -33,7 +33,7 @@ from trimtab.model.series import (
 from trimtab.model.site import SiteLimits
 from trimtab.model.status import RejectedSeries
 from trimtab.report.text import levels_text
-from trimtab.units import plural
+from trimtab.units import plural, whole_second
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _nothing_to_judge(
         )
     snapshot = None if store.series(place.name) else store.latest_snapshot(place.name)
     if snapshot is not None:
-        at = f"{snapshot.at:%Y-%m-%dT%H:%M:%SZ}"
+        at = whole_second(snapshot.at)
         return UsageError(
             f"no run of {name} is stored, only what its targets looked like",
             code="no-series",

@@ -23,7 +23,7 @@ from trimtab.model.driver import DRIVERS, driver_of_mount
 from trimtab.model.site import Site
 from trimtab.site.load import LoadedSite, known_sites, load_site
 from trimtab.site.load import find_site as find_site_file
-from trimtab.visible import shell_text, site_word
+from trimtab.visible import shell_text, site_place
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
@@ -271,12 +271,17 @@ def kept_identity(store: Store, site: Site) -> str | None:
 
 
 def word_of(site: Site) -> str:
+    """Return a site as commands find it, quoted."""
+    return shell_text([where_of(site)])
+
+
+def where_of(site: Site) -> str:
     """Return a site as commands find it: by its name, or the file or path it was opened by."""
     if site.source is None:
-        return site_word(site.name)
+        return site_place(site.name)
     known = known_sites().get(site.name)
     is_found = known is not None and str(known) == site.source
-    return site.name if is_found else shell_text([site.source])
+    return site.name if is_found else site.source
 
 
 def identity_of(site: Site) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trimtab.errors import TrimtabError
 from trimtab.explain.troubles import site_state
 from trimtab.loop.event_log import Place
-from trimtab.loop.sites import site_file
+from trimtab.loop.sites import site_file, where_of
 from trimtab.loop.status import GOING_ON, incident_status, slow_targets, status_of
 from trimtab.model.incident import Explanation
 from trimtab.model.site import SiteLimits
@@ -64,7 +64,10 @@ def standing_of(
     )
     series = () if judgement is None else judgement.series
     verdicts = None if judgement is None else tuple(entry.verdict for entry in series)
-    return SiteStanding(name, state, incidents, slow, series, verdicts, searched=searched)
+    where = None if place.site is None else where_of(place.site)
+    return SiteStanding(
+        name, state, incidents, slow, series, verdicts, searched=searched, where=where
+    )
 
 
 def with_series(standing: SiteStanding, status: Status) -> SiteStanding:

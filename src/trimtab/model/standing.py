@@ -30,6 +30,8 @@ class SiteStanding:
         Number of series with a suspected change.
     searched
         Whether incidents were ever searched for; ``None``: of a file, which has none.
+    where
+        How commands find the site; empty: by its name; ``None``: it has no site file.
     """
 
     site: str
@@ -40,3 +42,4 @@ class SiteStanding:
     verdicts: tuple[Verdict, ...] | None = None
     suspects: int = 0
     searched: bool | None = None
+    where: str | None = ""

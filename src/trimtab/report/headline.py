@@ -27,8 +27,8 @@ from trimtab.model.standing import SiteStanding
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.answers import effect_text, is_worse, series_label, short_summary, size_of
 from trimtab.report.text import metric_text
-from trimtab.units import format_percent, plural
-from trimtab.visible import shell_text, site_word, visible
+from trimtab.units import format_percent, plural, whole_second
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from trimtab.model.series import ChangePoint, Regime, SeriesJudgement, SiteJudgement
@@ -173,12 +173,13 @@ def level_text(level: LevelNow) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Matter:
-    """A trouble, where it is listed, and the series that it is about."""
+    """A trouble, where it is listed, the series that it is about, and the command that shows it."""
 
     rank: tuple[int, int, float]
     finding: Finding
     site: str
     series: str | None = None
+    see: str = ""
 
 
 def site_troubles(standing: SiteStanding) -> tuple[Finding, ...]:
@@ -188,7 +189,7 @@ def site_troubles(standing: SiteStanding) -> tuple[Finding, ...]:
 
 def _matters(standing: SiteStanding) -> list[_Matter]:
     matters = [
-        _Matter(_rank(finding, None), finding, standing.site)
+        _Matter(_rank(finding, None), finding, standing.site, see=_see(standing, finding))
         for finding in state_findings(standing.state, standing.slow, site=standing.site)
     ]
     matters += map(_of_incident, standing.incidents)
@@ -198,7 +199,31 @@ def _matters(standing: SiteStanding) -> list[_Matter]:
             continue
         if not any(_is_known(series, level, incident) for incident in standing.incidents):
             matters.append(_of_level(standing, series, level))
-    return sorted(matters, key=lambda matter: matter.rank)
+    placed = (replace(each, finding=_found_there(standing, each.finding)) for each in matters)
+    return sorted(placed, key=lambda matter: matter.rank)
+
+
+def _found_there(standing: SiteStanding, finding: Finding) -> Finding:
+    """Return a finding whose command names the site as commands find it, or has none."""
+    program, *words = finding.fix.argv or ("",)
+    if not words or standing.where == "":
+        return finding
+    if standing.where is not None:
+        words = [standing.where if word == standing.site else word for word in words]
+    elif words[0] != "explain":  # of a site without a file there is its store alone
+        words = []
+    return replace(finding, fix=replace(finding.fix, argv=(program, *words) if words else ()))
+
+
+def _see(standing: SiteStanding, finding: Finding) -> str:
+    """Return the command that shows what a finding is about; empty where none does."""
+    words = ["trimtab", "targets", standing.where or standing.site]
+    if finding.target is not None and standing.state is not None:
+        words.append(finding.target)
+    if standing.where is None and standing.state is not None:
+        return shell_text([*words, "--at", whole_second(standing.state.snapshot.at)])
+    is_found = bool(standing.where) or bool(NAME.fullmatch(standing.site))
+    return shell_text(words) if is_found and standing.where is not None else ""
 
 
 def _rank(finding: Finding, effect: float | None) -> tuple[int, int, float]:
@@ -208,7 +233,7 @@ def _rank(finding: Finding, effect: float | None) -> tuple[int, int, float]:
     return finding.severity.rank, 2 * before + performance, -size_of(effect)
 
 
-_SOURCE: Final = "trimtab incidents"
+_SOURCE: Final = "incidents"
 
 
 def _loss_severity(effect: float | None) -> Severity:
@@ -358,10 +383,7 @@ def _next(matter: _Matter) -> str:
     finding = matter.finding
     if finding.fix.argv:
         return f"; next: {shell_text(finding.fix.argv)}"
-    if finding.source == _SOURCE or not NAME.fullmatch(matter.site):
-        return ""
-    target = f" {visible(finding.target)}" if finding.target else ""
-    return f"; next: trimtab targets {site_word(matter.site)}{target}"
+    return f"; next: {matter.see}" if matter.see else ""
 
 
 def _calm(standings: Sequence[SiteStanding], minor: Sequence[_Matter]) -> Iterator[str]:

@@ -26,8 +26,8 @@ from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.answers import effect_text
 from trimtab.report.headline import headline, site_troubles
-from trimtab.units import format_bytes, format_duration, format_value, plural
-from trimtab.visible import shell_text, visible
+from trimtab.units import format_bytes, format_duration, format_value, plural, whole_second
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -94,7 +94,7 @@ def _print_snapshots(status: Status) -> None:
     sites = f"{visible(first.site)}{f' and {len(others)} more' if others else ''}"
     answer = f"No run of {sites} is kept, only what the targets looked like at {moment(first.at)}."
     shows = [
-        f"trimtab targets {shell_text([entry.site])} --at {entry.at:%Y-%m-%dT%H:%M:%SZ} shows it"
+        f"trimtab targets {site_argument(entry.site)} --at {whole_second(entry.at)} shows it"
         for entry in status.snapshots[:_LINES]
     ]
     print_screen(answer, lambda out: None, more=shows)

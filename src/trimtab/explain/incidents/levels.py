@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -39,9 +40,6 @@ _EVERY: Final = 2
 """Days between the beginnings and ends of a line that are tried."""
 _DRIFT_LEAST: Final = 0.05
 """Lost over the days of the trend; under it a drift is no incident yet."""
-_STAGE: Final = timedelta(days=1)
-"""What lasts no longer before it goes on in the same direction is a stage, and no level."""
-
 _SAME_LEVEL: Final = 0.005
 """So near to the level before a level may as well be the same."""
 
@@ -122,8 +120,8 @@ def _staged(points: Sequence[ChangePoint], frame: pl.DataFrame) -> list[ChangePo
 
     While a level falls over hours the runs scatter over all of the fall: what is held against them
     is uncertain, however far the level fell in the end. Where the interval of a confirmed change
-    holds 1 and another follows in the same direction within `_SHORT`, or any within `_STAGE`, the
-    levels before and after both are compared.
+    is wider than the change, or its runs are too few for one, and another follows in the same
+    direction within `_SHORT`, the levels before and after both are compared.
     """
     certain = [point for point in points if point.status is ChangeStatus.CONFIRMED]
     chains: list[list[ChangePoint]] = []
@@ -142,14 +140,11 @@ def _staged(points: Sequence[ChangePoint], frame: pl.DataFrame) -> list[ChangePo
 
 
 def _is_next_stage(point: ChangePoint, later: ChangePoint) -> bool:
-    """Return whether two confirmed changes, of uncertain size or close together, are one."""
+    """Return whether two confirmed changes, one of them uncertain in size, are one."""
     if point.effect is None or later.effect is None or later.at - point.at >= _SHORT:
         return False
-    unsure = later.at - point.at < _STAGE or any(
-        interval is not None and _is_about_1(interval)
-        for interval in (point.effect_interval, later.effect_interval)
-    )
-    return unsure and (point.effect < 1) == (later.effect < 1)
+    same_way = (point.effect < 1) == (later.effect < 1)
+    return same_way and not (_is_sized(point) and _is_sized(later))
 
 
 def _joined(
@@ -189,6 +184,14 @@ def _fell(point: ChangePoint) -> bool:
 def _is_about_1(interval: Interval) -> bool:
     """Return whether a change of this size may as well be none."""
     return interval.low < 1 + _SAME_LEVEL and interval.high > 1 - _SAME_LEVEL
+
+
+def _is_sized(point: ChangePoint) -> bool:
+    """Return whether the size of a change is known better than that it is one."""
+    interval, effect = point.effect_interval, point.effect
+    if interval is None or not effect or interval.low <= 0:
+        return False
+    return math.log(interval.high / interval.low) <= abs(math.log(effect))
 
 
 def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
