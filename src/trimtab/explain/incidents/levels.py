@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
-from trimtab.judge.bootstrap import ratio_interval
+from trimtab.judge.bootstrap import N_MINIMUM, ratio_interval
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement
 from trimtab.model.verdict import Interval, TrendDirection
@@ -190,7 +190,7 @@ def _is_sized(point: ChangePoint) -> bool:
     """Return whether the size of a change is known better than that it is one."""
     interval, effect = point.effect_interval, point.effect
     if interval is None or not effect or interval.low <= 0:
-        return False
+        return min(point.n_before, point.n_after) >= N_MINIMUM
     return math.log(interval.high / interval.low) <= abs(math.log(effect))
 
 
