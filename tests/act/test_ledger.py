@@ -37,14 +37,19 @@ def history(drawn: list[Row]) -> list[Action]:
     """Return them as actions of long ago, a day apart; a number is the row that is taken back."""
     actions: list[Action] = []
     for place, (kind, target, outcome, before, value, taken_back) in enumerate(drawn):
-        is_set = kind is ActionKind.SET
+        is_set = kind is ActionKind.SET  # what takes back is of the kind of what it takes back
         known = actions[taken_back : (taken_back or 0) + 1] if taken_back is not None else []
         actions.append(
             action(
                 kind, target, (100 - place) * DAY_S, outcome=outcome, value=value, before=before,
                 policy="tunables" if is_set else "balance",
                 setting=WBT if is_set else CREATE,
-                reverts=tuple(each.id for each in known if each.instruction.target == target),
+                reverts=tuple(
+                    each.id
+                    for each in known
+                    if each.instruction.target == target
+                    and is_set == (each.instruction.kind is ActionKind.SET)
+                ),
             )
         )  # fmt: skip
     return actions

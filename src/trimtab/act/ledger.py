@@ -56,14 +56,6 @@ def still_counting(
     taken_back = ledger.reverted.union(reverted)
     for (_, subject), rows in ledger.by_key.items():
         counting += _since_opened(rows) if subject == _CREATED else _ends(rows, taken_back)
-    ids = {action.id for action in counting}
-    # What takes back something that still counts does so, too, whatever else came of it.
-    counting += [
-        row
-        for rows in ledger.by_key.values()
-        for row in rows
-        if row.id not in ids and not ids.isdisjoint(row.instruction.reverts)
-    ]
     return sorted(counting, key=lambda action: (action.at, action.id))
 
 
