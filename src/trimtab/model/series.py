@@ -48,6 +48,10 @@ UNIT_CHANGE: Final = "change-of-unit"
 """Code of the reason of a change that is as large as one unit is of another."""
 
 
+DIRECTION: Final = "direction-not-known"
+"""Code of the reason of a change whose levels do not show which way it went."""
+
+
 class ChangeStatus(StrEnum):
     """Status of a change point."""
 

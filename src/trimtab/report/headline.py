@@ -22,7 +22,7 @@ from trimtab.explain.target_findings import state_findings
 from trimtab.message import code_of
 from trimtab.model.finding import Finding, Fix, Seen, Severity
 from trimtab.model.incident import NOTABLE, IncidentState
-from trimtab.model.series import ChangeStatus, LevelNow
+from trimtab.model.series import DIRECTION, ChangeStatus, LevelNow
 from trimtab.model.standing import SiteStanding
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.answers import effect_text, is_worse, series_label, short_summary, size_of
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from trimtab.model.verdict import Verdict
     from trimtab.report.kit import Tone
 
-DIRECTION: Final = "direction-not-known"
-"""Code of a change whose levels do not show which way it went."""
 _NOTABLE: Final = -math.log(1 - NOTABLE)
 _SEVERE: Final = math.log(2.0)
 """From half of the level on, in logarithms."""

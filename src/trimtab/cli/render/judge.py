@@ -17,11 +17,10 @@ from trimtab.cli.render.text import (
 )
 from trimtab.explain.troubles import slow_trouble
 from trimtab.message import code_of
-from trimtab.model.series import RUNS_LEFT_OUT, ChangeStatus
+from trimtab.model.series import DIRECTION, RUNS_LEFT_OUT, ChangeStatus
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.answers import effect_text, is_worse, series_label
 from trimtab.report.headline import (
-    DIRECTION,
     headline,
     level_now,
     of_judgement,

@@ -13,8 +13,9 @@ import polars as pl
 
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
 from trimtab.judge.bootstrap import N_MINIMUM, ratio_interval
+from trimtab.message import code_of
 from trimtab.model.incident import Shape
-from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement
+from trimtab.model.series import DIRECTION, ChangePoint, ChangeStatus, SeriesJudgement
 from trimtab.model.verdict import Interval, TrendDirection
 
 _BACK: Final = 0.5
@@ -86,8 +87,15 @@ class _Change:
 
 
 def _changes(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[_Change]:
-    """Return the changes of a series that were not dismissed, by time."""
-    points = _staged([point for point in judgement.changes if point.dismissed_at is None], frame)
+    """Return the changes of a series that were not dismissed and of which the way is known."""
+    points = _staged(
+        [
+            point
+            for point in judgement.changes
+            if point.dismissed_at is None and code_of(point.reason) != DIRECTION
+        ],
+        frame,
+    )
     times = frame.get_column("at")
     ended = ~frame.get_column("unfinished").fill_null(value=True)
     edges = [

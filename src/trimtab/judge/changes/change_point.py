@@ -12,7 +12,7 @@ from trimtab.judge.changes.retrospective import EXACT_RUNS, LARGE
 from trimtab.judge.changes.unit_change import unit_change
 from trimtab.judge.occasions import usual_gap_s
 from trimtab.message import Message
-from trimtab.model.series import UNIT_CHANGE, ChangePoint, ChangeStatus
+from trimtab.model.series import DIRECTION, UNIT_CHANGE, ChangePoint, ChangeStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,10 +83,15 @@ def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> Chan
     unit = None if effect.ratio is None else unit_change(effect.ratio, effect.interval)
     if unit is not None:
         code, size = UNIT_CHANGE, f"{unit}; {size}"
-    elif confirmed is not None and _is_unknown(
-        before, after, effect, up=detection.up == runs.more_is_better, lost=bool(unfinished)
+    elif (
+        effect.interval is not None
+        and confirmed is not None
+        and _is_unknown(
+            before, after, effect, up=detection.up == runs.more_is_better, lost=bool(unfinished)
+        )
     ):
-        code, size = "direction-not-known", f"changed, direction not known; {size}"
+        ends = f"{effect.interval.low:.2f} to {effect.interval.high:.2f}"
+        code, size = DIRECTION, f"changed, direction not known: {ends} times the level before"
         effect = replace(effect, ratio=None)
     return ChangePoint(
         at=runs.at[place],
