@@ -10,7 +10,7 @@ from trimtab.errors import ToolError, TrimtabError, UsageError
 from trimtab.explain.troubles import site_state
 from trimtab.launch.interruption import shielded
 from trimtab.loop.event_log import Place
-from trimtab.loop.sites import know_site, word_of
+from trimtab.loop.sites import know_site, where_of, word_of
 from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import nothing_kept, open_store
 from trimtab.model.finding import Severity
@@ -37,13 +37,14 @@ def look(site: Site, driver: Driver, store_url: str | None = None) -> SiteStandi
     state = site_state(site.name, snapshot, site.limits)
     try:
         if nothing_kept(store_url) is not None:
-            return SiteStanding(site.name, state)
+            return SiteStanding(site.name, state, where=where_of(site))
         with open_store(store_url) as store:
             return standing_of(store, Place(site.name, site), snapshot=snapshot)
     except TrimtabError as error:
         text = f"slow targets and incidents are not known: {error.message}"
         unread = HostState("store", "store", (Trouble("surveys-unread", Severity.INFO, text),))
-        return SiteStanding(site.name, replace(state, hosts=(*state.hosts, unread)))
+        state = replace(state, hosts=(*state.hosts, unread))
+        return SiteStanding(site.name, state, where=where_of(site))
 
 
 def recall(site: Site, store: Store, at: datetime) -> SiteStanding:
