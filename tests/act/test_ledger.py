@@ -69,7 +69,7 @@ def restored(plan: Plan) -> list[object]:
     return [row for row in decisions(plan) if getattr(row, "reason", None) != NOT_OURS]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(rows(), st.sampled_from(VALUES), st.sampled_from((0.5, 0.8)), st.booleans())
 def test_decisions_are_the_same_on_what_still_counts(
     drawn: list[Row], shown: str, full: float, is_open: bool
