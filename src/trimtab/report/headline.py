@@ -325,11 +325,10 @@ def headline(*standings: SiteStanding) -> str:
     series = [entry for standing in standings for entry in standing.series]
     verdicts = [verdict for standing in standings for verdict in standing.verdicts or ()]
     looked_at = any(standing.verdicts is not None for standing in standings)
-    first = grave[0] if grave else None
     suspects = sum(standing.suspects for standing in standings)
     return _sentences(
         *(_worst(grave, several=len(standings) > 1) if grave else _calm(standings, matters)),
-        _series_text(series, first),
+        _series_text(series, grave[: 1 + _BESIDE]),
         _goal_text(verdicts),
         f"{plural(suspects, 'suspected change')}" if suspects and not series else "",
         "No run can be judged yet" if looked_at and not verdicts else "",
@@ -455,12 +454,13 @@ def series_word(series_judgement: SeriesJudgement) -> str:
     return _word(series_judgement)
 
 
-def _series_text(series: Sequence[SeriesJudgement], first: _Matter | None) -> str:
+def _series_text(series: Sequence[SeriesJudgement], named: Sequence[_Matter]) -> str:
     """Return ``3 series steady``, or ``4 other series: 1 worse, 3 unchanged``.
 
     Steady is a word for a site that has no trouble; beside one a series is unchanged.
     """
-    others = [entry for entry in series if first is None or series_label(entry) != first.series]
+    labels = {matter.series for matter in named}
+    others = [entry for entry in series if series_label(entry) not in labels]
     if not others:
         return ""
     other = "other " if len(others) < len(series) else ""
@@ -468,7 +468,7 @@ def _series_text(series: Sequence[SeriesJudgement], first: _Matter | None) -> st
     reasons = {visible(str(entry.untested)) for entry in others if entry.untested is not None}
     if set(counts) == {UNTESTED} and len(reasons) == 1:
         return f"{len(others):,} {other}series: {reasons.pop()}"
-    words = {"steady": "steady" if first is None else "unchanged"}
+    words = {"steady": "unchanged" if named else "steady"}
     if len(counts) == 1:
         (word,) = counts
         return f"{len(others):,} {other}series {words.get(word, word)}"
