@@ -73,7 +73,8 @@ def rolling(
         return ()
     times = tidy["at"].to_physical().to_numpy()
     starts = np.asarray(occasions((times / _MICROSECONDS).tolist()))
-    opening = times[np.append(starts[1:], len(times)) - 1] - round(window_s * _MICROSECONDS)
+    ends = np.append(starts[1:], len(times))
+    opening = times[ends - 1] - round(window_s * _MICROSECONDS)
     # An occasion at the very end of the window is within, one at its very beginning is not.
     everything = _Windows(
         begin=np.searchsorted(times[starts], opening, side="right"),
@@ -86,7 +87,7 @@ def rolling(
     counting = _Occasions.of(values, times[used], sizes[sizes > 0])
     before = np.concatenate([[0], np.cumsum(sizes > 0)])
     windows = _Windows(before[everything.begin], before[everything.end])
-    ats = [tidy["at"][int(end) - 1] for end in np.append(starts[1:], len(times))]
+    ats = tidy["at"].gather(ends - 1).to_list()
     first = 0 if since is None else next((i for i, at in enumerate(ats) if at >= since), len(ats))
     every = max(1, math.ceil(int(windows.n[first:].sum()) / _CELLS_MOST))
     places = np.arange(len(ats) - 1, first - 1, -every)[::-1]
@@ -94,7 +95,7 @@ def rolling(
     figures = _figures(counting, windows, level)
     n = _counts(sizes, everything)
     ended = _counts(np.add.reduceat(unfinished.astype(np.int64), starts), everything)
-    made = _counts(np.diff(np.append(starts, len(times))), everything)
+    made = _counts(ends - starts, everything)
     statuses = _statuses(
         figures,
         goal=goal,
