@@ -218,10 +218,13 @@ def _see(standing: SiteStanding, finding: Finding) -> str:
     words = ["trimtab", "targets", standing.where or standing.site]
     if finding.target is not None and standing.state is not None:
         words.append(finding.target)
-    if standing.where is None and standing.state is not None:
-        return shell_text([*words, "--at", whole_second(standing.state.snapshot.at)])
-    is_found = bool(standing.where) or bool(NAME.fullmatch(standing.site))
-    return shell_text(words) if is_found and standing.where is not None else ""
+    if standing.where is None:
+        if standing.state is None:
+            return ""
+        words += ["--at", whole_second(standing.state.snapshot.at)]
+    elif not standing.where and not NAME.fullmatch(standing.site):
+        return ""
+    return shell_text(words)
 
 
 def _rank(finding: Finding, effect: float | None) -> tuple[int, int, float]:
