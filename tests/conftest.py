@@ -38,8 +38,8 @@ for _number, _usual in (
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
 
-EXCUSED = ("ior is not on PATH", "mdtest is not on PATH")
-"""IOR, with mdtest, is in no package registry; recorded outputs stand for them."""
+EXCUSED = ("ior is not on PATH", "mdtest is not on PATH", "elbencho is not on PATH")
+"""IOR, with mdtest, and elbencho are in no package registry; recorded outputs stand for them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
