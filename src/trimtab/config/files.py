@@ -43,7 +43,7 @@ def read_text(path: Path, noun: str, *, names_programs: bool = True) -> str:
         if not stat.S_ISREG(state.st_mode):
             raise UsageError(f"{name} is not a regular file", code="file-not-regular")
         if names_programs:
-            _refuse_foreign(name, path, state)
+            _refuse_state(name, path, state)
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
             data = stream.read(SIZE_MAXIMUM_BYTES + 1)
     except OSError as error:
@@ -66,7 +66,38 @@ def read_text(path: Path, noun: str, *, names_programs: bool = True) -> str:
         ) from error
 
 
-def _refuse_foreign(name: str, path: Path, state: os.stat_result) -> None:
+def refuse_foreign(path: Path, noun: str) -> None:
+    """Raise as root where others can change a file or directory whose content names programs.
+
+    Raises
+    ------
+    UsageError
+        It belongs to another user, or others can write to it; or it cannot be looked at.
+    """
+    name = f"{noun} {visible(os.fspath(path))}"
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise UsageError(
+            f"{name} cannot be read: {error.strerror}", code="file-unreadable"
+        ) from error
+    _refuse_state(name, path, state)
+
+
+def refuse_below_others(directory: Path, noun: str) -> None:
+    """Raise as root where others can exchange a directory, or one above it.
+
+    Raises
+    ------
+    UsageError
+        As `refuse_foreign`; in a sticky directory nobody can rename what is root's.
+    """
+    for path in {*directory.parents, *directory.resolve().parents}:
+        if not path.stat().st_mode & stat.S_ISVTX:
+            refuse_foreign(path, f"{noun} lies below")
+
+
+def _refuse_state(name: str, path: Path, state: os.stat_result) -> None:
     if os.geteuid() != 0:
         return
     if state.st_uid != 0:
