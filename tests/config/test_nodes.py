@@ -217,8 +217,21 @@ def test_root_uses_no_configuration_below_a_directory_of_others(tmp_path: Path) 
         refuse_below_others(place, "it")
     link = tmp_path / "link"
     link.symlink_to(place)
+    further = tmp_path / "further"
+    further.symlink_to(link)
+    for path in (link, further, further / "groups.conf"):
+        with pytest.raises(UsageError, match="belongs to user 65534"):
+            refuse_below_others(path, "it")
+    os.chown(place.parent, 0, 0)
+    refuse_below_others(further / "groups.conf", "it")
+    place.parent.chmod(0o777)
+    with pytest.raises(UsageError, match="can be written by everyone"):
+        refuse_below_others(place, "it")
+    place.parent.chmod(0o1777)
+    refuse_below_others(place, "it")
+    os.chown(place.parent, 65534, -1)
     with pytest.raises(UsageError, match="belongs to user 65534"):
-        refuse_below_others(link, "it")
+        refuse_below_others(place, "it")
 
 
 @pytest.mark.system

@@ -84,17 +84,22 @@ def refuse_foreign(path: Path, noun: str) -> None:
     _refuse_state(name, path, state)
 
 
-def refuse_below_others(directory: Path, noun: str) -> None:
-    """Raise as root where others can exchange a directory, or one above it.
+def refuse_below_others(path: Path, noun: str) -> None:
+    """Raise as root where others can exchange an absolute path, or what one of its links leads to.
 
     Raises
     ------
     UsageError
-        As `refuse_foreign`; in a sticky directory nobody can rename what is root's.
+        As `refuse_foreign`.
     """
-    for path in {*directory.parents, *directory.resolve().parents}:
-        if not path.stat().st_mode & stat.S_ISVTX:
-            refuse_foreign(path, f"{noun} lies below")
+    for above in path.parents:
+        state = above.stat()
+        # In a sticky directory of root's nobody can rename what is root's.
+        if state.st_uid != 0 or not state.st_mode & stat.S_ISVTX:
+            refuse_foreign(above, f"{noun} lies below")
+    for link in (path, *path.parents):
+        if link.is_symlink():
+            refuse_below_others(Path(os.path.abspath(link.parent / link.readlink())), noun)  # noqa: PTH100 - follows nothing
 
 
 def _refuse_state(name: str, path: Path, state: os.stat_result) -> None:

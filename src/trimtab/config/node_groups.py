@@ -63,8 +63,7 @@ def site_groups() -> GroupResolverConfig:
     if os.geteuid() == 0:
         for path in _defining(files):
             refuse_foreign(path, _NOUN)
-        for directory in {file.parent for file in files}:
-            refuse_below_others(directory, _NOUN)
+            refuse_below_others(path, _NOUN)
     return _resolver(files)
 
 

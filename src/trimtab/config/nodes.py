@@ -25,7 +25,7 @@ _TEXT = re.compile(r"[A-Za-z0-9_.:,/!&^@*\[\]\s-]*")
 _GROUP = re.compile(r"@(?:[A-Za-z0-9_][A-Za-z0-9_.-]*:)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\*)")
 """A group's name stands in a command line of the site's, which a shell runs."""
 _HINT = 'write names or a ClusterShell node set: "oss[01-08],oss11"'
-_GROUP_HINT = f"define the group in one of these files, or name the nodes: {_HINT}"
+_GROUP_HINT = 'define the group in one of these files, or name the nodes: "oss[01-08],oss11"'
 
 
 def unfold_nodes(text: str) -> tuple[str, ...]:
