@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from playwright.sync_api import sync_playwright  # noqa: E402 (the tree is on the path now)
-from tests.web.test_browser import CHROMIUM, every_page, keep_demo, shown, window  # noqa: E402
+from tests.support.browser import launched  # noqa: E402
+from tests.web.test_browser import every_page, keep_demo, shown, window  # noqa: E402
 
 WIDTHS = (1280, 400)
 
@@ -32,10 +33,7 @@ def main() -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary, sync_playwright() as driver:
         store = Path(sys.argv[2]) if sys.argv[2:] else keep_demo(Path(temporary))
-        browser = driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        with shown(store) as (server, (site, *_)):
+        with launched(driver) as browser, shown(store) as (server, (site, *_)):
             pages: list[str] = []
             for look in ("light", "dark"):
                 size = {"width": WIDTHS[0], "height": 900}
@@ -49,7 +47,6 @@ def main() -> None:
                             walk.page.screenshot(path=file, full_page=True)
                         walk.page.set_viewport_size(size)
                         print(f"{look}: {path}")
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -84,6 +84,8 @@ def install_environment(tree: Path, wheel: Path, release: Release, uv: str) -> N
         if script.name not in COMMANDS:
             script.unlink()
     (home / ".lock").unlink(missing_ok=True)
+    # ClusterShell's examples, among them groups of hosts that are nobody's.
+    shutil.rmtree(home / "etc/clustershell")
     for built_where in home.rglob("trimtab-*.dist-info/direct_url.json"):
         built_where.unlink()
     (home / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\n")

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import html
 import re
+import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from tests.support.browser import headless, place  # noqa: E402 (the tree is on the path now)
 
 WIDTHS = (1280, 400)
 HEIGHT_MAX = 16000
@@ -33,17 +35,6 @@ BLINDNESS = {
 }
 
 
-def chromium(*arguments: str) -> str:
-    """Run a headless browser and return what it prints."""
-    with tempfile.TemporaryDirectory() as profile:
-        done = subprocess.run(
-            ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-             f"--user-data-dir={profile}", *arguments],
-            capture_output=True, text=True, timeout=120, check=True,
-        )  # fmt: skip
-    return done.stdout
-
-
 def laid_out(pages: list[Path]) -> list[tuple[tuple[int, int], ...]]:
     """Return how wide and how high each page is at each width, as a browser lays it out."""
     frames = "".join(
@@ -56,10 +47,10 @@ def laid_out(pages: list[Path]) -> list[tuple[tuple[int, int], ...]]:
         "'iframe')].map(f=>f.contentDocument.documentElement)"
         ".map(e=>e.scrollWidth+' '+e.scrollHeight).join(' ')}</script>"
     )
-    with tempfile.TemporaryDirectory() as directory:
-        harness = Path(directory) / "harness.html"
+    with place() as directory:
+        harness = directory / "harness.html"
         harness.write_text(f"<!DOCTYPE html><body>{STYLE}{frames}{script}")
-        printed = chromium("--dump-dom", "--window-size=1400,900", harness.as_uri())
+        printed = headless("--dump-dom", "--window-size=1400,900", harness.as_uri())
     found = re.search(r"sizes ([0-9 ]+)", printed)
     assert found is not None, printed[-500:]
     values = list(map(int, found[1].split()))
@@ -91,28 +82,36 @@ def as_seen(page: Path, sizes: tuple[int, ...], kind: str) -> None:
 
 
 def _shot(target: Path, body: str, sizes: tuple[int, ...], *arguments: str) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        harness = Path(directory) / "harness.html"
+    with place() as directory:
+        harness = directory / "harness.html"
         harness.write_text(f"<!DOCTYPE html>{body}")
-        chromium(f"--screenshot={target}", f"--window-size={sum(WIDTHS) + 40},{max(sizes)}",
+        headless(f"--screenshot={target}", f"--window-size={sum(WIDTHS) + 40},{max(sizes)}",
                  *arguments, harness.as_uri())  # fmt: skip
 
 
 def sheets(page: Path) -> None:
     """Print a page, and take a picture of each sheet."""
     paper = page.with_suffix(".pdf")
-    chromium("--no-pdf-header-footer", f"--print-to-pdf={paper}", page.resolve().as_uri())
+    headless("--no-pdf-header-footer", f"--print-to-pdf={paper}", page.resolve().as_uri())
     target = page.with_name(f"{page.stem}-print")
     subprocess.run(["pdftoppm", "-r", "60", "-png", str(paper), str(target)], check=True)
 
 
 def main() -> None:
     """Render the pages named, or all, and take their pictures."""
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    with place() as directory:
+        take_pictures(directory, sys.argv[2:])
+        for file in directory.iterdir():
+            shutil.copyfile(file, target / file.name, follow_symlinks=False)
+
+
+def take_pictures(directory: Path, names: list[str]) -> None:
+    """Leave pages and their pictures in a directory that the browser can write to."""
     from tests.report.pages import PAGES
 
-    directory = Path(sys.argv[1])
-    directory.mkdir(parents=True, exist_ok=True)
-    pages = [directory / f"{name}.html" for name in sys.argv[2:] or PAGES]
+    pages = [directory / f"{name}.html" for name in names or PAGES]
     for page in pages:
         page.write_text(PAGES[page.stem]())
     for page, laid in zip(pages, laid_out(pages), strict=True):
@@ -122,7 +121,7 @@ def main() -> None:
         for kind in BLINDNESS:
             as_seen(page, sizes, kind)
         sheets(page)
-        print(f"{page.stem}: {page}")
+        print(page.stem)
 
 
 if __name__ == "__main__":

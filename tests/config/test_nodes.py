@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import os
+import pwd
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from ClusterShell import NodeUtils
@@ -12,16 +18,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.each import for_each
 
+from trimtab.config import node_groups, nodes
+from trimtab.config.files import refuse_below_others
 from trimtab.config.nodes import fold_nodes, unfold_nodes
 from trimtab.errors import UsageError
 
+CLUSTERSHELL = {
+    "Engine.EPoll", "Engine.Engine", "NodeSet", "NodeUtils", "RangeSet", "Worker.EngineClient",
+}  # fmt: skip
+
+
+class _NeverAsked(NodeUtils.GroupResolver):
+    """ClusterShell's default resolver, which knows the examples of its package."""
+
+    def _source(self, namespace: str | None) -> NoReturn:
+        raise AssertionError(f"ClusterShell's default resolver was asked for {namespace}")
+
 
 @pytest.fixture(autouse=True)
-def no_groups() -> Iterator[None]:
-    """Give ClusterShell no groups, whatever this host configures: its default ones run a shell."""
-    set_std_group_resolver(NodeUtils.GroupResolver())
+def no_default_groups() -> Iterator[None]:
+    set_std_group_resolver(_NeverAsked())
     yield
     set_std_group_resolver(None)
+
+
+def configured(directory: Path, monkeypatch: pytest.MonkeyPatch, groups: str) -> Path:
+    """Have a configuration of a person of this host, its groups in a file beside it."""
+    place = directory / "clustershell"
+    place.mkdir()
+    (place / "groups.conf").write_text(
+        "[Main]\ndefault: site\nautodir: $CFGDIR/groups.d\n"
+        "[site]\nmap: sed -n 's/^$GROUP: //p' $CFGDIR/groups\n"
+        "list: sed -n 's/: .*//p' $CFGDIR/groups\n"
+    )
+    (place / "groups").write_text(groups)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(directory))
+    # Root uses only what nobody else can exchange, and a temporary directory is not.
+    monkeypatch.setattr(node_groups, "refuse_below_others", lambda *_: None)
+    return place
 
 
 hosts = st.from_regex(r"[a-z]{1,4}[0-9]{0,3}(-[a-z0-9]{1,3})?(\.x)?", fullmatch=True)
@@ -93,16 +127,149 @@ def test_what_is_no_node_set_is_refused(text: str) -> None:
 
 
 @pytest.mark.system
-def test_a_group_is_what_clustershell_says(tmp_path: Path) -> None:
-    (tmp_path / "groups.conf").write_text(
-        "[Main]\ndefault: site\n[site]\nmap: echo oss[1-2]\nlist: echo oss\n"
-    )
-    set_std_group_resolver(NodeUtils.GroupResolverConfig(str(tmp_path / "groups.conf")))
+def test_a_group_is_what_the_person_or_the_site_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configured(tmp_path, monkeypatch, "oss: oss[1-2]\nmds: mds1\nnone: \n")
     assert unfold_nodes("@oss") == ("oss1", "oss2")
+    assert unfold_nodes("@site:mds,@oss!oss1") == ("mds1", "oss2")
+    assert unfold_nodes("@oss!@none") == ("oss1", "oss2")
+    for text in ("@gpu", "@oss,@gpu", "@other:oss"):
+        with pytest.raises(UsageError, match=re.escape(f"{tmp_path}/clustershell/groups.conf")):
+            unfold_nodes(text)
 
 
-@pytest.mark.parametrize("text", ["@oss", "@nosuch:oss"])
-def test_an_unknown_group_is_refused_with_a_way_out(text: str) -> None:
+@pytest.mark.system
+def test_what_clustershell_is_told_to_use_outranks_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("person", "chosen"):
+        (tmp_path / name).mkdir()
+    configured(tmp_path / "chosen", monkeypatch, "oss: chosen1\n")
+    configured(tmp_path / "person", monkeypatch, "oss: person1\n")
+    assert unfold_nodes("@oss") == ("person1",)
+    monkeypatch.setenv("CLUSTERSHELL_CFGDIR", str(tmp_path / "chosen" / "clustershell"))
+    assert unfold_nodes("@oss") == ("chosen1",)
+
+
+@pytest.mark.parametrize("text", ["@oss", "@compute", "@nosuch:oss", "n*", "@*"])
+def test_the_examples_of_the_package_are_no_groups(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package brings groups of this name in the environment that these tests run in, too."""
+    examples = Path(sys.prefix, "etc/clustershell/groups.d/local.cfg")
+    if examples.exists():
+        assert "oss: example4 example5" in examples.read_text()
+    monkeypatch.setattr(node_groups, "group_files", lambda: (tmp_path / "groups.conf",))
     with pytest.raises(UsageError) as caught:
         unfold_nodes(text)
-    assert "nodeset" in (caught.value.hint or "")
+    assert str(tmp_path / "groups.conf") in caught.value.message
+    assert "define the group" in (caught.value.hint or "")
+
+
+def test_only_the_sites_and_the_persons_configuration_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("XDG_CONFIG_HOME", "CLUSTERSHELL_CFGDIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/ann")
+    site = Path("/etc/clustershell/groups.conf")
+    for user, home in ((1000, "/home/ann"), (0, pwd.getpwuid(0).pw_dir)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert node_groups.group_files() == (
+            site, Path(home, ".config/clustershell/groups.conf"),
+        )  # fmt: skip
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/srv/xdg")
+    monkeypatch.setenv("CLUSTERSHELL_CFGDIR", "/srv/chosen")
+    assert [str(file.parent) for file in node_groups.group_files()] == [
+        "/etc/clustershell", "/srv/xdg/clustershell", "/srv/chosen",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["groups", "groups.conf", "groups.d", "groups.d/more.yaml", "."])
+def test_root_uses_no_configuration_that_others_can_change(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("of root")
+    place = configured(tmp_path, monkeypatch, "oss: oss1\n")
+    (place / "groups.d").mkdir()
+    (place / "groups.d" / "more.yaml").write_text("more:\n  oss: oss1\n")
+    assert unfold_nodes("@more:oss") == ("oss1",)
+    (place / name).chmod(0o777)
+    with pytest.raises(UsageError, match=r"can be written by everyone.* runs as root"):
+        unfold_nodes("@more:oss")
+    (place / name).chmod(0o755)
+    os.chown(place / name, 65534, -1)
+    with pytest.raises(UsageError, match="belongs to user 65534"):
+        unfold_nodes("@more:oss")
+    assert unfold_nodes("oss[1-2]") == ("oss1", "oss2"), "names need no configuration"
+
+
+def test_root_uses_no_configuration_below_a_directory_of_others(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("of root")
+    place = tmp_path / "person" / "clustershell"
+    place.mkdir(parents=True)
+    refuse_below_others(place, "it")
+    os.chown(place.parent, 65534, -1)
+    with pytest.raises(UsageError, match=r"it lies below .*/person belongs to user 65534"):
+        refuse_below_others(place, "it")
+    link = tmp_path / "link"
+    link.symlink_to(place)
+    further = tmp_path / "further"
+    further.symlink_to(link)
+    for path in (link, further, further / "groups.conf"):
+        with pytest.raises(UsageError, match="belongs to user 65534"):
+            refuse_below_others(path, "it")
+    os.chown(place.parent, 0, 0)
+    refuse_below_others(further / "groups.conf", "it")
+    place.parent.chmod(0o777)
+    with pytest.raises(UsageError, match="can be written by everyone"):
+        refuse_below_others(place, "it")
+    place.parent.chmod(0o1777)
+    refuse_below_others(place, "it")
+    os.chown(place.parent, 65534, -1)
+    with pytest.raises(UsageError, match="belongs to user 65534"):
+        refuse_below_others(place, "it")
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("group", ["x' /dev/null;touch {};'", "$(touch {})", "-x", "oss -x", "a|b"])
+def test_no_shell_runs_what_the_name_of_a_group_says(
+    group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configured(tmp_path, monkeypatch, "oss: oss1\n")
+    with pytest.raises(UsageError):
+        unfold_nodes("@" + group.format(tmp_path / "made"))
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_file_that_is_no_configuration_is_an_error_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = configured(tmp_path, monkeypatch, "oss: oss1\n")
+    (place / "groups.conf").write_text("no section\n")
+    for _ in range(2):
+        with pytest.raises(UsageError, match="no section headers"):
+            unfold_nodes("@oss")
+
+
+def test_every_node_set_names_its_resolver() -> None:
+    """ClusterShell's default one is used wherever none is named; no Task or worker is used at all.
+
+    Those read paths and options of ssh, and classes to import, from the package's own files.
+    """
+    source, made = Path(nodes.__file__).parents[1], 0
+    texts = {file: file.read_text() for file in source.rglob("*.py")}
+    for file, text in texts.items():
+        for node in ast.walk(ast.parse(text if "ClusterShell" in text else "")):
+            if isinstance(node, ast.Call) and "NodeSet" in ast.unparse(node.func).split("."):
+                assert "resolver" in {keyword.arg for keyword in node.keywords}, file
+                made += 1
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            modules += [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            for module in modules:
+                if module.startswith("ClusterShell"):
+                    assert module.removeprefix("ClusterShell.") in CLUSTERSHELL, (file, module)
+    assert made >= 3

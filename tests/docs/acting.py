@@ -24,13 +24,13 @@ from trimtab.drivers.lustre.writes import (
     TRIM_UNDO,
     TRIM_WHY,
     Row,
+    deregister_words,
     register_words,
     trim_words,
 )
 
 PATHS: Final = {"lctl": "/usr/sbin/lctl", "fstrim": "/usr/sbin/fstrim", "tee": "/usr/bin/tee"}
 MOUNT_POINT_LETTERS: Final = 16
-CHANGELOG_DIGITS: Final = 4
 _HEX: Final = "[0-9a-f]"
 _LETTER: Final = "[A-Za-z0-9_-]"
 _FIELDS: Final = {
@@ -70,7 +70,7 @@ _ALIASES: Final = {
     "PLACEMENT": "How an MDT chooses OSTs.",
     "PERMANENT": "The same for every mount to come, on the MGS alone; and what is stored there.",
     "CHANGELOG": "Register the changelog user of an MDT, remove it, read who is registered.\n"
-    "# sudoers cannot tell whose number it is; the program there removes no user of others.",
+    "# By its name, which an MDT gives to one user alone: numbers would be others' too.",
     "CLIENT": "Settings of a client.",
     "LDISKFS": "Settings of the block allocator, and its goal. tee does not limit the value; the\n"
     "# program on the server does.",
@@ -85,7 +85,8 @@ def _alias(row: Row) -> str:
     return names.get(tree, "LDISKFS" if tree == "ldiskfs" else "CLIENT")
 
 
-def _names(row: Row) -> Iterator[str]:
+def names(row: Row) -> Iterator[str]:
+    """Yield the patterns of the names that a row may be written under."""
     fields = re.findall(r"\{([a-z]+)\}", row.name)
     for forms in itertools.product(*(_FIELDS[field] for field in fields)):
         yield row.name.format(**dict(zip(fields, forms, strict=True)))
@@ -97,15 +98,41 @@ def _values(row: Row) -> Iterator[str]:
         yield from grammar.text.split(" or ")
         return
     yield from grammar.words
-    low, high = (len(str(number)) for number in grammar.limits)
-    for digits in range(low, high + 1):
-        yield "[0-9]" * digits
+    for numbers in number_patterns(*grammar.limits):
+        yield numbers
         if row.back == "percent":
-            yield "[0-9]" * digits + "%"
+            yield numbers + "%"
+
+
+def number_patterns(low: int, high: int) -> Iterator[str]:
+    """Yield the patterns that match the decimal numbers from ``low`` to ``high`` and nothing else.
+
+    sudo before 1.9.10, as in RHEL 8 (1.9.5), knows no regular expressions: a range is written as
+    the patterns of its digits.
+    """
+    for digits in range(len(str(low)), len(str(high)) + 1):
+        first = max(low, 10 ** (digits - 1) if digits > 1 else 0)
+        yield from _digit_patterns(str(first), str(min(high, 10**digits - 1)))
+
+
+def _digit_patterns(first: str, last: str) -> Iterator[str]:
+    """Yield the patterns of the numbers between two of as many digits."""
+    rest = len(first) - 1
+    if first[1:] == "0" * rest and last[1:] == "9" * rest:
+        digit = first[0] if first[0] == last[0] else f"[{first[0]}-{last[0]}]"
+        yield digit + "[0-9]" * rest
+    elif first[0] == last[0]:
+        yield from (first[0] + pattern for pattern in _digit_patterns(first[1:], last[1:]))
+    elif first[1:] != "0" * rest:
+        yield from _digit_patterns(first, first[0] + "9" * rest)
+        yield from _digit_patterns(f"{int(first[0]) + 1}{'0' * rest}", last)
+    else:
+        yield from _digit_patterns(first, f"{int(last[0]) - 1}{'9' * rest}")
+        yield from _digit_patterns(last[0] + "0" * rest, last)
 
 
 def _commands(row: Row) -> Iterator[str]:
-    for name in _names(row):
+    for name in names(row):
         if row.kind == "file":
             yield f"{PATHS['tee']} {name}"
             continue
@@ -123,25 +150,21 @@ def wanted() -> dict[str, list[str]]:
         commands[_alias(row)] += _commands(row)
     commands["PERMANENT"].append(" ".join([PATHS["lctl"], *LIST_PERMANENT[1:]]))
     for row in map(BY_KEY.__getitem__, PERMANENT):
-        for name in _names(row):
+        for name in names(row):
             start = f"{PATHS['lctl']} set_param -P"
             commands["PERMANENT"].append(f"{start} -d {name}")
             commands["PERMANENT"] += [f"{start} {name}\\={value}" for value in _values(row)]
-    words = register_words({"fs": "scratch", "mdt": "MDT0000"})
+    mdt = {"fs": "scratch", "mdt": "MDT0000"}
     device = f"{PATHS['lctl']} --device FSNAME-{_FIELDS['mdt'][0]}"
     commands["CHANGELOG"] = [
         *(
             f"{PATHS['lctl']} get_param -n mdd.FSNAME-{_FIELDS['mdt'][0]}.{leaf}"
             for leaf in ("changelog_users", "changelog_current_mask")
         ),
-        " ".join((device, *words[3:])),
-        *(
-            f"{device} changelog_deregister cl{'[0-9]' * digits}"
-            for digits in range(1, CHANGELOG_DIGITS + 1)
-        ),
+        *(" ".join((device, *words(mdt)[3:])) for words in (register_words, deregister_words)),
     ]
     argv = trim_words("/MOUNTS/x", 0, 1)
-    number = "0x" + _HEX * 16
+    number = "0x[0-3]" + _HEX * 15
     for letters in range(1, MOUNT_POINT_LETTERS + 1):
         words = [PATHS["fstrim"], *argv[1:]]
         words[2] = words[4] = number

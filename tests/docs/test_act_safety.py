@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.docs import acting, sudoers
 from tests.docs.test_deploy import PYTHON, Account, granted
 from tests.support import loopback
@@ -65,10 +68,50 @@ def test_no_pattern_matches_spaces_or_slashes() -> None:
             )
 
 
+def _matching(commands: list[str], start: str) -> re.Pattern[str]:
+    """Return what matches the values of the commands that begin so; their patterns are digits."""
+    values = [each.removeprefix(start) for each in commands if each.startswith(start)]
+    assert values, start
+    assert all(re.fullmatch(r"(?:[A-Za-z0-9%-]|\[[0-9]-[0-9]\])+", value) for value in values), (
+        values
+    )
+    return re.compile("|".join(values))
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.kind == "parameter"], ids=lambda r: r.key
+)
+def test_sudoers_allows_the_values_that_the_program_takes_and_no_others(row: Row) -> None:
+    chance = random.Random(row.key)
+    edges = [each + near for each in (row.grammar.limits or ()) for near in (-2, -1, 0, 1, 2)]
+    numbers = [*range(5000), *edges, *(chance.randrange(10**7) for _ in range(1000))]
+    tried = [str(number) for number in numbers]
+    tried += [f"{number}%" for number in range(1100)] + [f"0{n}" for n in range(200)]
+    tried += [*VALUES, *acting.BY_KEY["osc/checksum_type"].grammar.text.split(" or "), "", "%"]
+    wanted = [value for value in tried if row.grammar.takes(value)]
+    (name, *_) = acting.names(row)
+    commands = [each for alias in acting.wanted().values() for each in alias]
+    starts = ["set_param ", *(["set_param -P "] if row.key in PERMANENT else [])]
+    for start in starts:
+        allowed = _matching(commands, f"/usr/sbin/lctl {start}{name}\\=")
+        assert [value for value in tried if allowed.fullmatch(value)] == wanted, row.key
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_patterns_of_numbers_match_a_range_and_nothing_else(a: int, b: int, number: int) -> None:
+    low, high = sorted((a, b))
+    patterns = re.compile("|".join(acting.number_patterns(low, high)))
+    near = {low - 1, low, high, high + 1, number} - {-1}
+    assert {n for n in near if patterns.fullmatch(str(n))} == {n for n in near if low <= n <= high}
+
+
+VALUES = ("-1", "0", "1", "17", "17%", "40", "100%", "512", "5000", "20000", "none", "4 8", "adler",
+          "crc32c", "t10ip4K", "mq-deadline", "1000000")  # fmt: skip
+
+
 def _values(row: Row) -> Iterator[str]:
-    candidates = ("-1", "0", "1", "17", "17%", "40", "100%", "512", "5000", "20000", "none", "4 8")
-    candidates += ("adler", "crc32c", "t10ip4K", "mq-deadline", "1000000")
-    yield from (value for value in candidates if row.grammar.takes(value))
+    limits = map(str, row.grammar.limits or ())
+    yield from (value for value in (*VALUES, *limits) if row.grammar.takes(value))
 
 
 def _commands() -> Iterator[list[str]]:
@@ -90,12 +133,31 @@ def _commands() -> Iterator[list[str]]:
     for leaf in ("changelog_users", "changelog_current_mask"):
         yield get_words(changelog_parameter(mdt, leaf))
     yield register_words(mdt)
-    yield from (deregister_words(mdt, f"cl{number}-trimtab") for number in (2, 12, 1234))
+    yield deregister_words(mdt)
     for service in ("scratch-OST012a", "scratch-MDT0001"):
         yield get_words(recovery_name(service))
     for point in ("/mnt/lustre/ost0", "/mnt/lustre/scratch-OST012a"):
         yield trim_words(point, 0, 1 << 40)
         yield trim_words(point, 1 << 40, (1 << 62) - 1)
+
+
+def test_every_command_is_among_those_of_the_file() -> None:
+    """All of them here, and some with a real sudo below."""
+    text = " ".join(each for alias in acting.wanted().values() for each in alias)
+    assert not re.search(r"[*?(){}|+^$\n]|\\[^=]", text), "brackets alone are patterns"
+    allowed = re.compile(
+        "|".join(
+            each.replace("FSNAME", "scratch")
+            .replace("/MOUNTS/", "/mnt/lustre/")
+            .replace("\\=", "=")
+            .replace(".", r"\.")
+            for alias in acting.wanted().values()
+            for each in alias
+        )
+    )
+    commands = [" ".join((acting.PATHS[argv[0]], *argv[1:])) for argv in _commands()]
+    assert len(commands) > 150
+    assert [each for each in commands if not allowed.fullmatch(each)] == []
 
 
 @pytest.fixture(scope="module")
@@ -127,10 +189,28 @@ def test_every_command_that_is_written_runs_as_root(account: Account) -> None:
         assert printed == [f"{argv[0]} 0", *(f"[{word}]" for word in argv[1:])], argv
 
 
+def _values_that_are_refused() -> Iterator[list[str]]:
+    """Yield commands whose value the kernel or Lustre would refuse, or take for another."""
+    for row in ROWS:
+        needed = re.findall(r"\{([a-z]+)\}", row.name)
+        if row.kind == "file":
+            continue
+        name = name_of(row.key, {field: FIELDS[field] for field in needed})[1]
+        low, high = row.grammar.limits or (1, 1)
+        values = [str(high + 1), f"0{high}", *([str(low - 1)] if low else [])]
+        if row.back == "percent":
+            values += ["101%", "999%"]
+        for value in values:
+            if not row.grammar.takes(value):
+                yield ["lctl", "set_param", f"{name}={value}"]
+
+
 @pytest.mark.system
 def test_near_misses_are_refused(account: Account) -> None:
     count = "osp.scratch-OST0001-osc-MDT0000.max_create_count"
     trim = trim_words("/mnt/lustre/ost0", 0, 4096)
+    deregister = deregister_words({"fs": "scratch", "mdt": "MDT0001"})
+    mdt = deregister[:3]
     refused = [
         ["lctl", "set_param", "osp.scratch-OST0001-osc-MDT0000.active=0"],
         ["lctl", "set_param", "osp.scratch-OST*-osc-MDT*.max_create_count=0"],
@@ -141,10 +221,36 @@ def test_near_misses_are_refused(account: Account) -> None:
         ["lctl", "set_param", "-P", "lod.scratch-MDT*-mdtlov.qos_prio_free=80"],
         ["lctl", "set_param", "-P", "-d", count],
         ["lctl", "--device", "MGS", "llog_cancel", "params"],
-        ["lctl", "--device", "scratch-MDT0001", "changelog_register", "-u", "others"],
-        ["lctl", "--device", "scratch-MDT0001", "changelog_deregister", "cl2-trimtab"],
-        ["lctl", "--device", "scratch-MDT0001", "deactivate"],
+        ["lctl", "--device", "MGS", "llog_print", "params", "params"],
+        ["lctl", "--device", "scratch-MDT0001", "llog_print", "params"],
+        [*mdt, "changelog_register"],
+        [*mdt, "changelog_register", "-n"],
+        [*mdt, "changelog_register", "-u", "others"],
+        [*mdt, "changelog_register", "-u", "trimtab2"],
+        [*mdt, "changelog_register", "-u", "trimtab", "-m", "ALL"],
+        [*mdt, "changelog_deregister"],
+        [*mdt, "changelog_deregister", "1"],
+        [*mdt, "changelog_deregister", "cl1"],
+        [*mdt, "changelog_deregister", "cl12"],
+        [*mdt, "changelog_deregister", "cl2-trimtab"],
+        [*mdt, "changelog_deregister", "cl2-robinhood"],
+        [*mdt, "changelog_deregister", "trimtab"],
+        [*mdt, "changelog_deregister", "-u", "robinhood"],
+        [*mdt, "changelog_deregister", "-u", "trimtab", "cl1"],
+        [*mdt, "changelog_deregister", "cl1", "-u", "trimtab"],
+        [*mdt, "changelog_deregister", "-u", "trimtab", "-u", "robinhood"],
+        [*mdt, "changelog_deregister", "-u", ""],
+        [*mdt[:2], "scratch2-MDT0001", *deregister[3:]],
+        [*mdt[:2], "scratch-MDT000g", *deregister[3:]],
+        [*mdt[:2], "scratch-OST0001", *deregister[3:]],
+        [*mdt[:2], "0", *deregister[3:]],
+        [*mdt, "deactivate"],
+        ["LD_PRELOAD=/tmp/library.so", *deregister],
+        ["-g", "disk", *deregister],
+        ["-u", "nobody", *deregister],
+        ["-e", "/etc/passwd"],
         ["lctl", "set_param", f"{count}=123456"],
+        ["lctl", "set_param", f"{count}=0\nlctl set_param {count}=0"],
         ["lctl", "set_param", count.replace("scratch", "other") + "=0"],
         ["lctl", "set_param", "osc.scratch-OST0001-osc-ffff8881253af000.checksums=0"],
         ["lctl", "set_param", "llite.scratch-ffff8881253af000.checksums=0"],
@@ -167,8 +273,12 @@ def test_near_misses_are_refused(account: Account) -> None:
         [*trim[:-1], "/mnt/lustre/"],
         [*trim[:-1], "/mnt/lustre/ost0 --all"],
         [*trim[:2], "0", *trim[3:]],
+        [*trim[:2], "0x4000000000000000", *trim[3:]],
+        [*trim[:4], "0xffffffffffffffff", *trim[5:]],
         ["sh", "-c", "id"],
+        *_values_that_are_refused(),
     ]
+    assert len(refused) > 90
     assert [argv for argv in refused if account.runs(*argv) is not None] == []
 
 

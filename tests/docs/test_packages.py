@@ -36,6 +36,7 @@ trimtab check /tmp/scratch --no-probe --json --store /tmp/t.db > /tmp/check.json
 trimtab twin list > /dev/null
 test -f /usr/lib/systemd/system/trimtab-watch@.service
 test -d /etc/trimtab/sites
+test ! -e /opt/trimtab/etc/clustershell
 test "$(stat -c %a /var/lib/trimtab)" = 750
 """
 

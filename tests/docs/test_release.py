@@ -253,6 +253,7 @@ def test_the_recipe_of_spack_installs_from_the_wheelhouse(
     python = types.SimpleNamespace(command=executable(sys.executable))
     recipe["Trimtab"]().install({"python": python}, str(tmp_path / "prefix"))  # type: ignore[operator]
     used(tmp_path, tmp_path / "prefix")
+    assert not (tmp_path / "prefix/lib/trimtab/etc/clustershell").exists()
 
 
 BUILDAH = """
@@ -265,7 +266,8 @@ container=$("$@" from scratch)
     --file "$FILE" --tag localhost/trimtab "$RELEASE" > /dev/null
 container=$("$@" from --pull-never localhost/trimtab)
 "$@" run --isolation chroot "$container" -- id -un
-"$@" run --isolation chroot "$container" -- sh -c 'trimtab check /tmp --no-probe --json'
+"$@" run --isolation chroot "$container" -- sh -c \
+    'test ! -e /opt/trimtab/etc/clustershell && trimtab check /tmp --no-probe --json'
 "$@" rm "$container" > /dev/null
 """
 """An image from a base of Debian's packages: no registry of images can be relied upon."""

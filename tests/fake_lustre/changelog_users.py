@@ -26,6 +26,9 @@ def on_mdt(
         return None
     if command == "changelog_register":
         return _register(name, target, rest)
+    if command == "changelog_deregister" and len(rest) == 2 and rest[0] == "-u":
+        named = [user for user, *_ in target.changelog_users if user.endswith(f"-{rest[1]}")]
+        return _deregister(name, target, named[0] if named else "cl0")
     if command == "changelog_deregister" and len(rest) == 1:
         return _deregister(name, target, rest[0])
     return Output("", f"lctl: '{command}' is not a valid command.\n", 4)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.support.browser import USER, has_sandbox, ordinary
 from tests.support.codes import raises
 
-from trimtab.errors import ToolError, UsageError
+from trimtab.errors import RefusedError, ToolError, UsageError
+from trimtab.launch.process import ProcessResult, execute
 from trimtab.loop import monthly
 from trimtab.loop.monthly import check_out, month_of, printed
 
@@ -55,11 +60,40 @@ def test_the_name_decides_the_format(tmp_path: Path) -> None:
 def test_without_a_browser_a_pdf_is_refused_before_anything_is_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(monthly, "BROWSERS", ("no-such-browser",))
     with raises(ToolError, "browser-missing"):
         check_out(tmp_path / "report.pdf")
 
 
 @pytest.mark.system
-def test_a_browser_prints_the_page() -> None:
-    assert printed("<!DOCTYPE html><p>one sheet")[:5] == b"%PDF-"
+def test_root_runs_no_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(monthly, "execute", lambda *_, **__: pytest.fail("it was run"))
+    with raises(RefusedError, "browser-as-root"):
+        check_out(tmp_path / "report.pdf")
+    with raises(RefusedError, "browser-as-root"):
+        printed("<!DOCTYPE html>")
+
+
+@pytest.mark.system
+def test_a_browser_prints_the_page_in_its_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an ordinary user; where chromium can have no sandbox, it prints nothing."""
+    words, sandbox = ordinary(), has_sandbox()
+
+    def as_ordinary(argv: Sequence[str], *, timeout_s: float, directory: str) -> ProcessResult:
+        assert "--no-sandbox" not in argv
+        for path in (Path(directory), *Path(directory).iterdir()) if words else ():
+            shutil.chown(path, USER)
+        return execute(
+            (*words, *argv), timeout_s=timeout_s, directory=directory,
+            environment={"HOME": directory},
+        )  # fmt: skip
+
+    monkeypatch.setattr(monthly, "execute", as_ordinary)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    if sandbox:
+        assert printed("<!DOCTYPE html><p>one sheet")[:5] == b"%PDF-"
+    else:
+        with raises(ToolError, "pdf-not-written"):
+            printed("<!DOCTYPE html><p>one sheet")

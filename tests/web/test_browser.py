@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 from tests.measure.recorded import REAL_DATA
+from tests.support.browser import CHROMIUM, launched
 from tests.support.command import TRIMTAB
 from tests.support.small_site import SITE, hour
 from tests.web.conftest import HOSTILE, keep_small_site
@@ -36,7 +37,6 @@ from trimtab.web.render import link
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
-CHROMIUM = "/usr/bin/chromium"
 SERIOUS = ("serious", "critical")
 EACH = 2
 """Pages of one kind that are walked: incidents, targets, runs, series."""
@@ -48,13 +48,8 @@ def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if shutil.which(CHROMIUM) is None:
         pytest.skip("chromium is not installed")
-    with playwright.sync_playwright() as driver:
-        # As root, as in the gate, chromium has no sandbox of its own.
-        chromium = driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
+    with playwright.sync_playwright() as driver, launched(driver) as chromium:
         yield chromium
-        chromium.close()
 
 
 @dataclass

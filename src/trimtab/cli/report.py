@@ -30,7 +30,8 @@ def command(
     """Write the report of one month.
 
     It has the verdicts, the incidents with their causes, space and what purges deleted, the cost
-    of the probes, and the actions. A PDF is printed by chromium, which has to be installed.
+    of the probes, and the actions. A PDF is printed by chromium, which has to be installed and
+    is not run as root.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.screen import print_wrapped

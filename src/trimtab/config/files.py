@@ -43,7 +43,7 @@ def read_text(path: Path, noun: str, *, names_programs: bool = True) -> str:
         if not stat.S_ISREG(state.st_mode):
             raise UsageError(f"{name} is not a regular file", code="file-not-regular")
         if names_programs:
-            _refuse_foreign(name, path, state)
+            _refuse_state(name, path, state)
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
             data = stream.read(SIZE_MAXIMUM_BYTES + 1)
     except OSError as error:
@@ -66,7 +66,43 @@ def read_text(path: Path, noun: str, *, names_programs: bool = True) -> str:
         ) from error
 
 
-def _refuse_foreign(name: str, path: Path, state: os.stat_result) -> None:
+def refuse_foreign(path: Path, noun: str) -> None:
+    """Raise as root where others can change a file or directory whose content names programs.
+
+    Raises
+    ------
+    UsageError
+        It belongs to another user, or others can write to it; or it cannot be looked at.
+    """
+    name = f"{noun} {visible(os.fspath(path))}"
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise UsageError(
+            f"{name} cannot be read: {error.strerror}", code="file-unreadable"
+        ) from error
+    _refuse_state(name, path, state)
+
+
+def refuse_below_others(path: Path, noun: str) -> None:
+    """Raise as root where others can exchange an absolute path, or what one of its links leads to.
+
+    Raises
+    ------
+    UsageError
+        As `refuse_foreign`.
+    """
+    for above in path.parents:
+        state = above.stat()
+        # In a sticky directory of root's nobody can rename what is root's.
+        if state.st_uid != 0 or not state.st_mode & stat.S_ISVTX:
+            refuse_foreign(above, f"{noun} lies below")
+    for link in (path, *path.parents):
+        if link.is_symlink():
+            refuse_below_others(Path(os.path.abspath(link.parent / link.readlink())), noun)  # noqa: PTH100 - follows nothing
+
+
+def _refuse_state(name: str, path: Path, state: os.stat_result) -> None:
     if os.geteuid() != 0:
         return
     if state.st_uid != 0:

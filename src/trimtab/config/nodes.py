@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import configparser
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from ClusterShell.NodeUtils import GroupResolverConfig
 
 NODE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}")
 """Host names, IPv4 and IPv6 addresses; nothing that ssh or a shell could take for more."""
@@ -17,17 +21,18 @@ _TEXT_MAX = 100_000
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"\s*([0-9]+)-([0-9]+)(?:/([0-9]+))?\s*")
 _OPERATORS = frozenset("!&^@*")
-_GROUP_HINT = (
-    "ClusterShell knows no such group here (nodeset -L lists them); "
-    "name the nodes instead, as nodeset -f prints them"
-)
+_TEXT = re.compile(r"[A-Za-z0-9_.:,/!&^@*\[\]\s-]*")
+_GROUP = re.compile(r"@(?:[A-Za-z0-9_][A-Za-z0-9_.-]*:)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\*)")
+"""A group's name stands in a command line of the site's, which a shell runs."""
 _HINT = 'write names or a ClusterShell node set: "oss[01-08],oss11"'
+_GROUP_HINT = 'define the group in one of these files, or name the nodes: "oss[01-08],oss11"'
 
 
 def unfold_nodes(text: str) -> tuple[str, ...]:
     """Return the names of a node set, each once, in the order of its parts.
 
-    Groups (``@oss``) are what ClusterShell's own configuration on this host says.
+    Groups (``@oss``) are those of the site's or the user's ClusterShell configuration on this
+    host; the examples of the Python package are never among them (`trimtab.config.node_groups`).
 
     Raises
     ------
@@ -40,25 +45,31 @@ def unfold_nodes(text: str) -> tuple[str, ...]:
     >>> unfold_nodes("oss[9-10],mds1")
     ('oss9', 'oss10', 'mds1')
     """
-    from ClusterShell.NodeSet import NodeSet, NodeSetException
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
     from ClusterShell.NodeUtils import GroupResolverError, GroupSourceError
     from ClusterShell.RangeSet import RangeSetException
 
-    failures = (NodeSetException, GroupResolverError, GroupSourceError, RangeSetException)
+    failures = (NodeSetException, GroupResolverError, GroupSourceError, RangeSetException,
+                configparser.Error, OSError, ValueError)  # fmt: skip
     _refuse_huge(text)
+    _refuse_signs(text)
+    by_group = "@" in text or "*" in text
     parts = [text] if _OPERATORS.intersection(text) else _parts(text)
     try:
-        names = [name for part in parts for name in NodeSet(part)]
+        resolver = _site_groups() if by_group else RESOLVER_NOGROUP
+        names = [name for part in parts for name in NodeSet(part, resolver=resolver)]
     except failures as error:
-        hint = _GROUP_HINT if "@" in text else _HINT
+        looked = _looked() if by_group else ""
         raise UsageError(
-            f"{visible(text[:80])!r} is not a node set: {visible(str(error)[:120])}",
+            f"{visible(text[:80])!r} is not a node set: {visible(str(error)[:120])}{looked}",
             code="node-set-invalid",
-            hint=hint,
+            hint=_GROUP_HINT if by_group else _HINT,
         ) from error
     if not names:
-        hint = _GROUP_HINT if "@" in text else _HINT
-        raise UsageError(f"{visible(text[:80])!r} names no node", code="node-set-empty", hint=hint)
+        looked, hint = (_looked(), _GROUP_HINT) if by_group else ("", _HINT)
+        raise UsageError(
+            f"{visible(text[:80])!r} names no node{looked}", code="node-set-empty", hint=hint
+        )
     for name in names:
         check_node(name)
     return tuple(dict.fromkeys(names))
@@ -72,11 +83,11 @@ def fold_nodes(names: Sequence[str]) -> str:
     >>> fold_nodes(["oss1", "oss2", "oss3"]), fold_nodes(["oss2", "oss1"])
     ('oss[1-3]', 'oss2,oss1')
     """
-    from ClusterShell.NodeSet import NodeSet
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
     for name in names:
         check_node(name)
-    folded = str(NodeSet.fromlist(names))
+    folded = str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
     return folded if unfold_nodes(folded) == tuple(names) else ",".join(names)
 
 
@@ -113,6 +124,30 @@ def _parts(text: str) -> list[str]:
             hint=_HINT,
         )
     return parts
+
+
+def _site_groups() -> GroupResolverConfig:
+    from trimtab.config.node_groups import site_groups
+
+    return site_groups()
+
+
+def _looked() -> str:
+    from trimtab.config.node_groups import group_files
+
+    return f" (groups are read from {', '.join(visible(str(file)) for file in group_files())})"
+
+
+def _refuse_signs(text: str) -> None:
+    """Raise where something is neither a name nor an operator, before a group is looked up."""
+    references = re.split("[,!&^]", _BRACKETS.sub("0", text))
+    groups = [reference.strip() for reference in references if "@" in reference]
+    if not _TEXT.fullmatch(text) or not all(map(_GROUP.fullmatch, groups)):
+        raise UsageError(
+            f"{visible(text[:80])!r} is not a node set",
+            code="node-set-invalid",
+            hint=_HINT,
+        )
 
 
 def _refuse_huge(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import os
 import re
 import shutil
 import tempfile
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-from trimtab.errors import ToolError, TrimtabError, UsageError
+from trimtab.errors import RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch.process import execute
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import incidents_of
@@ -92,6 +93,8 @@ def check_out(out: Path) -> None:
     ------
     UsageError
         The name ends in something else, or the file cannot be there.
+    RefusedError
+        It is a PDF, and this is root.
     ToolError
         It is a PDF, and no browser is installed.
     """
@@ -253,6 +256,12 @@ def write_monthly(out: Path, document: Document) -> None:
 
 
 def _browser() -> str:
+    if os.geteuid() == 0:
+        raise RefusedError(
+            "a PDF is printed by a browser, and no browser is run as root",
+            code="browser-as-root",
+            hint="run it as an ordinary user, or write .html and print that from a browser",
+        )
     for name in BROWSERS:
         if (program := shutil.which(name)) is not None:
             return program
@@ -271,7 +280,7 @@ def printed(html: str) -> bytes:
         page.write_text(html, encoding="utf-8")
         ended = execute(
             (
-                browser, "--headless", "--no-sandbox", "--disable-gpu",
+                browser, "--headless", "--disable-gpu",
                 f"--user-data-dir={directory}/profile", "--no-pdf-header-footer",
                 f"--print-to-pdf={paper}", page.as_uri(),
             ),

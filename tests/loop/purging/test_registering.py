@@ -83,7 +83,7 @@ def test_users_of_others_stay(lustre: LustreSite) -> None:
     assert users(lustre) == [[], ["cl4", "cl7-robinhood", "cl8-trimtab"]]
     document = lustre.run(*DEREGISTER, code=4)
     (planned,) = document["plan"]["instructions"]
-    assert planned["value"] == "lctl --device scratch-MDT0001 changelog_deregister cl8"
+    assert planned["value"] == "lctl --device scratch-MDT0001 changelog_deregister -u trimtab"
     assert "index" in document["dangers"][0]
     document = lustre.run(*DEREGISTER, "--yes")
     assert outcomes(document) == [("MDT0001", "done", "")]
@@ -186,11 +186,22 @@ def test_somebody_who_registers_meanwhile_is_seen(lustre: LustreSite) -> None:
     document = lustre.run(*REGISTER, "--yes")
     assert outcomes(document) == [("MDT0000", "done", "cl1-trimtab")]
     assert users(lustre)[0] == ["cl1-trimtab"], "the user that is there is used"
-    target.changelog_users = [("cl3-trimtab", 0, 0)]
     lustre.before_write.append(lambda: target.changelog_users.__setitem__(0, ("cl5-trimtab", 0, 0)))
     document = lustre.run(*DEREGISTER, "--yes", code=4)
     assert outcomes(document) == [("MDT0000", "changed", None)]
     assert users(lustre)[0] == ["cl5-trimtab"]
+
+
+def test_a_user_that_this_store_did_not_register_stays(lustre: LustreSite) -> None:
+    """Its name may be that of another Trimtab's, which follows with it."""
+    target = lustre.fake.target("MDT0000")
+    target.changelog_users, target.changelog_mask = [("cl3-trimtab", 0, 0)], DEFAULT_MASK
+    assert untouched(lustre.run(*REGISTER, "--yes"))["MDT0000"] == "registered-already"
+    document = lustre.run(*DEREGISTER, "--yes")
+    assert untouched(document)["MDT0000"] == "changelog-user-foreign"
+    (reason,) = (row["reason"] for row in document["plan"]["untouched"] if "cl3" in row["reason"])
+    assert reason.endswith("lctl --device scratch-MDT0000 changelog_deregister -u trimtab")
+    assert users(lustre)[0] == ["cl3-trimtab"]
 
 
 def test_a_user_with_a_mask_that_is_too_small_is_told(lustre: LustreSite) -> None:

@@ -90,7 +90,7 @@ def do_changelog(acting, n, instruction):
     if current != instruction.get("before"):
         text = "it has {} by now".format(current or "no changelog user")
         raise End("changed", "changed-by-others", text, found=current)
-    words = register_words(fields) if registered else deregister_words(fields, current)
+    words = register_words(fields) if registered else deregister_words(fields)
     text = " ".join(words)
     acting.announce(n, "begun " + text)
     result = machine.run(words, REGISTER_TIMEOUT_S, rights=True)

@@ -16,7 +16,7 @@ from trimtab.drivers.lustre.writer_looks import (
     kernel_name,
     mount_here,
 )
-from trimtab.drivers.lustre.writes import LARGEST_BYTES, NotInTable, shortened, trim_words
+from trimtab.drivers.lustre.writes import LIMIT_BYTES, NotInTable, shortened, trim_words
 
 TRIM_TIMEOUT_S = 3600.0
 FEWEST_WRITES = 20
@@ -87,7 +87,7 @@ def _size(instruction, name):
     value = instruction.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_BYTES:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < LIMIT_BYTES:
         raise NotInTable("range-invalid", f"{shortened(value)} is no {name}")
     if name == "range_bytes" and not value:
         raise NotInTable("range-invalid", "a range has at least one byte")

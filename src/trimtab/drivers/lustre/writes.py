@@ -17,7 +17,7 @@ FIELDS = {
     "fs": "[A-Za-z0-9_-]{1,8}",
     "ost": "OST[0-9a-f]{4}",
     "mdt": "MDT[0-9a-f]{4}",
-    "client": "[0-9a-f]{8,16}",
+    "client": "[0-9a-f]{16}",
     "device": "dm-[0-9]{1,3}|md[0-9]{1,3}|nvme[0-9]{1,3}n[0-9]{1,2}|sd[a-z]{1,2}|vd[a-z]"
     "|loop[0-9]{1,3}",
 }
@@ -26,7 +26,8 @@ FIELDS = {
 SUDO_WORDS = ["sudo", "-n"]
 MOUNT_POINT = "/[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*"
 MOUNT_POINT_CHARACTERS = 200
-LARGEST_BYTES = 1 << 62
+LIMIT_BYTES = 1 << 62
+"""First number of bytes that is too large: those below begin with the hexadecimal digits 0 to 3."""
 
 
 class NotInTable(Exception):
@@ -350,12 +351,13 @@ def register_words(fields):
     return ["lctl", "--device", mdt_service(fields), "changelog_register", "-u", CHANGELOG_USER]
 
 
-def deregister_words(fields, user):
-    """Return the command that removes a changelog user, by its number: ``cl2``."""
-    number = re.fullmatch("(cl[1-9][0-9]{0,8})-" + CHANGELOG_USER, user)
-    if number is None:
-        raise NotInTable("name-invalid", f"{shortened(user)} is not a changelog user of Trimtab")
-    return ["lctl", "--device", mdt_service(fields), "changelog_deregister", number.group(1)]
+def deregister_words(fields):
+    """Return the command that removes the changelog user of an MDT.
+
+    By name, which an MDT gives to one user alone (`mdd_changelog_name_check`): by number it would
+    take those of others, too. It is known to every Lustre that registers by name, from 2.15 on.
+    """
+    return ["lctl", "--device", mdt_service(fields), "changelog_deregister", "-u", CHANGELOG_USER]
 
 
 def recovery_name(service):
@@ -373,7 +375,7 @@ def trim_words(mount_point, start, length):
     """
     numbers = (start, length)
     if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers) or not (
-        0 <= start <= LARGEST_BYTES and 0 < length <= LARGEST_BYTES
+        0 <= start < LIMIT_BYTES and 0 < length < LIMIT_BYTES
     ):
         raise NotInTable("range-invalid", f"{shortened(numbers)} is not a range")
     parts = mount_point.split("/") if isinstance(mount_point, str) else [".."]

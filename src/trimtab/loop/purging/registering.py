@@ -14,6 +14,7 @@ from trimtab.launch.fleet import fan_out
 from trimtab.loop.acting.session import Place, acting_site, apply_and_log, carrying_out, settle
 from trimtab.loop.sites import clock_of, know_site, with_store
 from trimtab.loop.stores import open_store
+from trimtab.model.action import ActionKind
 from trimtab.purge.follow.registering import DEREGISTERING, REGISTERING, decide
 from trimtab.visible import visible
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from trimtab.message import Message
     from trimtab.model.action import Action, Plan
     from trimtab.model.site import Site
+    from trimtab.record.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,8 @@ def plan_registration(
         One says something else.
     """
     site = _site(where)
-    plan = _plan(site, mdts, registered=registered)
     with open_store(with_store(site, store_url), create=True) as store:
+        plan = _plan(site, store, mdts, registered=registered)
         return Registration(str(store.location), plan, _dangers(plan, registered=registered))
 
 
@@ -92,7 +94,7 @@ def carry_out_registration(
         location = str(store.location)
         with carrying_out(place) as surroundings:
             settled = settle(place, surroundings)
-            plan = _plan(site, mdts, registered=registered)
+            plan = _plan(site, store, mdts, registered=registered)
             if plan.id != expected:
                 raise RefusedError(
                     f"the plan is {plan.id} now, not {visible(expected)}", code="plan-changed",
@@ -114,7 +116,7 @@ def _site(where: str) -> Site:
     return site
 
 
-def _plan(site: Site, mdts: Collection[str], *, registered: bool) -> Plan:
+def _plan(site: Site, store: Store, mdts: Collection[str], *, registered: bool) -> Plan:
     file_system = lustre_name(site)
     answers = ask_users_by_server(site.servers, file_system, fan_out=fan_out)
     if not any(answers.values()):
@@ -131,7 +133,8 @@ def _plan(site: Site, mdts: Collection[str], *, registered: bool) -> Plan:
                 hint=did_you_mean(mdt, known) or f"known: {', '.join(known[:12])}",
             )  # fmt: skip
     now = clock_of(site)()
-    return decide(site.name, file_system, answers, mdts, now, registered=registered)
+    ledger = store.actions(site.name, kinds=(ActionKind.REGISTER,))
+    return decide(site.name, file_system, answers, mdts, now, registered=registered, ledger=ledger)
 
 
 def _dangers(plan: Plan, *, registered: bool) -> tuple[Message, ...]:

@@ -8,14 +8,15 @@ alone: what goes wrong with changelogs takes an MDS down.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
+from trimtab.act.ledger import may_have_written
 from trimtab.drivers.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers
 from trimtab.drivers.lustre.writes import CHANGELOG_USER, deregister_words, register_words
 from trimtab.message import Message
-from trimtab.model.action import ActionKind, Instruction, Plan, Untouched
+from trimtab.model.action import Action, ActionKind, Instruction, Plan, Untouched
 from trimtab.units import format_duration
 
 POLICY: Final = "changelogs"
@@ -56,6 +57,7 @@ def decide(
     now: datetime,
     *,
     registered: bool,
+    ledger: Iterable[Action] = (),
 ) -> Plan:
     """Return what registers or removes the changelog user of MDTs.
 
@@ -65,7 +67,12 @@ def decide(
         The MDSs, with who reads the changelogs of the MDTs of each; ``None``: it did not answer.
     mdts
         Only these; empty: all, of which the first comes alone where none has a user yet.
+    ledger
+        Registrations of this site: no user is removed that none of them may have made.
     """
+    ours = {
+        (action.instruction.target, action.found) for action in ledger if may_have_written(action)
+    }
     instructions: list[Instruction] = []
     untouched = [
         Untouched(server, Message("server-silent", "it did not answer: its MDTs are not known"))
@@ -76,7 +83,10 @@ def decide(
     for mdt, server, users in served:
         if mdts and mdt not in mdts:
             continue
-        answer = _of_mdt(file_system, mdt, server, users, registered=registered)
+        if registered:
+            answer = _registering(file_system, mdt, server, users)
+        else:
+            answer = _deregistering(file_system, mdt, server, users, ours)
         if isinstance(answer, Message):
             untouched.append(Untouched(mdt, answer))
         else:
@@ -100,30 +110,53 @@ def _served(
             yield mdt, server, users
 
 
-def _of_mdt(
-    file_system: str, mdt: str, server: str, users: ChangelogUsers, *, registered: bool
+def _registering(
+    file_system: str, mdt: str, server: str, users: ChangelogUsers
 ) -> Instruction | Message:
-    """Return what is to be done on one MDT, or why nothing is."""
-    ours = users.of(CHANGELOG_USER)
-    if len(ours) > 1:
-        names = ", ".join(user.name for user in ours)
-        return Message("changelog-user-ambiguous", f"it has {names}: remove one with lctl")
-    fields = {"fs": file_system, "mdt": mdt}
-    if not registered:
-        if not ours:
-            return Message("not-in-force", f"it has no changelog user named {CHANGELOG_USER}")
-        reason = Message("changelog-user-unwanted", _progress(ours[0], users))
-        words = deregister_words(fields, ours[0].name)
-        return Instruction(
-            ActionKind.DEREGISTER, mdt, reason, server, before=ours[0].name, value=shlex.join(words)
-        )
-    if ours:
-        return _reused(ours[0], users)
+    """Return what registers the user of one MDT, or why nothing is done."""
+    named = users.of(CHANGELOG_USER)
+    if len(named) > 1:
+        return _ambiguous(named)
+    if named:
+        return _reused(named[0], users)
     reason = Message("changelog-user-missing", f"it has no changelog user named {CHANGELOG_USER}")
+    words = register_words({"fs": file_system, "mdt": mdt})
     return Instruction(
         ActionKind.REGISTER, mdt, reason, server, before="", stage=int(mdt[3:], 16),
-        value=shlex.join(register_words(fields)),
+        value=shlex.join(words),
     )  # fmt: skip
+
+
+def _deregistering(
+    file_system: str,
+    mdt: str,
+    server: str,
+    users: ChangelogUsers,
+    ours: Collection[tuple[str, str | None]],
+) -> Instruction | Message:
+    """Return what removes the user of one MDT, or why nothing is done."""
+    named = users.of(CHANGELOG_USER)
+    if len(named) > 1:
+        return _ambiguous(named)
+    if not named:
+        return Message("not-in-force", f"it has no changelog user named {CHANGELOG_USER}")
+    command = shlex.join(deregister_words({"fs": file_system, "mdt": mdt}))
+    # None: whether a registration succeeded was never found out.
+    if not {(mdt, named[0].name), (mdt, None)}.intersection(ours):
+        return Message(
+            "changelog-user-foreign",
+            f"this store has no registration of {named[0].name}: name the store that has it with "
+            f"--store; if nobody follows with it, remove it on {server}: {command}",
+        )
+    reason = Message("changelog-user-unwanted", _progress(named[0], users))
+    return Instruction(
+        ActionKind.DEREGISTER, mdt, reason, server, before=named[0].name, value=command
+    )
+
+
+def _ambiguous(named: Collection[ChangelogUser]) -> Message:
+    names = ", ".join(user.name for user in named)
+    return Message("changelog-user-ambiguous", f"it has {names}: remove one with lctl")
 
 
 def _reused(user: ChangelogUser, users: ChangelogUsers) -> Message:

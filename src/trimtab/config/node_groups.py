@@ -1,0 +1,115 @@
+"""Node groups (``@oss``), from the configuration of the site and of the user alone.
+
+ClusterShell's own default also reads ``etc/clustershell`` of the Python installation. Its wheel
+puts examples there (``oss: example4 example5``), and they outrank the site's ``/etc/clustershell``:
+a name of nobody's would reach ssh and sudo. A configuration names commands too, which a shell runs;
+as root only one that nobody else can change is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pwd
+import shlex
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from ClusterShell.NodeSet import ILLEGAL_GROUP_CHARS
+from ClusterShell.NodeUtils import (
+    GroupResolverConfig,
+    GroupResolverError,
+    GroupResolverSourceError,
+    GroupSourceNoUpcall,
+)
+
+from trimtab.config.files import read_text, refuse_below_others, refuse_foreign
+
+_NOUN: Final = "the ClusterShell configuration"
+_LISTS: Final = ("groupsdir", "confdir", "autodir")
+"""Options of ``[Main]`` whose directories hold further files of groups (groups.conf(5))."""
+
+
+def group_files() -> tuple[Path, ...]:
+    """Return where groups may be defined, in ClusterShell's order: the last outranks the others.
+
+    Root's is below root's own home, whatever ``HOME`` says under sudo.
+    """
+    root = os.geteuid() == 0
+    home = Path(pwd.getpwuid(0).pw_dir) if root else Path("~").expanduser()
+    places = [
+        Path("/etc/clustershell"),
+        Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "clustershell",
+    ]
+    if chosen := os.environ.get("CLUSTERSHELL_CFGDIR"):
+        places.append(Path(chosen))
+    return tuple(place.absolute() / "groups.conf" for place in places)
+
+
+def site_groups() -> GroupResolverConfig:
+    """Return what resolves groups on this host.
+
+    Raises
+    ------
+    UsageError
+        As root: others can change a file that defines groups.
+    configparser.Error, ValueError
+        A file is no configuration.
+    """
+    files = tuple(file for file in group_files() if os.path.exists(file))  # noqa: PTH110 - Path's raises
+    if os.geteuid() == 0:
+        for path in _defining(files):
+            refuse_foreign(path, _NOUN)
+            refuse_below_others(path, _NOUN)
+    return _resolver(files)
+
+
+@functools.cache
+def _resolver(files: tuple[Path, ...]) -> GroupResolverConfig:
+    # Kept, as ClusterShell keeps its own: what a command answered is good for its cache time.
+    resolver = _SiteGroups([str(file) for file in files], illegal_chars=ILLEGAL_GROUP_CHARS)
+    resolver.sources()  # reads the files: of one that cannot be read nothing is kept
+    return resolver
+
+
+class _SiteGroups(GroupResolverConfig):
+    """Groups of which one that nobody defined is an error; ClusterShell takes it for empty."""
+
+    def group_nodes(self, group: str, namespace: str | None = None) -> list[str]:
+        try:
+            nodes: list[str] = super().group_nodes(group, namespace)
+        except GroupResolverSourceError as error:
+            source = f"source {namespace}" if namespace else "default source"
+            raise GroupResolverError(f"no {source} of groups is configured") from error
+        if not nodes and not self._is_defined(group, namespace):
+            raise GroupResolverError(f"no group {group} is defined")
+        return nodes
+
+    def _is_defined(self, group: str, namespace: str | None) -> bool:
+        try:
+            return group in self.grouplist(namespace)
+        except GroupSourceNoUpcall:
+            return False
+
+
+def _defining(files: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield all that defines groups: the files, what lies beside them, directories they name."""
+    for file in files:
+        yield file.parent
+        yield from file.parent.rglob("*")
+        for directory in _named_directories(file, files[-1].parent):
+            yield directory
+            yield from directory.glob("*")
+
+
+def _named_directories(file: Path, configuration: Path) -> Iterator[Path]:
+    parser = ConfigParser()
+    parser.read_string(read_text(file, _NOUN), str(file))
+    for name in _LISTS:
+        for word in shlex.split(parser.get("Main", name, fallback="")):
+            directory = Path(Template(word).safe_substitute(CFGDIR=str(configuration)))
+            if directory.is_dir():
+                yield directory
