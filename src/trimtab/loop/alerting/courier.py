@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from trimtab.alert.parcels import HOUR, Parcel, parcels
-from trimtab.errors import TrimtabError
+from trimtab.errors import TrimtabError, panics_as_errors
 from trimtab.loop.alerting.receivers import Receiver, Undelivered
 from trimtab.loop.alerting.spool import Spool
 from trimtab.loop.watching.log import fields
@@ -110,7 +110,8 @@ class Courier:
 
     def _deliver(self, parcel: Parcel) -> bool:
         try:
-            note = self.receiver.deliver(parcel, self.clock())
+            with panics_as_errors():
+                note = self.receiver.deliver(parcel, self.clock())
         except Undelivered as error:
             return self._failed(parcel, error)
         except Exception as error:  # a bug of one message must not silence the others
