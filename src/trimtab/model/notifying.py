@@ -199,3 +199,9 @@ class MetricsExport:
         None,
         example='"/var/lib/node_exporter/trimtab.prom"',
     )
+    web_config_file: str | None = key(
+        TEXT,
+        "TLS and passwords of listen, as exporters of Prometheus have them.",
+        None,
+        example='"/etc/trimtab/metrics-web.yml"',
+    )

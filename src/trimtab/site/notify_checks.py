@@ -39,6 +39,7 @@ def notify_problems(site: Site) -> Iterator[Problem]:
     paths = {
         ("alerts", "spool"): site.alerts.spool,
         ("metrics", "textfile"): site.metrics.textfile,
+        ("metrics", "web_config_file"): site.metrics.web_config_file,
         (*location, "ca_file"): mail.ca_file,
     }
     paths |= {("webhook", webhook.name, "ca_file"): webhook.ca_file for webhook in site.webhooks}
@@ -57,4 +58,8 @@ def notify_problems(site: Site) -> Iterator[Problem]:
             "is a directory",
             f'name a file in it: "{textfile}trimtab.prom"',
             code="path-is-directory",
+        )
+    if site.metrics.web_config_file is not None and site.metrics.listen is None:
+        yield Problem(
+            ("metrics", "web_config_file"), "protects nothing: no listen is set", "set listen"
         )

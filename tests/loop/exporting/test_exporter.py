@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import bcrypt
 import pytest
 from tests.support.mailbox import web_server
 from tests.support.small_twin import small_scenario
@@ -115,6 +116,70 @@ def test_a_text_file_is_whole_at_any_time_and_says_nothing_of_the_process(tmp_pa
             check=False,
         )
         assert (check.returncode, check.stdout + check.stderr) == (0, "")
+
+
+EXCHANGES_EVERYTHING = """
+cd "$1" && echo ready
+while :; do for name in .*.part .*.prom.* trimtab.prom; do ln -sfn "$2" "$name"; done; done
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="writes as root into the directory of another user")
+def test_the_owner_of_its_directory_gains_nothing_from_the_text_file(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for above in tmp_path.parents[:2]:  # of pytest: closed to others
+        above.chmod(0o755)
+    secret = tmp_path / "secret"
+    secret.write_text("root's own\n")
+    secret.chmod(0o600)
+    directory = tmp_path / "collector"
+    directory.mkdir()
+    os.chown(directory, 65534, 65534)
+    for name in ("trimtab.prom", f".trimtab.prom.{os.getpid()}"):
+        (directory / name).symlink_to(secret)
+    file, known = directory / "trimtab.prom", Collector.__new__(Collector)
+    log, _ = a_log()
+    exporter = Exporter(a_site(metrics=MetricsExport(textfile=str(file))), known, log=log)
+    exporter._write()
+    assert not file.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o644
+    words = ["sh", "-c", EXCHANGES_EVERYTHING, "sh", str(directory), str(secret)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(words, **pipes, user=65534, group=65534, extra_groups=[]) as hostile:
+        assert hostile.stdout is not None
+        hostile.stdout.readline()
+        for _ in range(60):
+            exporter._write()
+        hostile.kill()
+    state = secret.stat()
+    assert (secret.read_text(), state.st_mode & 0o777) == ("root's own\n", 0o600)
+    assert (state.st_uid, state.st_nlink) == (0, 1)
+
+
+def test_a_directory_that_became_a_link_is_not_written_into(tmp_path: Path) -> None:
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "collector"
+    elsewhere.mkdir()
+    link.symlink_to(elsewhere)
+    with exporting(tmp_path, textfile=str(link / "trimtab.prom")) as (_, _store, lines):
+        assert list(elsewhere.iterdir()) == []
+    assert "is, or lies behind, the symbolic link" in lines.text()
+
+
+def test_a_port_is_opened_with_its_protection_or_not_at_all(tmp_path: Path) -> None:
+    config = tmp_path / "web.yml"
+    where = {"listen": "127.0.0.1:0", "web_config_file": str(config)}
+    with exporting(tmp_path, **where) as (exporter, _, lines):
+        assert exporter.port is None
+        assert "the web configuration of the metrics was not read" in lines.text()
+        hashed = bcrypt.hashpw(b"sesame", bcrypt.gensalt(4)).decode()
+        config.write_text(f"basic_auth_users: {{me: '{hashed}'}}")
+        exporter.idle(MONDAY)
+        for _ in range(2):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                scraped(exporter.port)
+            refused.value.close()
+            config.write_text("not understood")  # the protection that is in force stays
+            exporter.idle(MONDAY)
 
 
 def test_runs_of_sweeps_and_checks_are_no_labels(tmp_path: Path) -> None:

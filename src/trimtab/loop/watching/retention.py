@@ -55,7 +55,7 @@ class Retention:
         except TrimtabError as error:
             self._log.error("nothing was pruned", extra=fields(problem=error.message))
             return
-        except Exception:  # the watch goes on, and tries again in a day
+        except Exception:  # noqa: BLE001 (logged; the watch goes on, and tries again in a day)
             self._log.exception("nothing was pruned")
             return
         counts = {name: getattr(removed, name) for name in ("snapshots", "outputs", "alerts")}
