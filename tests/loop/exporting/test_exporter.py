@@ -7,13 +7,11 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 import urllib.error
-import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from typing import Any
 import bcrypt
 import pytest
 from tests.support.mailbox import web_server
+from tests.support.monitoring import alert_manager, eventually, prometheus
 from tests.support.small_twin import small_scenario
 from tests.support.watched import MONDAY, Ended, Moving, a_log, a_site, a_watch
 
@@ -45,7 +44,6 @@ from trimtab.twin.scenario.model import ProbeLoad
 pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 60.0
 PROBE = ProbeLoad(
     "hourly", "ior", "every 1h", nodes=2, tasks_per_node=2, bytes_written=128 * 2.0**20,
     timeout_s=600.0,
@@ -212,91 +210,6 @@ def test_a_port_that_is_taken_and_a_directory_that_is_gone_are_logged(tmp_path: 
 
 
 # --- with Prometheus and Alertmanager ------------------------------------------------------------
-
-
-@dataclass
-class Service:
-    """A server that was started for a test."""
-
-    url: str
-
-    def get(self, path: str, **query: str) -> Any:
-        address = f"{self.url}{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(address, timeout=10) as answer:
-            return json.load(answer)
-
-    def series(self, expression: str) -> list[Any]:
-        return self.get("/api/v1/query", query=expression)["data"]["result"]
-
-
-def free_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return unused.getsockname()[1]
-
-
-def eventually(is_true: Callable[[], Any]) -> Any:
-    """Return what is asked for as soon as it is true."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            if answer := is_true():
-                return answer
-        except OSError:
-            pass
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.2)
-
-
-@contextmanager
-def service(*words: str, port: int, log: Path) -> Iterator[Service]:
-    with log.open("wb") as stream:
-        process = subprocess.Popen(words, stdout=stream, stderr=stream)
-    running = Service(f"http://127.0.0.1:{port}")
-    try:
-        eventually(
-            lambda: urllib.request.urlopen(f"{running.url}/-/ready", timeout=5).status == 200
-        )
-        yield running
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-@contextmanager
-def prometheus(directory: Path, target: int, alertmanager: int, rules: str) -> Iterator[Service]:
-    port = free_port()
-    (directory / "rules.yml").write_text(rules)
-    (directory / "prometheus.yml").write_text(
-        f"""
-global: {{scrape_interval: 1s, evaluation_interval: 1s}}
-rule_files: [{directory}/rules.yml]
-alerting: {{alertmanagers: [{{static_configs: [{{targets: ["127.0.0.1:{alertmanager}"]}}]}}]}}
-scrape_configs:
-  - job_name: trimtab
-    static_configs: [{{targets: ["127.0.0.1:{target}"]}}]
-"""
-    )
-    words = ["prometheus", f"--config.file={directory}/prometheus.yml"]
-    words += [f"--storage.tsdb.path={directory}/data", f"--web.listen-address=127.0.0.1:{port}"]
-    with service(*words, port=port, log=directory / "prometheus.log") as running:
-        yield running
-
-
-@contextmanager
-def alert_manager(directory: Path, hook: str) -> Iterator[tuple[Service, int]]:
-    port = free_port()
-    (directory / "alertmanager.yml").write_text(
-        f"""
-route: {{receiver: hook, group_by: [alertname], group_wait: 1s, group_interval: 1s}}
-receivers: [{{name: hook, webhook_configs: [{{url: "{hook}"}}]}}]
-"""
-    )
-    words = ["prometheus-alertmanager", f"--config.file={directory}/alertmanager.yml"]
-    words += [f"--storage.path={directory}/alerts", f"--web.listen-address=127.0.0.1:{port}"]
-    words += ["--cluster.listen-address="]
-    with service(*words, port=port, log=directory / "alertmanager.log") as running:
-        yield running, port
 
 
 def twin_site_of(directory: Path) -> Site:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import shutil
 import socket
 import ssl
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import bcrypt
 import pytest
+from tests.support.monitoring import PATIENCE_S, eventually, prometheus
 
 from trimtab.errors import UsageError
 from trimtab.loop.exporting import serving
@@ -29,7 +30,6 @@ from trimtab.loop.exporting.web_config import Protection, load_protection
 pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 60.0
 HASH = bcrypt.hashpw(b"sesame", bcrypt.gensalt(4)).decode()
 
 
@@ -63,13 +63,6 @@ def is_ended(connection: socket.socket) -> bool:
         return False
     except OSError:
         return True
-
-
-def eventually(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
 
 
 def got(
@@ -298,3 +291,19 @@ def test_renewed_certificates_and_removed_users_are_noticed(tmp_path: Path) -> N
     protection = load_protection(file)
     a_file(tmp_path, TLS + "}\n# nobody\n")
     assert not protection.is_current
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
+def test_prometheus_scrapes_a_port_with_tls_and_a_password(tmp_path: Path) -> None:
+    trusted = certificate(tmp_path)
+    file = a_file(tmp_path, TLS + f"}}\nbasic_auth_users: {{prometheus: '{HASH}'}}\n")
+    job = f"""
+    scheme: https
+    tls_config: {{ca_file: {trusted}}}
+    basic_auth: {{username: prometheus, password: sesame}}
+"""
+    with (
+        served(load_protection(file)) as server,
+        prometheus(tmp_path, server.server_port, 9, scrape=job) as scraping,
+    ):
+        eventually(lambda: bool(scraping.series("up{job='trimtab'} == 1")))
