@@ -245,9 +245,9 @@ docs: .venv/.core .venv/.dev
 	$(BIN)/python scripts/dashboard.py deploy/grafana
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/docs
 
-# requirements.lock has what packages bring: the program with its charts, PostgreSQL and the dashboard.
+# requirements.lock has what packages bring: the program with its charts, metrics, PostgreSQL and the dashboard.
 lock: $(UV)
-	$(UV) pip compile $(COMPILE) pyproject.toml --extra charts --extra postgresql --extra web -o requirements.lock
+	$(UV) pip compile $(COMPILE) pyproject.toml --extra charts --extra metrics --extra postgresql --extra web -o requirements.lock
 	$(UV) pip compile $(COMPILE) --group pyproject.toml:build -c requirements.lock -o requirements-build.lock
 	$(UV) pip compile $(COMPILE) pyproject.toml --extra charts --group build --group dev --group docs \
 	    -c requirements.lock -c requirements-build.lock -o requirements-dev.lock

@@ -68,7 +68,7 @@ def build_wheelhouse(out: Path, wheel: Path) -> Path:
 INSTALL: Final = """In this directory, without internet:
 
     python3.11 -m venv /opt/trimtab
-    /opt/trimtab/bin/pip install --no-index --find-links . 'trimtab[charts,postgresql,web]'
+    /opt/trimtab/bin/pip install --no-index --find-links . 'trimtab[charts,metrics,postgresql,web]'
     rm -r /opt/trimtab/etc/clustershell  # examples of ClusterShell's, which Trimtab does not read
     ln -s /opt/trimtab/bin/trimtab /usr/local/bin/trimtab
 """

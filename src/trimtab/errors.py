@@ -15,11 +15,16 @@
     Interrupted             the person or the system asked to stop               exit code 130
 
 `Interrupted` stands apart, as ``KeyboardInterrupt`` does, so that no handler of errors swallows it.
+A panic of Rust stands apart as well, by PyO3's choice: what must outlive one runs its work within
+`panics_as_errors`, the only place where a ``BaseException`` becomes an error.
 Anything else that escapes is a bug (exit code 1). A message says what happened and where, the hint
 what to do next; the code names the problem for programs and tests and outlives every rewording.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from trimtab.message import code_of
 
@@ -177,3 +182,29 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class Panic(Exception):
+    """A library gave up within a call, as Rust does where it cannot go on: a bug, not a result."""
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Turn everything that is no ``Exception`` into a `Panic`, except a request to end.
+
+    PyO3 derives its ``PanicException`` from ``BaseException``, a class of its own in each library.
+    Such an exception asks nobody to stop, so whoever handles the errors of one piece of work and
+    goes on with the next must meet it too. ``KeyboardInterrupt`` (`Interrupted` among it),
+    ``SystemExit`` and ``GeneratorExit`` do ask for an end, and pass.
+
+    Raises
+    ------
+    Panic
+        From the exception that it stands for.
+    """
+    try:
+        yield
+    except (Exception, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise Panic(str(error) or type(error).__name__) from error

@@ -100,6 +100,8 @@ def test_the_ledger_lists_what_was_sent_and_who_has_it(
         ('[metrics]\nlisten = "9188"\n', "address-invalid"),
         ('[metrics]\ntextfile = "trimtab.prom"\n', "path-relative"),
         ('[metrics]\ntextfile = "/var/lib/node_exporter/"\n', "path-is-directory"),
+        ('[metrics]\nweb_config_file = "web.yml"\nlisten = "[::1]:9188"\n', "path-relative"),
+        ('[metrics]\nweb_config_file = "/etc/trimtab/web.yml"\n', "contradiction"),
     ],
 )
 def test_what_a_site_file_may_not_say_of_alerts(more: str, code: str, tmp_path: Path) -> None:

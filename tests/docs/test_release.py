@@ -132,7 +132,7 @@ def test_the_wheel_alone_is_small_and_says_what_it_lacks(tmp_path: Path, wheelho
 def test_the_wheelhouse_installs_everything_without_a_network(
     tmp_path: Path, wheelhouse: Path
 ) -> None:
-    home = environment_of(tmp_path, wheelhouse, "trimtab[charts,postgresql,web]")
+    home = environment_of(tmp_path, wheelhouse, "trimtab[charts,metrics,postgresql,web]")
     assert newest_c_library(home) <= C_LIBRARY
     page = tmp_path / "page.html"
     used(tmp_path, home, "--out", page)

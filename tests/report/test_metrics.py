@@ -49,6 +49,16 @@ def snapshot(*values: tuple[Any, ...]) -> Snapshot:
     return Snapshot(NOON, "lustre", True, (target,))
 
 
+def test_targets_of_lustre_have_the_names_of_its_exporters() -> None:
+    named = {"file_system": "scratch", "snapshot": snapshot(("degraded", True), ("used_bytes", 3))}
+    trims = {"OST0000": NOON}
+    found = [row for row in rows(**named, trimmed=trims) if "_target_" in row.name]
+    assert {row.labels[0] for row in found} == {"scratch-OST0000"}
+    assert value(found, "trimtab_target_trimmed_timestamp_seconds", "scratch-OST0000") is not None
+    elsewhere = rows(snapshot=named["snapshot"])
+    assert value(elsewhere, "trimtab_target_used_bytes", "OST0000") == 3
+
+
 def test_what_is_not_known_has_no_sample() -> None:
     names = {row.name for row in rows()}
     assert names == {

@@ -107,7 +107,7 @@ class SimulatedProbe:
         self.cleaned.append(run_id)
 
 
-class Ended(BaseException):
+class Ended(SystemExit):
     """The simulation is over, or the process was killed: no handler of errors stops it."""
 
 

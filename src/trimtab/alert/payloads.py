@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -129,8 +130,8 @@ def _slack_text(text: str) -> str:
     return "".join(parts)
 
 
-def alertmanager(parcel: Parcel, runbook: str | None) -> dict[str, Any]:
-    """Return a message as Alertmanager's webhooks have it, version 4."""
+def webhook(parcel: Parcel, runbook: str | None) -> dict[str, Any]:
+    """Return a message as Alertmanager sends it to its webhooks, version 4."""
     entries = [_entry(alert, runbook) for alert in parcel.alerts]
     resolved = all(entry["status"] == "resolved" for entry in entries)
     return {
@@ -153,22 +154,49 @@ def _entry(alert: Alert, runbook: str | None) -> dict[str, Any]:
     fingerprint = hashlib.sha256(f"{alert.site}\0{alert.subject}".encode("utf-8", "replace"))
     return {
         "status": "resolved" if closed else "firing",
-        "labels": {
-            "alertname": alert.name,
-            "severity": alert.severity.value,
-            "site": visible(alert.site),
-            "subject": visible(alert.subject),
-        },
-        "annotations": {
-            "summary": visible(alert.title),
-            "description": "\n".join(map(visible, alert.lines)),
-            "runbook_url": link(alert, runbook),
-            "phase": alert.phase.value,
-        },
+        "labels": labels(alert),
+        "annotations": _annotations(alert, runbook),
         "startsAt": since.isoformat(),
         "endsAt": alert.at.isoformat() if closed else _NEVER,
         "generatorURL": "",
         "fingerprint": fingerprint.hexdigest()[:16],
+    }
+
+
+def labels(alert: Alert) -> dict[str, str]:
+    """Return what identifies an alert to Alertmanager: nothing that a restart changes."""
+    return {
+        "alertname": alert.name,
+        "severity": alert.severity.value,
+        "site": visible(alert.site),
+        "subject": visible(alert.subject),
+    }
+
+
+def _annotations(alert: Alert, runbook: str | None) -> dict[str, str]:
+    return {
+        "summary": visible(alert.title),
+        "description": "\n".join(map(visible, alert.lines)),
+        "runbook_url": link(alert, runbook),
+        "phase": alert.phase.value,
+    }
+
+
+def posted(alert: Alert, ends_at: datetime, runbook: str | None) -> dict[str, Any]:
+    """Return an entry of the list that ``POST /api/v2/alerts`` of Alertmanager takes.
+
+    Parameters
+    ----------
+    ends_at
+        When it is over: unless it is sent again before, or because it was over then.
+    """
+    page = link(alert, runbook)
+    return {
+        "labels": labels(alert),
+        "annotations": _annotations(alert, runbook),
+        "startsAt": min(alert.since or alert.at, ends_at).isoformat(),
+        "endsAt": ends_at.isoformat(),
+        "generatorURL": page if "://" in page else "",
     }
 
 
@@ -180,14 +208,14 @@ def _common(tables: list[dict[str, str]]) -> dict[str, str]:
 
 
 def generic(parcel: Parcel, runbook: str | None) -> dict[str, Any]:
-    """Return a message with Alertmanager's fields, an idempotency key, and each alert's id."""
-    document = alertmanager(parcel, runbook)
+    """Return a message of `webhook`, with an idempotency key, and each alert's id."""
+    document = webhook(parcel, runbook)
     for entry, alert in zip(document["alerts"], parcel.alerts, strict=True):
         entry |= {"id": alert.id, "phase": alert.phase.value, "at": alert.at.isoformat()}
     return {**document, "idempotencyKey": parcel.key}
 
 
-def encoded(document: Mapping[str, Any]) -> bytes:
+def encoded(document: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
     """Return the body of a message: ASCII JSON."""
     return json.dumps(document).encode("ascii")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import io
 import multiprocessing
 import os
 import signal
@@ -209,12 +210,16 @@ def frames_for_months() -> None:
 
     It would start a thread for each processor, each with memory of its own for good, and keep what
     it has freed. Processes that this one starts are not concerned.
+
+    Polars opens a few descriptors for its runtime once, and panics at every later call if there
+    were none left: a process that serves others must have done this before.
     """
     with _environment(_ONE_THREAD | _NOTHING_KEPT):
         import numpy as np  # noqa: F401 (reads how many threads it may have)
         import polars as pl
 
         pl.thread_pool_size()
+        pl.DataFrame().write_ipc(io.BytesIO())  # starts the runtime
 
 
 @contextmanager

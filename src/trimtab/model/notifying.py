@@ -134,16 +134,19 @@ class Webhook:
     Attributes
     ----------
     url
-        The address itself, or where it is: that of a chat is a secret.
+        The address itself, or where it is: that of a chat is a secret. Of Alertmanager: its base.
+    kind
+        ``webhook`` takes what Alertmanager sends to its webhooks (``alertmanager``: the same, its
+        old name), ``alertmanager-api`` is Alertmanager itself.
     secret
         Signs what is sent with HMAC-SHA256.
     """
 
     name: str
     url: str = key(URL, "Its address, or file:PATH or env:NAME where that is.")
-    kind: Literal["generic", "slack", "alertmanager"] = key(
-        choice(("generic", "slack", "alertmanager")),
-        "What it understands: generic, slack or alertmanager.",
+    kind: Literal["generic", "slack", "webhook", "alertmanager-api", "alertmanager"] = key(
+        choice(("generic", "slack", "webhook", "alertmanager-api", "alertmanager")),
+        "What it understands: generic, slack, webhook or alertmanager-api.",
         "generic",
     )
     secret: str | None = key(SECRET, "Where the key is that signs each message.", None)
@@ -198,4 +201,10 @@ class MetricsExport:
         "A file for node_exporter's textfile collector.",
         None,
         example='"/var/lib/node_exporter/trimtab.prom"',
+    )
+    web_config_file: str | None = key(
+        TEXT,
+        "TLS and passwords of listen, as exporters of Prometheus have them.",
+        None,
+        example='"/etc/trimtab/metrics-web.yml"',
     )

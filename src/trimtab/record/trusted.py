@@ -63,6 +63,34 @@ def trusted_directory(
 
 
 @contextlib.contextmanager
+def plain_directory(path: str | os.PathLike[str], noun: str) -> Iterator[int]:
+    """Open a directory that may be anybody's, through no link; yield its descriptor.
+
+    For a file that root puts where another user can exchange everything: with `write_durably` it
+    goes into this very directory, and neither follows nor changes what is there.
+
+    Parameters
+    ----------
+    path
+        The directory; no component may be a link.
+    noun
+        Its name in error messages.
+
+    Raises
+    ------
+    RefusedError
+        A component is a link.
+    UnreadableError
+        The directory does not exist or cannot be opened.
+    """
+    descriptor = _opened(Path(os.path.abspath(path)), noun, None)  # noqa: PTH100 - follows nothing
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
 def trusted_file(name: str, directory: int, noun: str, *, owner: int = 0) -> Iterator[int]:
     """Open a private regular file of a trusted directory for reading; yield its descriptor.
 
@@ -149,7 +177,7 @@ def write_durably(name: str, directory: int, data: bytes, *, mode: int = 0o600) 
     data
         The new content.
     mode
-        Permission bits of the file.
+        Permission bits of the file, whatever the umask.
 
     Raises
     ------
@@ -164,6 +192,7 @@ def write_durably(name: str, directory: int, data: bytes, *, mode: int = 0o600) 
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(data)
                 stream.flush()
+                os.fchmod(stream.fileno(), mode)
                 os.fsync(stream.fileno())
             os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
@@ -199,12 +228,19 @@ def synchronise_file_system(directory: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _opened(path: Path, noun: str, owner: int) -> int:
-    """Return the descriptor of a directory, each component above it looked at on the way."""
+def _opened(path: Path, noun: str, owner: int | None) -> int:
+    """Return the descriptor of a directory, each component above it looked at on the way.
+
+    Parameters
+    ----------
+    owner
+        Who may own one, besides root; ``None``: everybody.
+    """
     descriptor = os.open("/", _COMPONENT)
     try:
         for place, name in enumerate(path.parts[1:], start=2):
-            _check_component(descriptor, Path(*path.parts[: place - 1]), noun, owner)
+            if owner is not None:
+                _check_component(descriptor, Path(*path.parts[: place - 1]), noun, owner)
             flags = _LAST if place == len(path.parts) else _COMPONENT
             try:
                 below = os.open(name, flags, dir_fd=descriptor)

@@ -220,6 +220,9 @@ class SiteNow:
 
     Attributes
     ----------
+    file_system
+        Lustre's name of the file system, with which its servers name their targets; ``None``: it
+        is not Lustre.
     runs, slots
         Probe and status, or item and state, to their number.
     actions
@@ -237,6 +240,7 @@ class SiteNow:
     site: Site
     version: str
     at: datetime
+    file_system: str | None = None
     series: tuple[SeriesNow, ...] = ()
     runs: Mapping[tuple[str, str], int] = field(default_factory=dict)
     snapshot: Snapshot | None = None
@@ -313,19 +317,23 @@ def _targets(now: SiteNow, snapshot: Snapshot) -> Iterator[Row]:
     yield Row("trimtab_snapshot_complete", (), float(snapshot.complete))
     states: Counter[str] = Counter({"ok": 0})
     for seen in snapshot.targets:
-        name, troubles = seen.target.name, target_troubles(seen, now.site.limits)
+        name, troubles = _full_name(now, seen), target_troubles(seen, now.site.limits)
         states[troubles[0].id if troubles else "ok"] += 1
         known = {trouble.id: trouble for trouble in troubles}
         for trouble in known.values():
             labels = (name, trouble.id, trouble.severity.value)
             yield Row("trimtab_target_trouble", labels, 1.0)
-        yield from _target(seen, now.trimmed.get(name))
+        yield from _target(seen, name, now.trimmed.get(seen.target.name))
     for state, count in sorted(states.items()):
         yield Row("trimtab_targets", (state,), count)
 
 
-def _target(seen: TargetSnapshot, trimmed_at: datetime | None) -> Iterator[Row]:
-    name = seen.target.name
+def _full_name(now: SiteNow, seen: TargetSnapshot) -> str:
+    """Return a target's name as exporters of Lustre have it: ``scratch-OST0000``."""
+    return "-".join(filter(None, (now.file_system, seen.target.name)))
+
+
+def _target(seen: TargetSnapshot, name: str, trimmed_at: datetime | None) -> Iterator[Row]:
     if (fullness := seen.fullness()) is not None:
         yield Row("trimtab_target_fullness_ratio", (name,), fullness)
     creation = seen.value("create_enabled")

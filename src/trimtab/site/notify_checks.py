@@ -6,11 +6,23 @@ from collections.abc import Iterator
 from typing import Final
 
 from trimtab.config.problems import Problem, name_problems
+from trimtab.message import Message
 from trimtab.model.site import Site
 
 MAIL: Final = "mail"
 """The receiver that is mail; no webhook may have its name."""
 _THIS_HOST: Final = ("localhost", "127.0.0.1", "::1")
+
+
+def notify_warnings(site: Site) -> Iterator[Message]:
+    """Yield what is still read and has another name by now."""
+    for webhook in site.webhooks:
+        if webhook.kind == "alertmanager":
+            yield Message(
+                "word-old",
+                f'[webhook.{webhook.name}] kind = "alertmanager" is now called "webhook" and '
+                'sends the same; "alertmanager-api" posts to Alertmanager itself',
+            )
 
 
 def notify_problems(site: Site) -> Iterator[Problem]:
@@ -39,6 +51,7 @@ def notify_problems(site: Site) -> Iterator[Problem]:
     paths = {
         ("alerts", "spool"): site.alerts.spool,
         ("metrics", "textfile"): site.metrics.textfile,
+        ("metrics", "web_config_file"): site.metrics.web_config_file,
         (*location, "ca_file"): mail.ca_file,
     }
     paths |= {("webhook", webhook.name, "ca_file"): webhook.ca_file for webhook in site.webhooks}
@@ -57,4 +70,8 @@ def notify_problems(site: Site) -> Iterator[Problem]:
             "is a directory",
             f'name a file in it: "{textfile}trimtab.prom"',
             code="path-is-directory",
+        )
+    if site.metrics.web_config_file is not None and site.metrics.listen is None:
+        yield Problem(
+            ("metrics", "web_config_file"), "protects nothing: no listen is set", "set listen"
         )

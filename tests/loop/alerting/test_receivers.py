@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from tests.loop.alerting.parcels_of import NOON, TITLE, alert, parcel
 from tests.support.mailbox import answer, break_off, close_early, mail_server, web_server
+from tests.support.watched import a_site
 
 from trimtab.loop.alerting import receivers
-from trimtab.loop.alerting.receivers import MailReceiver, Undelivered, WebhookReceiver, secret_of
+from trimtab.loop.alerting.receivers import MailReceiver, Undelivered, secret_of
 from trimtab.model.alert import Phase
 from trimtab.model.notifying import MailAlerts, Webhook
 
@@ -29,8 +30,10 @@ def mailer(port: int, **changes: object) -> MailReceiver:
     return MailReceiver(MailAlerts(**(settings | changes)), None)  # type: ignore[arg-type]
 
 
-def hook(url: str, kind: str = "generic", **changes: object) -> WebhookReceiver:
-    return WebhookReceiver(Webhook("chat", url, kind, **changes), None)  # type: ignore[arg-type]
+def hook(url: str, kind: str = "generic", **changes: object) -> receivers.Receiver:
+    settings = Webhook("chat", url, kind, **changes)  # type: ignore[arg-type]
+    (receiver,) = receivers.receivers_of(a_site(webhooks=(settings,)))
+    return receiver
 
 
 def failure(receiver: receivers.Receiver) -> Undelivered:
@@ -151,10 +154,11 @@ def test_a_generic_message_is_signed_and_has_a_key(monkeypatch: pytest.MonkeyPat
     assert document["alerts"][0]["annotations"]["summary"] == TITLE
 
 
-def test_an_alertmanager_message_has_the_fields_of_version_4() -> None:
+@pytest.mark.parametrize("kind", ["webhook", "alertmanager"])
+def test_a_webhook_message_has_the_fields_of_version_4(kind: str) -> None:
     closed = alert(1, phase=Phase.CLOSED)
     with web_server() as web:
-        hook(web.url, "alertmanager").deliver(parcel(alert(), closed), NOON)
+        hook(web.url, kind).deliver(parcel(alert(), closed), NOON)
     (document,) = web.documents
     assert set(document) == {
         "version", "groupKey", "truncatedAlerts", "status", "receiver", "groupLabels",
@@ -177,7 +181,7 @@ def test_a_slack_message_mentions_nobody_and_links_nothing() -> None:
     assert sum(map(len, texts)) < 13_000
 
 
-@pytest.mark.parametrize("kind", ["generic", "slack", "alertmanager"])
+@pytest.mark.parametrize("kind", ["generic", "slack", "webhook", "alertmanager-api"])
 @pytest.mark.parametrize(
     ("behave", "code", "for_good"),
     [

@@ -7,19 +7,19 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 import urllib.error
-import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import bcrypt
 import pytest
 from tests.support.mailbox import web_server
+from tests.support.monitoring import alert_manager, eventually, prometheus
 from tests.support.small_twin import small_scenario
 from tests.support.watched import MONDAY, Ended, Moving, a_log, a_site, a_watch
 
@@ -44,7 +44,6 @@ from trimtab.twin.scenario.model import ProbeLoad
 pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 60.0
 PROBE = ProbeLoad(
     "hourly", "ior", "every 1h", nodes=2, tasks_per_node=2, bytes_written=128 * 2.0**20,
     timeout_s=600.0,
@@ -117,6 +116,70 @@ def test_a_text_file_is_whole_at_any_time_and_says_nothing_of_the_process(tmp_pa
         assert (check.returncode, check.stdout + check.stderr) == (0, "")
 
 
+EXCHANGES_EVERYTHING = """
+cd "$1" && echo ready
+while :; do for name in .*.part .*.prom.* trimtab.prom; do ln -sfn "$2" "$name"; done; done
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="writes as root into the directory of another user")
+def test_the_owner_of_its_directory_gains_nothing_from_the_text_file(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for above in tmp_path.parents[:2]:  # of pytest: closed to others
+        above.chmod(0o755)
+    secret = tmp_path / "secret"
+    secret.write_text("root's own\n")
+    secret.chmod(0o600)
+    directory = tmp_path / "collector"
+    directory.mkdir()
+    os.chown(directory, 65534, 65534)
+    for name in ("trimtab.prom", f".trimtab.prom.{os.getpid()}"):
+        (directory / name).symlink_to(secret)
+    file, known = directory / "trimtab.prom", Collector.__new__(Collector)
+    log, _ = a_log()
+    exporter = Exporter(a_site(metrics=MetricsExport(textfile=str(file))), known, log=log)
+    exporter._write()
+    assert not file.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o644
+    words = ["sh", "-c", EXCHANGES_EVERYTHING, "sh", str(directory), str(secret)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(words, **pipes, user=65534, group=65534, extra_groups=[]) as hostile:
+        assert hostile.stdout is not None
+        hostile.stdout.readline()
+        for _ in range(60):
+            exporter._write()
+        hostile.kill()
+    state = secret.stat()
+    assert (secret.read_text(), state.st_mode & 0o777) == ("root's own\n", 0o600)
+    assert (state.st_uid, state.st_nlink) == (0, 1)
+
+
+def test_a_directory_that_became_a_link_is_not_written_into(tmp_path: Path) -> None:
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "collector"
+    elsewhere.mkdir()
+    link.symlink_to(elsewhere)
+    with exporting(tmp_path, textfile=str(link / "trimtab.prom")) as (_, _store, lines):
+        assert list(elsewhere.iterdir()) == []
+    assert "is, or lies behind, the symbolic link" in lines.text()
+
+
+def test_a_port_is_opened_with_its_protection_or_not_at_all(tmp_path: Path) -> None:
+    config = tmp_path / "web.yml"
+    where = {"listen": "127.0.0.1:0", "web_config_file": str(config)}
+    with exporting(tmp_path, **where) as (exporter, _, lines):
+        assert exporter.port is None
+        assert "the web configuration of the metrics was not read" in lines.text()
+        hashed = bcrypt.hashpw(b"sesame", bcrypt.gensalt(4)).decode()
+        config.write_text(f"basic_auth_users: {{me: '{hashed}'}}")
+        exporter.idle(MONDAY)
+        for _ in range(2):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                scraped(exporter.port)
+            refused.value.close()
+            config.write_text("not understood")  # the protection that is in force stays
+            exporter.idle(MONDAY)
+
+
 def test_runs_of_sweeps_and_checks_are_no_labels(tmp_path: Path) -> None:
     """Their names are many, and each would be a series for ever."""
     with exporting(tmp_path, listen="127.0.0.1:0") as (exporter, store, _):
@@ -147,91 +210,6 @@ def test_a_port_that_is_taken_and_a_directory_that_is_gone_are_logged(tmp_path: 
 
 
 # --- with Prometheus and Alertmanager ------------------------------------------------------------
-
-
-@dataclass
-class Service:
-    """A server that was started for a test."""
-
-    url: str
-
-    def get(self, path: str, **query: str) -> Any:
-        address = f"{self.url}{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(address, timeout=10) as answer:
-            return json.load(answer)
-
-    def series(self, expression: str) -> list[Any]:
-        return self.get("/api/v1/query", query=expression)["data"]["result"]
-
-
-def free_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return unused.getsockname()[1]
-
-
-def eventually(is_true: Callable[[], Any]) -> Any:
-    """Return what is asked for as soon as it is true."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            if answer := is_true():
-                return answer
-        except OSError:
-            pass
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.2)
-
-
-@contextmanager
-def service(*words: str, port: int, log: Path) -> Iterator[Service]:
-    with log.open("wb") as stream:
-        process = subprocess.Popen(words, stdout=stream, stderr=stream)
-    running = Service(f"http://127.0.0.1:{port}")
-    try:
-        eventually(
-            lambda: urllib.request.urlopen(f"{running.url}/-/ready", timeout=5).status == 200
-        )
-        yield running
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-@contextmanager
-def prometheus(directory: Path, target: int, alertmanager: int, rules: str) -> Iterator[Service]:
-    port = free_port()
-    (directory / "rules.yml").write_text(rules)
-    (directory / "prometheus.yml").write_text(
-        f"""
-global: {{scrape_interval: 1s, evaluation_interval: 1s}}
-rule_files: [{directory}/rules.yml]
-alerting: {{alertmanagers: [{{static_configs: [{{targets: ["127.0.0.1:{alertmanager}"]}}]}}]}}
-scrape_configs:
-  - job_name: trimtab
-    static_configs: [{{targets: ["127.0.0.1:{target}"]}}]
-"""
-    )
-    words = ["prometheus", f"--config.file={directory}/prometheus.yml"]
-    words += [f"--storage.tsdb.path={directory}/data", f"--web.listen-address=127.0.0.1:{port}"]
-    with service(*words, port=port, log=directory / "prometheus.log") as running:
-        yield running
-
-
-@contextmanager
-def alert_manager(directory: Path, hook: str) -> Iterator[tuple[Service, int]]:
-    port = free_port()
-    (directory / "alertmanager.yml").write_text(
-        f"""
-route: {{receiver: hook, group_by: [alertname], group_wait: 1s, group_interval: 1s}}
-receivers: [{{name: hook, webhook_configs: [{{url: "{hook}"}}]}}]
-"""
-    )
-    words = ["prometheus-alertmanager", f"--config.file={directory}/alertmanager.yml"]
-    words += [f"--storage.path={directory}/alerts", f"--web.listen-address=127.0.0.1:{port}"]
-    words += ["--cluster.listen-address="]
-    with service(*words, port=port, log=directory / "alertmanager.log") as running:
-        yield running, port
 
 
 def twin_site_of(directory: Path) -> Site:

@@ -29,3 +29,13 @@ def test_a_site_gets_the_observers_that_its_file_asks_for(tmp_path: Path) -> Non
             )
         ]
     assert kinds == [[], [Alerting], [Alerting], [Exporter], [Alerting, Exporter]]
+
+
+def test_metrics_of_lustre_name_its_file_system_and_no_others_do(tmp_path: Path) -> None:
+    metrics = MetricsExport(textfile=str(tmp_path / "t.prom"))
+    with Store.open(tmp_path / "t.db") as store:
+        for driver, name in (("lustre", "work"), ("local", None), ("twin", None)):
+            site = a_site(driver=driver, file_system="work", metrics=metrics)
+            (exporter,) = observers_of(site, store, log=a_log()[0], clock=Moving())
+            assert isinstance(exporter, Exporter)
+            assert exporter._collector.collect().file_system == name

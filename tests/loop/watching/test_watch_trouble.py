@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from tests.support.counts import repetitions
 from tests.support.memory_driver import MemoryDriver
@@ -28,7 +29,9 @@ from tests.support.watched import (
 )
 
 from trimtab.errors import Interrupted, RefusedError, ToolError, UnreadableError
+from trimtab.loop import judging
 from trimtab.loop.watching.lease import LEASE_S
+from trimtab.loop.watching.retention import Retention
 from trimtab.model.event import EventKind
 from trimtab.model.run import RunStatus
 from trimtab.model.site import Site, SiteProbe, SiteStore
@@ -56,13 +59,90 @@ def _watched(
     return store.slots(site.name)
 
 
-def _failing(call: Callable[..., Any], when: Callable[[], bool], error: Exception) -> Any:
+def _failing(call: Callable[..., Any], when: Callable[[], bool], error: BaseException) -> Any:
     def wrapped(*given: Any, **named: Any) -> Any:
         if when():
             raise error
         return call(*given, **named)
 
     return wrapped
+
+
+PANIC = pl.exceptions.PanicException("called `Result::unwrap()` on an `Err` value: code: 24")
+"""Of PyO3: a BaseException."""
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("driver", "snapshot"),
+        ("probe", "__call__"),
+        ("trimtab.loop.watching.slot_work", "verdicts"),
+        ("store", "finish_slot"),
+        ("store", "prune"),
+        ("observer", "after_slot"),
+        ("observer", "idle"),
+        ("observer", "close"),
+        ("incidents", "after"),
+    ],
+)
+def test_a_panic_of_rust_ends_one_slot_and_not_the_watch(
+    store: Store, monkeypatch: pytest.MonkeyPatch, place: str, name: str
+) -> None:
+    clock, driver, panics = Moving(), MemoryDriver(), list[bool]()
+
+    def once_later() -> bool:
+        due = name == "close" or (clock.at > MONDAY + 0.2 * HOUR and not panics)
+        panics.extend([True] * due)
+        return due
+
+    class Idle:
+        """Looks on and does nothing."""
+
+        def after_slot(self, slot: Slot) -> None: ...
+        def idle(self, now: Any) -> None: ...
+        def close(self) -> None: ...
+
+    probe, observer, log = SimulatedProbe(clock), Idle(), a_log()
+    site = a_site(snapshots="every 30m", store=SiteStore(retention_s=30 * 86400.0))
+    monkeypatch.setattr(Retention, "_trusted", lambda self, now, now_s: True)
+    watch = a_watch(
+        site, store, clock, until=MONDAY + 2 * HOUR, driver=driver, probe=probe, log=log[0],
+        observers=(observer,),
+    )  # fmt: skip
+    places = {
+        "driver": driver, "probe": SimulatedProbe, "store": Store, "observer": observer,
+        "incidents": watch._incident_watch,
+    }  # fmt: skip
+    whole = places.get(place, place)
+    target = f"{whole}.{name}" if isinstance(whole, str) else whole
+    if isinstance(target, str):
+        call = _failing(judging.verdicts, once_later, PANIC)
+        monkeypatch.setattr(target, call)
+    else:
+        call = _failing(getattr(target, name), once_later, PANIC)
+        monkeypatch.setattr(target, name, call)
+    with pytest.raises(Ended):
+        watch.run()
+    assert panics
+    slots = store.slots(site.name)
+    assert max(slot.due_at for slot in slots) > MONDAY + 1.4 * HOUR
+    assert sum(slot.state is not SlotState.DONE for slot in slots) <= 1
+    told = [slot.detail or "" for slot in slots]
+    assert "Result::unwrap" in "".join(told) + "".join(
+        str(record.exc_info[1]) for record in log[1].records if record.exc_info
+    )
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, Interrupted("stopped"), SystemExit])
+def test_a_request_to_end_is_no_failure_of_a_slot(
+    store: Store, monkeypatch: pytest.MonkeyPatch, end: Any
+) -> None:
+    driver = MemoryDriver()
+    monkeypatch.setattr(driver, "snapshot", _failing(driver.snapshot, lambda: True, end))
+    watch = a_watch(a_site(snapshots="every 15m"), store, Moving(), driver=driver)
+    with pytest.raises(end if isinstance(end, type) else type(end)):
+        watch.run()
 
 
 def test_a_snapshot_that_fails_does_not_stop_the_probe(

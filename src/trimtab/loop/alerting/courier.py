@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from trimtab.alert.parcels import HOUR, Parcel, parcels
-from trimtab.errors import TrimtabError
+from trimtab.errors import TrimtabError, panics_as_errors
 from trimtab.loop.alerting.receivers import Receiver, Undelivered
 from trimtab.loop.alerting.spool import Spool
 from trimtab.loop.watching.log import fields
@@ -24,6 +24,10 @@ LONGEST_WAIT_S: Final = 3600.0
 """Between two attempts at most: a receiver that was down for a night has its alerts within that."""
 LOOK_AGAIN_S: Final = 60.0
 """So often is looked whether quiet hours, a rate or a wait are over."""
+REPEAT: Final = timedelta(minutes=1)
+"""So often a receiver that forgets is told again what goes on."""
+_LOOK_SOON_S: Final = 10.0
+"""While only that is left to do: a new alert must not wait for it."""
 KEPT: Final = timedelta(days=7)
 """What could not be delivered for so long is dropped; `trimtab alerts` still lists it."""
 ATTEMPTS: Final = 3
@@ -54,6 +58,8 @@ class Courier:
     problem: str | None = None
     _sent_at: list[datetime] = field(default_factory=list)
     _refusals: dict[str, int] = field(default_factory=dict)
+    _repeated_at: datetime | None = None
+    _repeat_problem: str | None = None
 
     def remember(self, alerts: tuple[Alert, ...]) -> None:
         """Take up what the ledger says of this receiver: what it has is not sent again."""
@@ -67,12 +73,19 @@ class Courier:
         self._sent_at = [
             delivery.at for delivery in done.values() if delivery.state is DeliveryState.DELIVERED
         ]
+        self.receiver.remember(
+            alert
+            for alert in sorted(alerts, key=lambda alert: alert.at)
+            if alert.id in done and done[alert.id].state is DeliveryState.DELIVERED
+        )
         for alert in self.spool.waiting(self.receiver.name):
             if alert.id in done:
                 self.spool.remove(self.receiver.name, alert)
 
     def is_due(self, now: datetime) -> bool:
         """Return whether there is something to try now."""
+        if self._is_to_repeat(now):
+            return True
         if self.not_before is not None and now < self.not_before:
             return False
         return bool(self._parcels(now))
@@ -80,6 +93,8 @@ class Courier:
     def run(self) -> None:
         """Deliver what can be delivered now; returns at the first failure."""
         now = self.clock()
+        if self._is_to_repeat(now):
+            self._repeat(now)
         self._drop_old(now)
         if self.not_before is not None and now < self.not_before:
             return
@@ -90,11 +105,35 @@ class Courier:
     def wait_s(self) -> float | None:
         """Return when to try again, in seconds; ``None``: nothing waits."""
         if not self.spool.waiting(self.receiver.name):
-            return None
+            return _LOOK_SOON_S if self.receiver.repeats else None
         if self.not_before is None:
             return LOOK_AGAIN_S
         left_s = (self.not_before - self.clock()).total_seconds()
         return min(max(left_s, 1.0), LOOK_AGAIN_S)
+
+    def _is_to_repeat(self, now: datetime) -> bool:
+        if not self.receiver.repeats:
+            return False
+        at = self._repeated_at
+        return at is None or not timedelta() <= now - at < REPEAT
+
+    def _repeat(self, now: datetime) -> None:
+        """Tell again what goes on; a failure is logged once, and delays no new alert."""
+        self._repeated_at, problem = now, None
+        try:
+            with panics_as_errors():
+                self.receiver.repeat(now)
+        except Undelivered as error:
+            problem = error.reason
+        except Exception as error:  # as for a delivery
+            self.log.exception(
+                "alerts were not repeated", extra=fields(receiver=self.receiver.name)
+            )
+            problem = type(error).__name__
+        if problem is not None and problem != self._repeat_problem:
+            extra = fields(receiver=self.receiver.name, problem=problem)
+            self.log.warning("alerts were not repeated", extra=extra)
+        self._repeat_problem = problem
 
     def _parcels(self, now: datetime) -> list[Parcel]:
         self._sent_at = [at for at in self._sent_at if now - at < HOUR]
@@ -110,7 +149,8 @@ class Courier:
 
     def _deliver(self, parcel: Parcel) -> bool:
         try:
-            note = self.receiver.deliver(parcel, self.clock())
+            with panics_as_errors():
+                note = self.receiver.deliver(parcel, self.clock())
         except Undelivered as error:
             return self._failed(parcel, error)
         except Exception as error:  # a bug of one message must not silence the others

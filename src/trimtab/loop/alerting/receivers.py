@@ -15,15 +15,17 @@ import ssl
 import urllib.error
 import urllib.request
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from trimtab import __version__
 from trimtab.alert import payloads
 from trimtab.alert.parcels import Parcel
+from trimtab.model.alert import Alert, Phase
 from trimtab.model.notifying import MailAlerts, Webhook
 from trimtab.model.site import Site
 from trimtab.visible import visible
@@ -39,8 +41,14 @@ _SHOWN: Final = 120
 _READERS: Final[dict[str, Callable[[Parcel, str | None], dict[str, Any]]]] = {
     "generic": payloads.generic,
     "slack": payloads.slack,
-    "alertmanager": payloads.alertmanager,
+    "webhook": payloads.webhook,
+    "alertmanager": payloads.webhook,
 }
+ALERTMANAGER_PATH: Final = "/api/v2/alerts"
+HOLD: Final = timedelta(hours=1)
+"""So long an alert goes on in Alertmanager after it was last sent: longer than a restart of the
+watch or of its host, and than the time between two calls of ``trimtab watch --check``."""
+TEST_HOLD: Final = timedelta(minutes=5)
 
 
 class Undelivered(Exception):
@@ -91,6 +99,23 @@ class Receiver(ABC):
             It was not taken, or it is not known whether it was.
         """
 
+    def remember(self, delivered: Iterable[Alert]) -> None:  # noqa: B027 (most keep nothing)
+        """Take up what this receiver was given, also by earlier processes, oldest first."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it forgets what it is not told again: `repeat` is to be called every minute."""
+        return False
+
+    def repeat(self, now: datetime) -> None:  # noqa: B027 (called where `repeats` is true)
+        """Tell it again what goes on.
+
+        Raises
+        ------
+        Undelivered
+            As for `deliver`.
+        """
+
 
 def receivers_of(site: Site) -> tuple[Receiver, ...]:
     """Return every receiver of a site file."""
@@ -98,7 +123,12 @@ def receivers_of(site: Site) -> tuple[Receiver, ...]:
     mail: tuple[Receiver, ...] = ()
     if site.alerts.mail.to:
         mail = (MailReceiver(site.alerts.mail, runbook),)
-    return (*mail, *(WebhookReceiver(webhook, runbook) for webhook in site.webhooks))
+    return (*mail, *(_over_http(webhook, runbook) for webhook in site.webhooks))
+
+
+def _over_http(webhook: Webhook, runbook: str | None) -> Receiver:
+    is_alertmanager = webhook.kind == "alertmanager-api"
+    return (AlertmanagerReceiver if is_alertmanager else WebhookReceiver)(webhook, runbook)
 
 
 def secret_of(reference: str) -> str:
@@ -188,13 +218,21 @@ class WebhookReceiver(Receiver):
 
     def deliver(self, parcel: Parcel, now: datetime) -> str | None:
         """Post a message; an answer of 2xx that is no web page is a delivery."""
-        settings = self._settings
-        document = _READERS[settings.kind](parcel, self._runbook)
-        body = payloads.encoded(document)
+        document = _READERS[self._settings.kind](parcel, self._runbook)
+        self._post(document, now, {payloads.IDEMPOTENCY_KEY: parcel.key})
+
+    def _post(
+        self,
+        document: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        now: datetime,
+        more: Mapping[str, str],
+        path: str = "",
+    ) -> None:
+        settings, body = self._settings, payloads.encoded(document)
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"trimtab/{__version__}",
-            payloads.IDEMPOTENCY_KEY: parcel.key,
+            **more,
         }
         if settings.secret is not None:
             key = secret_of(settings.secret).encode()
@@ -206,6 +244,8 @@ class WebhookReceiver(Receiver):
                 raise Undelivered(
                     "the secret that holds the address holds none", code="secret-unreadable"
                 )
+        if path and not url.endswith(path):
+            url = url.rstrip("/") + path
         request = urllib.request.Request(url, body, headers, method="POST")
         with _failures("it"):
             context = _trusted(settings.ca_file)
@@ -218,6 +258,67 @@ class WebhookReceiver(Receiver):
                 except (http.client.IncompleteRead, OSError):
                     text = b""  # the status was there: sent again it would be there twice
         _check(settings.kind, text)
+
+
+class AlertmanagerReceiver(WebhookReceiver):
+    """Alertmanager itself, by its API.
+
+    It ends an alert that is not sent again, and after a restart knows none. So what goes on is
+    repeated, each time with an end that is `HOLD` away; what is over is sent with its end.
+    """
+
+    def __init__(self, settings: Webhook, runbook: str | None) -> None:
+        super().__init__(settings, runbook)
+        self._firing: dict[str, Alert] = {}
+
+    def remember(self, delivered: Iterable[Alert]) -> None:
+        """See `Receiver.remember`."""
+        for alert in delivered:
+            self._firing = _with(self._firing, alert)
+
+    @property
+    def repeats(self) -> bool:
+        """See `Receiver.repeats`."""
+        return bool(self._firing)
+
+    def deliver(self, parcel: Parcel, now: datetime) -> str | None:
+        """Post each subject as it is after these alerts."""
+        latest = {alert.subject: alert for alert in parcel.alerts}
+        entries = [
+            entry
+            for alert in latest.values()
+            for entry in self._entries(alert, self._firing.get(alert.subject), now)
+        ]
+        self._post(entries, now, {}, ALERTMANAGER_PATH)
+        self.remember(parcel.alerts)
+        return None
+
+    def repeat(self, now: datetime) -> None:
+        """See `Receiver.repeat`."""
+        firing = self._firing.values()
+        entries = [payloads.posted(alert, now + HOLD, self._runbook) for alert in firing]
+        self._post(entries, now, {}, ALERTMANAGER_PATH)
+
+    def _entries(
+        self, alert: Alert, before: Alert | None, now: datetime
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what to post of an alert; another severity is another alert to Alertmanager."""
+        if alert.phase is Phase.CLOSED:
+            known = alert if before is None else replace(alert, severity=before.severity)
+            yield payloads.posted(known, alert.at, self._runbook)
+            return
+        if before is not None and before.severity is not alert.severity:
+            yield payloads.posted(before, now, self._runbook)
+        hold = TEST_HOLD if alert.phase is Phase.TEST else HOLD
+        yield payloads.posted(alert, now + hold, self._runbook)
+
+
+def _with(firing: dict[str, Alert], alert: Alert) -> dict[str, Alert]:
+    """Return the alerts that go on, by subject, after one more."""
+    if alert.phase in (Phase.TEST, Phase.NOTED):
+        return firing
+    others = {subject: other for subject, other in firing.items() if subject != alert.subject}
+    return others if alert.phase is Phase.CLOSED else {**others, alert.subject: alert}
 
 
 def _check(kind: str, text: bytes) -> None:

@@ -35,6 +35,8 @@ class Collector:
 
     Parameters
     ----------
+    file_system
+        See `SiteNow`.
     receivers
         Returns how alerts stand with each receiver.
     """
@@ -45,10 +47,11 @@ class Collector:
         store: Store,
         *,
         clock: Callable[[], datetime],
+        file_system: str | None = None,
         receivers: Callable[[], tuple[ReceiverNow, ...]] = tuple,
     ) -> None:
         self._site, self._store, self._clock = site, store, clock
-        self._receivers = receivers
+        self._file_system, self._receivers = file_system, receivers
         self._series: tuple[SeriesNow, ...] | None = None
         probes = (PROBE_PREFIX + probe.name for probe in site.probes)
         self._items = (SNAPSHOT, POLICIES, PURGE_PLAN, *probes)
@@ -68,6 +71,7 @@ class Collector:
         now = SiteNow(
             site=site,
             version=__version__,
+            file_system=self._file_system,
             at=self._clock(),
             series=self._series,
             runs=_of(store.run_counts(site.name), {probe.name for probe in site.probes}),

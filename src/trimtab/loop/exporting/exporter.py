@@ -6,29 +6,26 @@ slot; nothing of it reaches the watch.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import threading
 from collections.abc import Iterator
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.loop.exporting.collecting import Collector
+from trimtab.loop.exporting.serving import PATH, Answer, MetricsServer
+from trimtab.loop.exporting.web_config import Protection, load_protection
 from trimtab.loop.watching.log import fields
 from trimtab.model.site import Site
+from trimtab.record.trusted import plain_directory, write_durably
 from trimtab.report.metrics import SiteNow, grouped, samples
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
 
     from trimtab.record.slots import Slot
-
-PATH: Final = "/metrics"
-REQUEST_TIMEOUT_S: Final = 10.0
-"""A client that asks for nothing in so long is let go."""
 
 
 def families(now: SiteNow) -> Iterator[Family]:
@@ -70,7 +67,7 @@ class Exporter:
         self._latest = _Latest()
         self._registry: Any = CollectorRegistry(auto_describe=False)
         self._registry.register(self._latest)
-        self._server: ThreadingHTTPServer | None = None
+        self._server: MetricsServer | None = None
         self._is_fresh = False
 
     @property
@@ -101,19 +98,37 @@ class Exporter:
             self._server = None
 
     def _serve(self) -> None:
-        listen = self._site.metrics.listen
-        if listen is None or self._server is not None:
+        listen, file = self._site.metrics.listen, self._site.metrics.web_config_file
+        if listen is None:
             return
+        current = None if self._server is None else self._server.protection
+        protection = current
+        try:
+            if file is not None and (current is None or not current.is_current):
+                protection = load_protection(Path(file))
+        except UsageError as error:  # without its protection the port is not opened
+            extra = fields(problem=error.message, hint=error.hint, served=self._server is not None)
+            self._log.error("the web configuration of the metrics was not read", extra=extra)
+            return
+        if self._server is not None:
+            self._server.protection = protection
+            return
+        self._open(listen, protection)
+
+    def _open(self, listen: str, protection: Protection | None) -> None:
         host, _, port = listen.rpartition(":")
         try:
-            server = _server_of(host.strip("[]"), int(port), self._registry)
+            server = MetricsServer(
+                host.strip("[]"), int(port), _answer_of(self._registry), protection
+            )
         except OSError as error:
             extra = fields(listen=listen, problem=error.strerror or str(error))
             self._log.error("metrics are not served", extra=extra)
             return
         self._server = server
         threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-        address = f"http://{host}:{self.port}{PATH}"
+        scheme = "http" if protection is None or protection.tls is None else "https"
+        address = f"{scheme}://{host}:{self.port}{PATH}"
         self._log.info("serving metrics", extra=fields(address=address))
 
     def _write(self) -> None:
@@ -123,60 +138,29 @@ class Exporter:
         from prometheus_client import generate_latest
 
         target = Path(textfile)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            temporary.write_bytes(generate_latest(self._registry))
-            temporary.chmod(0o644)
-            temporary.replace(target)  # a reader sees the old file or the new one, never a part
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            extra = fields(file=textfile, problem=error.strerror or str(error))
+            # The directory may belong to the collector's user: nothing in it is followed.
+            with plain_directory(target.parent, "the directory of metrics") as directory:
+                write_durably(target.name, directory, generate_latest(self._registry), mode=0o644)
+        except TrimtabError as error:
+            extra = fields(file=textfile, problem=error.message, hint=error.hint)
             self._log.error("the file of metrics was not written", extra=extra)
 
 
-def _server_of(host: str, port: int, registry: Any) -> ThreadingHTTPServer:
-    import socket
-
+def _answer_of(registry: Any) -> Answer:
+    """Return what answers a scrape: with the metrics of the process, which the file has not."""
     from prometheus_client import CollectorRegistry, ProcessCollector
     from prometheus_client.exposition import choose_encoder
 
     process: Any = CollectorRegistry(auto_describe=False)
-    ProcessCollector(registry=process)  # served, not written: node_exporter has these of its own
+    ProcessCollector(registry=process)  # node_exporter has these of its own
+    joined = _Joined(registry, process)
 
-    class Answer(BaseHTTPRequestHandler):
-        """Answers a scrape."""
+    def answer(accept: str) -> tuple[bytes, str]:
+        encode, content_type = choose_encoder(accept)
+        return encode(joined), content_type
 
-        timeout = REQUEST_TIMEOUT_S
-        server_version = "trimtab"
-        sys_version = ""
-
-        def do_GET(self) -> None:
-            """Answer with the metrics that were read last."""
-            if self.path.partition("?")[0] != PATH:
-                self.send_error(404)
-                return
-            encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-            body = encode(_Joined(registry, process))
-            self.send_response(200)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Log nothing: a scrape is no event."""
-
-    class Server(ThreadingHTTPServer):
-        """Without looking up names, and silent about clients that went away."""
-
-        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            """Leave a broken connection to its client."""
-
-    return Server((host, port), Answer)
+    return answer
 
 
 class _Joined:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from trimtab.loop.sites import driver_module
 from trimtab.loop.watching.observers import Observer
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
@@ -34,6 +35,9 @@ def observers_of(
         from trimtab.loop.exporting.collecting import Collector
         from trimtab.loop.exporting.exporter import Exporter
 
-        collector = Collector(site, store, clock=clock, receivers=alerting.standing)
+        name = driver_module(site).lustre_name(site) if DRIVERS[site.driver].named else None
+        collector = Collector(
+            site, store, clock=clock, file_system=name, receivers=alerting.standing
+        )
         observers.append(Exporter(site, collector, log=log))
     return tuple(observers)

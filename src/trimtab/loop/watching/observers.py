@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from trimtab.errors import panics_as_errors
 from trimtab.loop.watching.log import fields
 from trimtab.record.slots import Slot
 
@@ -47,7 +48,8 @@ class Observers:
 
     def _guarded(self, observer: Observer, call: Callable[[], object]) -> None:
         try:
-            call()
+            with panics_as_errors():
+                call()
         except Exception:
             extra = fields(observer=type(observer).__name__)
             self.log.exception("alerts or metrics were not brought up to date", extra=extra)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from trimtab.errors import TrimtabError
+from trimtab.errors import TrimtabError, panics_as_errors
 from trimtab.loop.watching.log import fields
 from trimtab.model.site import Site
 
@@ -50,9 +50,13 @@ class Retention:
             return
         before = now - timedelta(seconds=retention_s)
         try:
-            removed = self._store.prune(self._site.name, before, now=now)
+            with panics_as_errors():
+                removed = self._store.prune(self._site.name, before, now=now)
         except TrimtabError as error:
             self._log.error("nothing was pruned", extra=fields(problem=error.message))
+            return
+        except Exception:  # noqa: BLE001 (logged; the watch goes on, and tries again in a day)
+            self._log.exception("nothing was pruned")
             return
         counts = {name: getattr(removed, name) for name in ("snapshots", "outputs", "alerts")}
         self._log.info("pruned", extra=fields(**counts))

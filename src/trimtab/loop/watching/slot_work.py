@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trimtab.drivers.protocol import Driver
-from trimtab.errors import Interrupted, TrimtabError, UnreadableError
+from trimtab.errors import Interrupted, TrimtabError, UnreadableError, panics_as_errors
 from trimtab.launch.notify import Notifier
 from trimtab.loop.acting.applying import GivesWay, never
 from trimtab.loop.judging import verdicts
@@ -261,7 +261,8 @@ class SlotWork:
         """Return the snapshot under its id, or nothing and why."""
         self.alive()
         try:
-            taken = self.driver.snapshot(self.clock())
+            with panics_as_errors():
+                taken = self.driver.snapshot(self.clock())
         except TrimtabError as error:
             problem = f"no snapshot {part} it: {error.message}"
         except Exception as error:  # of one snapshot; the watch goes on, and the bug is told whole
@@ -283,7 +284,8 @@ class SlotWork:
             self.alive()
 
         try:
-            outcome = self.runner(probe, RunContext(absent.run_id, started_at, progress))
+            with panics_as_errors():
+                outcome = self.runner(probe, RunContext(absent.run_id, started_at, progress))
         except TrimtabError as error:
             status, reason = RunStatus.NOT_STARTED, error.message
         except Exception as error:  # of one probe; the watch goes on, and the bug is told whole
@@ -323,8 +325,9 @@ class SlotWork:
         span = {"since": run.at - timedelta(seconds=limits.window_s), "until": run.at}
         read = partial(self.store.history, self.site.name, key, **span)
         try:
-            history = self.patience.keep("reading earlier runs", read, attempts=_ATTEMPTS)
-            return verdicts(run, history, goal=limits.cov), None
+            with panics_as_errors():
+                history = self.patience.keep("reading earlier runs", read, attempts=_ATTEMPTS)
+                return verdicts(run, history, goal=limits.cov), None
         except Exception as error:  # the run stands without its verdict, and the error is told
             self.log.exception("a run could not be judged", extra=fields(run=run.id))
             return (), f"not judged: {type(error).__name__}: {error}"

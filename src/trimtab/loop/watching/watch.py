@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.config.schedule import jitter_s, parse_schedule
 from trimtab.drivers.protocol import Clock, Driver
-from trimtab.errors import Interrupted, RefusedError, TrimtabError
+from trimtab.errors import Interrupted, RefusedError, TrimtabError, panics_as_errors
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.launch.notify import Notifier
 from trimtab.loop.acting.session import Place
@@ -346,7 +346,8 @@ class Watch:
     def _guarded(self, call: Callable[[], Slot | None]) -> Slot | None:
         """Do a slot; an error of one slot never ends the watch."""
         try:
-            return call()
+            with panics_as_errors():
+                return call()
         except RefusedError:
             raise  # another process watches by now
         except Exception:
@@ -360,7 +361,8 @@ class Watch:
     def _look_at(self, slot: Slot, *, confirming: bool = False) -> None:
         """Look at what a slot brought; no error of looking ever ends the watch."""
         try:
-            self._incident_watch.after(slot, confirming=confirming)
+            with panics_as_errors():
+                self._incident_watch.after(slot, confirming=confirming)
         except Exception:
             extra = fields(at=slot.due_at)
             self.log.exception("what a slot brought was not looked at", extra=extra)
