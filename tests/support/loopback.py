@@ -190,6 +190,26 @@ def mounted(
         yield Mounted(mount_point, device, fs)
 
 
+@contextmanager
+def folding(directory: Path, over: Path) -> Iterator[None]:
+    """Mount a file system that finds a name in any case, and lists it in lower case.
+
+    NTFS, since that needs nothing of the kernel: ext4 and XFS fold only where it was built so.
+    """
+    if shutil.which("lowntfs-3g") is None:
+        pytest.skip("ntfs-3g is not installed")
+    if (reason := why_no_loop_devices()) is not None:
+        pytest.skip(reason)
+    over.mkdir(exist_ok=True)
+    with loop_device(16 * MIB, directory) as device:
+        _run("mkntfs", "-F", "-Q", "-q", device.path)
+        _run("lowntfs-3g", "-o", "ignore_case,permissions", device.path, over)
+        try:
+            yield
+        finally:
+            unmount(over)
+
+
 def fill_to(mount_point: Path, fraction: float) -> Path:
     """Allocate one file so that used / (used + available), as ``df`` prints it, is ``fraction``.
 

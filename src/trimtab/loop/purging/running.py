@@ -27,6 +27,7 @@ from trimtab.loop.purging.recovering import files_aside, leftovers_of_others
 from trimtab.loop.purging.servers import servers_of
 from trimtab.loop.purging.untraced import bound_files, mount_tables
 from trimtab.model.identifier import new_identifier
+from trimtab.purge.exempt_paths import first_troubles, look_beneath, path_troubles
 from trimtab.purge.plan.key import read_key
 from trimtab.purge.plan.load import LoadedPlan, load_plan, open_candidates, require_plan
 from trimtab.purge.plan.model import Plan
@@ -146,11 +147,12 @@ def run_plan(
         candidates = open_candidates(loaded, owner=place.owner)
     policy, changes = _policy_in_force(loaded, options, at_s=int(clock()))
     require_answer(policy.root, "the run")
+    exempt = _exempt_troubles(policy, policy_of(loaded), now_s=int(clock()))
     plan, notes, run_id = loaded.plan, Notes(), new_identifier(utc_now())
     servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
     world = HostSurroundings(
         policy,
-        _plan_facts(loaded, changes, published_beside(loaded, key, place)[0]),
+        _plan_facts(loaded, changes, published_beside(loaded, key, place)[0], exempt),
         index_facts(plan),
         read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
         journals=place.journals,
@@ -185,6 +187,11 @@ def run_plan(
         _keep_room(loaded, policy, world.root, result)
     notable = (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
     return Ran(loaded, result, notable)
+
+
+def _exempt_troubles(policy: Policy, planned: Policy, *, now_s: int) -> tuple[str, ...]:
+    look = look_beneath(policy.root)
+    return first_troubles(list(path_troubles(policy, look, now_s=now_s, planned=planned)))
 
 
 def _carried_out(
@@ -419,7 +426,10 @@ def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
 
 
 def _plan_facts(
-    loaded: LoadedPlan, changes: tuple[str, ...], previous: LoadedPlan | None
+    loaded: LoadedPlan,
+    changes: tuple[str, ...],
+    previous: LoadedPlan | None,
+    exempt_troubles: tuple[str, ...],
 ) -> PlanFacts:
     last = None if previous is None else previous.plan.candidates
     return plan_facts(
@@ -428,6 +438,7 @@ def _plan_facts(
         changes=changes,
         previous=None if last is None else Totals(last.files, last.allocated_bytes),
         atime_settings=loaded.plan.index.atime_settings,
+        exempt_troubles=exempt_troubles,
     )
 
 
