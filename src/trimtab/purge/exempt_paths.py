@@ -156,14 +156,14 @@ def _trouble(
     root: str,
 ) -> Message | None:  # fmt: skip
     for count, name in enumerate(parts):
-        found = look(b"/".join(parts[:count]))[name]
+        entry = look(b"/".join(parts[:count]))[name]
         shown = _shown(b"/".join(parts[: count + 1]))
-        if found.kind == "missing":
+        if entry.kind == "missing":
             text = f"exempt {exemption.shown} does not exist: nothing is exempt"
             return Message("exempt-path-missing", text)
-        if found.listed is not None:
-            return Message(_UNLISTED, _as_listed(exemption, parts, count, found.listed, root))
-        if found.kind == "link":
+        if entry.listed is not None:
+            return Message(_UNLISTED, _as_listed(exemption, parts, count, entry.listed, root))
+        if entry.kind == "link":
             return Message(
                 "exempt-path-link",
                 f"exempt {exemption.shown} leads through the link {shown}: nothing is exempt",

@@ -147,12 +147,11 @@ def run_plan(
         candidates = open_candidates(loaded, owner=place.owner)
     policy, changes = _policy_in_force(loaded, options, at_s=int(clock()))
     require_answer(policy.root, "the run")
-    exempt = _exempt_troubles(policy, policy_of(loaded), now_s=int(clock()))
-    plan, notes, run_id = loaded.plan, Notes(), new_identifier(utc_now())
+    plan, notes, run_id, now_s = loaded.plan, Notes(), new_identifier(utc_now()), int(clock())
     servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
     world = HostSurroundings(
         policy,
-        _plan_facts(loaded, changes, published_beside(loaded, key, place)[0], exempt),
+        _plan_facts(loaded, published_beside(loaded, key, place)[0], policy, changes, now_s),
         index_facts(plan),
         read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
         journals=place.journals,
@@ -165,7 +164,7 @@ def run_plan(
         sleep=sleep,
     )
     asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine_name] * 2
-    removers = partial(_remover, loaded, candidates, policy, world, notes, now_s=int(clock()))
+    removers = partial(_remover, loaded, candidates, policy, world, notes, now_s=now_s)
     job = Job(
         id=run_id,
         plan=plan_line(plan, loaded.sha256),
@@ -187,11 +186,6 @@ def run_plan(
         _keep_room(loaded, policy, world.root, result)
     notable = (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
     return Ran(loaded, result, notable)
-
-
-def _exempt_troubles(policy: Policy, planned: Policy, *, now_s: int) -> tuple[str, ...]:
-    look = look_beneath(policy.root)
-    return first_troubles(list(path_troubles(policy, look, now_s=now_s, planned=planned)))
 
 
 def _carried_out(
@@ -427,10 +421,14 @@ def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
 
 def _plan_facts(
     loaded: LoadedPlan,
-    changes: tuple[str, ...],
     previous: LoadedPlan | None,
-    exempt_troubles: tuple[str, ...],
+    policy: Policy,
+    changes: tuple[str, ...],
+    now_s: int,
 ) -> PlanFacts:
+    exempt = path_troubles(
+        policy, look_beneath(policy.root), now_s=now_s, planned=policy_of(loaded)
+    )
     last = None if previous is None else previous.plan.candidates
     return plan_facts(
         loaded.plan,
@@ -438,7 +436,7 @@ def _plan_facts(
         changes=changes,
         previous=None if last is None else Totals(last.files, last.allocated_bytes),
         atime_settings=loaded.plan.index.atime_settings,
-        exempt_troubles=exempt_troubles,
+        exempt_troubles=first_troubles(list(exempt)),
     )
 
 
