@@ -65,6 +65,10 @@ class LoopDevice:
         """Write one attribute of its queue; it need not be restored, the device goes away."""
         self.queue(attribute).write_text(f"{value}\n")
 
+    def discards(self) -> int:
+        """Return how many discards it has done."""
+        return int((Path("/sys/block") / self.name / "stat").read_text().split()[11])
+
     def read_queue(self, attribute: str) -> str:
         """Return one attribute of its queue, stripped."""
         return self.queue(attribute).read_text().strip()

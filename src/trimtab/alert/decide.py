@@ -107,8 +107,8 @@ def _purges(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> I
     is_open, severity = subject.belief == OPEN, Severity.WARNING
     if observed.purging:
         first, *others = observed.purging
-        told = [f"{trouble.id} {trouble.at.isoformat()}" for trouble in observed.purging]
-        if is_open and (told == subject.facts.get("purging") or not _due(subject, draft.now)):
+        reported = [f"{trouble.id} {trouble.at.isoformat()}" for trouble in observed.purging]
+        if is_open and (reported == subject.facts.get("purging") or not _due(subject, draft.now)):
             return
         since = f"{first.at:%Y-%m-%d}"
         yield draft.alert(
@@ -117,7 +117,7 @@ def _purges(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> I
             Phase.WORSENED if is_open else Phase.OPENED,
             severity,
             title=f"{first.text}; next: trimtab event list {observed.site} --since {since}",
-            facts={"purging": told},
+            facts={"purging": reported},
             since=first.at,
             lines=tuple(trouble.text for trouble in others),
         )
