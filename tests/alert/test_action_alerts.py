@@ -1,4 +1,4 @@
-"""Alerts about actions that fail: once a day for each policy."""
+"""Alerts about actions that fail, once a day for each policy, and about the scheduled purge."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.alert.views import DAY, HOUR, NOON
 from trimtab.alert.decide import decide
 from trimtab.alert.observed import ActionView, Observed
 from trimtab.model.alert import Alert, Phase
+from trimtab.model.purging import PurgeTrouble
 
 
 def test_a_policy_that_fails_is_told_once_a_day_and_an_old_failure_never_again() -> None:
@@ -29,3 +30,27 @@ def test_a_policy_that_fails_is_told_once_a_day_and_an_old_failure_never_again()
     assert (first.name, first.subject) == ("action-failed", "action:trim")
     assert first.title.startswith("3 actions of the policy trim did not succeed (2 failed, 1 refu")
     assert first.lines == ("Last answer: no such device",)
+
+
+def test_a_purge_that_fails_is_told_once_a_day_at_most_and_when_it_works_again() -> None:
+    ledger: list[Alert] = []
+
+    def look(now: datetime, *failed_at: datetime) -> list[Phase]:
+        troubles = tuple(PurgeTrouble("purge-failed", at, "it failed") for at in failed_at)
+        alerts = decide(Observed("scratch", purging=troubles), ledger, now)
+        ledger.extend(alerts)
+        return [alert.phase for alert in alerts]
+
+    assert look(NOON) == []
+    assert look(NOON, NOON - HOUR) == [Phase.OPENED]
+    assert look(NOON + 3 * DAY, NOON - HOUR) == []
+    assert look(NOON + 3 * DAY, NOON + 2 * DAY) == [Phase.WORSENED]
+    assert look(NOON + 3 * DAY + HOUR, NOON + 3 * DAY) == []
+    assert look(NOON + 4 * DAY, NOON + 3 * DAY) == [Phase.WORSENED]
+    assert look(NOON + 5 * DAY) == [Phase.CLOSED]
+    assert look(NOON + 6 * DAY) == []
+    assert look(NOON + 7 * DAY, NOON + 7 * DAY) == [Phase.OPENED]
+    first = ledger[0]
+    assert (first.name, first.subject) == ("purge-failed", "purge")
+    since = f"{NOON - HOUR:%Y-%m-%d}"
+    assert first.title == f"it failed; next: trimtab event list scratch --since {since}"

@@ -35,6 +35,7 @@ from trimtab.loop.status import status_of
 from trimtab.message import Message
 from trimtab.model.action import Plan
 from trimtab.model.check import CheckResult
+from trimtab.model.event import JOURNAL, Event, EventKind
 from trimtab.model.incident import Explanation, Incident
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.series import SeriesJudgement, SeriesKey, SiteJudgement
@@ -115,14 +116,16 @@ TARGETS: Final[Mapping[str, Callable[[str], TargetSnapshot]]] = {
 }
 SILENT: Final = "server that does not answer"
 SLOW: Final = "slow target"
-TROUBLES: Final = (*SERIES, *TARGETS, SILENT, SLOW)
-WITH_ALL: Final = {"lasting step", "over its limit", "lost"}
+PURGE: Final = "purge that fails"
+NO_PURGE: Final = "purge that does not come"
+TROUBLES: Final = (*SERIES, *TARGETS, SILENT, SLOW, PURGE, NO_PURGE)
+WITH_ALL: Final = {"lasting step", "over its limit", "lost", PURGE}
 PAIRS: Final = tuple(
     kinds
     for number, kinds in enumerate(combinations(TROUBLES, 2))
     if WITH_ALL.intersection(kinds) or number % 3 == 0
 )
-"""Every trouble with each of three, and a third of the other pairs."""
+"""Every trouble with each of four, and a third of the other pairs."""
 
 
 @cache
@@ -176,6 +179,8 @@ class Pair:
         self.store.add_snapshot(self.site, self.snapshot())
         if SLOW in self.kinds:
             self.store.add_runs(list(self.surveys()))
+        for event in self.purges():
+            self.store.add_event(event)
         place = str(self.store.location)
         keep_incidents(self.store, Explained(self.site, place, END, END, self.explanations))
 
@@ -187,6 +192,15 @@ class Pair:
         silent = HostSnapshot("oss1", "server", answered=False, problem="timed out")
         hosts = (silent,) if SILENT in self.kinds else ()
         return Snapshot(END, "lustre", not hosts, tuple(targets), hosts)
+
+    def purges(self) -> Iterator[Event]:
+        """Yield runs of a daily purge, until the last days where none comes any more."""
+        failing, silent = PURGE in self.kinds, NO_PURGE in self.kinds
+        for day in range(20 if silent else 30) if failing or silent else ():
+            failed = failing and day > 15
+            kind = EventKind.PURGE_FAILED if failed else EventKind.PURGE
+            at = hour(24 * day)
+            yield Event(f"{self.site} {day}", self.site, kind, at, "as planned", JOURNAL, at + HOUR)
 
     def surveys(self) -> Iterator[Run]:
         rng = np.random.default_rng(3)
@@ -260,7 +274,11 @@ def test_no_command_calls_a_site_well_while_another_shows_a_trouble(
             if CALM.search(line):
                 wrong.append(f"{' + '.join(kinds)}: {command}: {line}")
         listed = site_troubles(standing_of(store, pair.place))
-        if len(listed) < 2 and "runs do not finish" not in kinds:
+        if (
+            len(listed) < 2
+            and "runs do not finish" not in kinds
+            and not {PURGE, NO_PURGE} >= set(kinds)
+        ):
             wrong.append(f"{' + '.join(kinds)}: only {[each.title for each in listed]}")
         assert all(each.fix.prose for each in listed)
     assert wrong == []
@@ -274,6 +292,8 @@ def test_no_command_calls_a_site_well_while_another_shows_a_trouble(
         ("throttled", SILENT),
         ("lasting step", SLOW),
         ("degraded", "inodes used"),
+        ("calm", PURGE),
+        (NO_PURGE, "throttled"),
     ],
 )
 def test_no_screen_calls_a_site_well_either(

@@ -65,6 +65,10 @@ class LoopDevice:
         """Write one attribute of its queue; it need not be restored, the device goes away."""
         self.queue(attribute).write_text(f"{value}\n")
 
+    def discards(self) -> int:
+        """Return how many discards it has done."""
+        return int((Path("/sys/block") / self.name / "stat").read_text().split()[11])
+
     def read_queue(self, attribute: str) -> str:
         """Return one attribute of its queue, stripped."""
         return self.queue(attribute).read_text().strip()
@@ -188,6 +192,26 @@ def mounted(
         _run("mount", "-t", fs, *(("-o", options) if options else ()), device.path, mount_point)
         cleanup.callback(unmount, mount_point)
         yield Mounted(mount_point, device, fs)
+
+
+@contextmanager
+def folding(directory: Path, over: Path) -> Iterator[None]:
+    """Mount a file system that finds a name in any case, and lists it in lower case.
+
+    NTFS, since that needs nothing of the kernel: ext4 and XFS fold only where it was built so.
+    """
+    if shutil.which("lowntfs-3g") is None:
+        pytest.skip("ntfs-3g is not installed")
+    if (reason := why_no_loop_devices()) is not None:
+        pytest.skip(reason)
+    over.mkdir(exist_ok=True)
+    with loop_device(16 * MIB, directory) as device:
+        _run("mkntfs", "-F", "-Q", "-q", device.path)
+        _run("lowntfs-3g", "-o", "ignore_case,permissions", device.path, over)
+        try:
+            yield
+        finally:
+            unmount(over)
 
 
 def fill_to(mount_point: Path, fraction: float) -> Path:

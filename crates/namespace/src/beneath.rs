@@ -33,7 +33,7 @@ const PATH_LENGTH_MAX: usize = 4095;
 const ATTEMPTS_MAX: usize = 1000;
 
 /// Which directory a descriptor stands for; no two directories that exist at once share it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     device: u64,
     mount: u64,

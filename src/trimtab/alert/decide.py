@@ -14,12 +14,13 @@ from trimtab.alert.incidents import incident_alerts
 from trimtab.alert.ledger import NOTHING, OPEN, Draft, Subject, subjects_of
 from trimtab.alert.observed import ActionView, Observed
 from trimtab.alert.states import state_alerts
-from trimtab.alert.table import ACTION_FAILED, AGAIN, WATCH_GONE
+from trimtab.alert.table import ACTION_FAILED, AGAIN, PURGE_FAILED, WATCH_GONE
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
 from trimtab.units import plural
 
 _ACTION_PREFIX: Final = "action:"
+_PURGE: Final = "purge"
 
 
 def decide(observed: Observed, sent: Sequence[Alert], now: datetime) -> list[Alert]:
@@ -37,6 +38,7 @@ def decide(observed: Observed, sent: Sequence[Alert], now: datetime) -> list[Ale
         *state_alerts(observed, subjects, draft),
         *incident_alerts(observed, subjects, draft),
         *_actions(observed, subjects, draft),
+        *_purges(observed, subjects, draft),
         *_watched_again(subjects, draft),
     ]
     return sorted(alerts, key=lambda alert: alert.severity.rank)
@@ -97,6 +99,31 @@ def _actions(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> 
             since=view.at,
             lines=() if view.detail is None else (f"Last answer: {view.detail}",),
         )
+
+
+def _purges(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> Iterator[Alert]:
+    """Yield an alert when the scheduled purge does not do its work, and when it does again."""
+    subject = subjects.get(_PURGE, Subject(_PURGE, {}))
+    is_open, severity = subject.belief == OPEN, Severity.WARNING
+    if observed.purging:
+        first, *others = observed.purging
+        reported = [f"{trouble.id} {trouble.at.isoformat()}" for trouble in observed.purging]
+        if is_open and (reported == subject.facts.get("purging") or not _due(subject, draft.now)):
+            return
+        since = f"{first.at:%Y-%m-%d}"
+        yield draft.alert(
+            subject,
+            PURGE_FAILED,
+            Phase.WORSENED if is_open else Phase.OPENED,
+            severity,
+            title=f"{first.text}; next: trimtab event list {observed.site} --since {since}",
+            facts={"purging": reported},
+            since=first.at,
+            lines=tuple(trouble.text for trouble in others),
+        )
+    elif is_open:
+        title = f"the scheduled purge of {observed.site} works again"
+        yield draft.alert(subject, PURGE_FAILED, Phase.CLOSED, severity, title=title, facts={})
 
 
 def _due(subject: Subject, now: datetime) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from trimtab.model.purging import PurgeTrouble
 from trimtab.model.target import Trouble
 
 
@@ -94,6 +95,8 @@ class Observed:
         The last two, the newest first.
     actions
         Of the last day, those that failed, by policy.
+    purging
+        What is wrong with the scheduled purge.
     """
 
     site: str
@@ -103,3 +106,4 @@ class Observed:
     incidents: tuple[IncidentView, ...] = ()
     snapshots: tuple[SnapshotView, ...] = ()
     actions: tuple[ActionView, ...] = field(default_factory=tuple)
+    purging: tuple[PurgeTrouble, ...] = ()

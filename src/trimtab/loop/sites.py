@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -162,9 +162,9 @@ def site_of_path(path: str) -> Site:
 
 
 def site_with_path(
-    path: str, *, driver: str = "lustre", file_system: str | None = None
+    path: str, *, drivers: Collection[str] = ("lustre",), file_system: str | None = None
 ) -> Site | None:
-    """Return the one site file of a driver whose path has a path; of two nothing is believed.
+    """Return the one site file of some drivers whose path has a path; of two nothing is believed.
 
     A file that cannot be read, or is of another file system than the one named, is passed over.
     """
@@ -175,7 +175,7 @@ def site_with_path(
         except TrimtabError:
             continue
         other = None not in (file_system, site.file_system) and file_system != site.file_system
-        if site.driver == driver and not other and is_beneath(site, path):
+        if site.driver in drivers and not other and is_beneath(site, path):
             sites.append(site)
     return sites[0] if len(sites) == 1 else None
 

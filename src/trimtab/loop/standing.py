@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.errors import TrimtabError
+from trimtab.explain.purging import REMEMBERED, purge_troubles
 from trimtab.explain.troubles import site_state
 from trimtab.loop.event_log import Place
 from trimtab.loop.sites import site_file, where_of
 from trimtab.loop.status import GOING_ON, incident_status, slow_targets, status_of
+from trimtab.loop.watching.agenda import PURGE_PLAN
+from trimtab.model.event import EventKind
 from trimtab.model.incident import Explanation
+from trimtab.model.purging import PlanSlot, PurgeTrouble
 from trimtab.model.site import SiteLimits
 from trimtab.model.standing import SiteStanding
 from trimtab.model.status import IncidentStatus
+from trimtab.record.slots import SlotState
 
 if TYPE_CHECKING:
     from trimtab.model.series import SiteJudgement
@@ -23,6 +28,13 @@ if TYPE_CHECKING:
     from trimtab.model.status import Status
     from trimtab.model.telemetry import Snapshot
     from trimtab.record.store import Store
+
+
+_DECIDED: Final[Mapping[SlotState, Literal["done", "failed", "missed"]]] = {
+    SlotState.DONE: "done",
+    SlotState.FAILED: "failed",
+    SlotState.MISSED: "missed",
+}
 
 
 def standing_of(
@@ -65,9 +77,35 @@ def standing_of(
     series = () if judgement is None else judgement.series
     verdicts = None if judgement is None else tuple(entry.verdict for entry in series)
     where = None if place.site is None else where_of(place.site)
+    now = until or (None if seen is None else seen.at)
     return SiteStanding(
-        name, state, incidents, slow, series, verdicts, searched=searched, where=where
-    )
+        name, state, incidents, slow, series, verdicts,
+        purging=purging_of(store, name, now, until=until), searched=searched, where=where,
+    )  # fmt: skip
+
+
+def purging_of(
+    store: Store, site: str, now: datetime | None, *, until: datetime | None = None
+) -> tuple[PurgeTrouble, ...]:
+    """Return what is wrong with the scheduled purge of a site, as its store knows it.
+
+    Parameters
+    ----------
+    now
+        As late as is known: of the last snapshot. ``None``: there is none.
+    until
+        What came later is not looked at.
+    """
+    since = None if now is None else now - REMEMBERED
+    kinds = (EventKind.PURGE, EventKind.PURGE_FAILED)
+    events = store.events(site=site, since=since, until=until, kinds=kinds)
+    slots = store.slots(site, since=since, until=until, item=PURGE_PLAN)
+    plans = [
+        PlanSlot(slot.due_at, word, slot.detail)
+        for slot in slots
+        if (word := _DECIDED.get(slot.state))
+    ]
+    return purge_troubles(events, plans, now)
 
 
 def with_series(standing: SiteStanding, status: Status) -> SiteStanding:

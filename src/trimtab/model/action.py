@@ -159,7 +159,8 @@ FACTS: Final[Mapping[str, str]] = {
     "bytes_written_total": "the target's counter when a trim began",
     INTERRUPTED: "killed, or gave-way: what it did can go on at once",
     "permanent_before": "the permanent value of before, empty where there was none",
-    "effect": "seen, or none where the file system shows no sign of an action that was done",
+    "effect": "seen, none where the file system shows no sign of an action that was done, or "
+    "unconfirmed where that could not be waited for",
 }
 """Names in `Action.facts` that controllers read."""
 

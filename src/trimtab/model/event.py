@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
+
+JOURNAL: Final = "journal"
+"""Source of what Trimtab itself did and has journalled."""
 
 
 class EventKind(StrEnum):
@@ -12,6 +16,8 @@ class EventKind(StrEnum):
 
     TRIM = "trim"
     PURGE = "purge"
+    PURGE_FAILED = "purge-failed"
+    """A run that did not do what its plan said, or was not begun."""
     CONFIG_CHANGE = "config-change"
     FAILOVER = "failover"
     REBUILD = "rebuild"
@@ -36,7 +42,7 @@ class Event:
     detail
         Description in words.
     source
-        Origin of the entry: ``journal``, ``person``, ``probe`` ...
+        Origin of the entry: `JOURNAL`, ``person``, ``probe`` ...
     targets
         Names of the affected targets; empty: the whole site.
     """

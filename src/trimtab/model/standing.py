@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trimtab.model.purging import PurgeTrouble
 from trimtab.model.series import SeriesJudgement
 from trimtab.model.status import IncidentStatus, SlowTargetStatus
 from trimtab.model.target import SiteState
@@ -28,6 +29,8 @@ class SiteStanding:
         On the COV of each series over the last window; ``None``: not asked for.
     suspects
         Number of series with a suspected change.
+    purging
+        What is wrong with the scheduled purge.
     searched
         Whether incidents were ever searched for; ``None``: of a file, which has none.
     where
@@ -41,5 +44,6 @@ class SiteStanding:
     series: tuple[SeriesJudgement, ...] = ()
     verdicts: tuple[Verdict, ...] | None = None
     suspects: int = 0
+    purging: tuple[PurgeTrouble, ...] = ()
     searched: bool | None = None
     where: str | None = ""

@@ -22,6 +22,8 @@ from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
 
 FIRST_SUM: Final = "0" * 64
+RUN_RUNNING: Final = "run-running"
+"""Code of an error: another process has the journals."""
 _REST_FROM: Final = len('{"sum":"') + 64 + len('",')
 
 
@@ -243,7 +245,7 @@ def locked(
             fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RefusedError(
-                f"another run is at work on {shown} now", code="run-running", hint=hint
+                f"another run is at work on {shown} now", code=RUN_RUNNING, hint=hint
             ) from error
         except OSError as error:
             raise UnreadableError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self
@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.model.check import HistoryPoint
-from trimtab.model.event import Event
+from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run
 from trimtab.record import history, queries, rows, schema
 from trimtab.record.acting import ActingRecords
@@ -397,8 +397,15 @@ class Store(
         site: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        kinds: Collection[EventKind] = (),
     ) -> tuple[Event, ...]:
-        """Return events that began within ``since`` and ``until``, the oldest first."""
+        """Return events that began within ``since`` and ``until``, the oldest first.
+
+        Parameters
+        ----------
+        kinds
+            Of these kinds alone; empty: of all.
+        """
         query = (
             select(schema.event, schema.site.c.name.label("site_name"))
             .join(schema.site, schema.site.c.number == schema.event.c.site)
@@ -406,6 +413,8 @@ class Store(
         )
         if site is not None:
             query = query.where(schema.site.c.name == site)
+        if kinds:
+            query = query.where(schema.event.c.kind.in_([kind.value for kind in kinds]))
         with self._reading() as connection:
             records = connection.execute(
                 queries.between(query, schema.event.c.at, since, until)

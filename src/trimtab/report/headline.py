@@ -4,7 +4,8 @@
 
     levels (judge) ─┐
     incidents      ─┼─▶ SiteStanding ─▶ site_troubles: one list, worst first, each with its repair
-    targets, slow  ─┘                        └─▶ headline: its first entry, and what is beside it
+    targets, slow  ─┤                        └─▶ headline: its first entry, and what is beside it
+    purge runs     ─┘
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from trimtab.units import format_percent, plural, whole_second
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
+    from trimtab.model.purging import PurgeTrouble
     from trimtab.model.series import ChangePoint, Regime, SeriesJudgement, SiteJudgement
     from trimtab.model.status import IncidentStatus
     from trimtab.model.verdict import Verdict
@@ -190,6 +192,7 @@ def _matters(standing: SiteStanding) -> list[_Matter]:
         _Matter(_rank(finding, None), finding, standing.site, see=_see(standing, finding))
         for finding in state_findings(standing.state, standing.slow, site=standing.site)
     ]
+    matters += [_of_purge(standing.site, trouble) for trouble in standing.purging]
     matters += map(_of_incident, standing.incidents)
     for series in standing.series:
         level = level_now(series)
@@ -271,6 +274,26 @@ def _of_incident(incident: IncidentStatus) -> _Matter:
     finding = replace(finding, confidence=certain)
     size = effect if level is None else level.from_best
     return _Matter(_rank(finding, size), finding, incident.site, series)
+
+
+def _of_purge(site: str, trouble: PurgeTrouble) -> _Matter:
+    since = f"{trouble.at:%Y-%m-%d}"
+    finding = Finding(
+        id=trouble.id,
+        severity=Severity.WARNING,
+        title=trouble.text,
+        target=None,
+        seen=Seen(since, None, trouble.id, "log book"),
+        source="log book",
+        why="The file system fills up although a purge is scheduled, until writes fail.",
+        fix=Fix(
+            "See what cron or the timer that runs it has logged, and trimtab purge report on its "
+            "host; run it again. An entry of the kind purge in the log book settles it, too.",
+            ("trimtab", "event", "list", site, "--since", since),
+        ),
+        confidence=1.0,
+    )
+    return _Matter(_rank(finding, None), finding, site)
 
 
 def _of_level(standing: SiteStanding, series: SeriesJudgement, level: LevelNow) -> _Matter:

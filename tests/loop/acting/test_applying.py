@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -25,7 +26,7 @@ from trimtab.loop.acting.recovering import recover
 from trimtab.message import Message
 from trimtab.model.action import ActionKind, Instruction, Outcome, Plan
 from trimtab.model.policies import TrimPolicy
-from trimtab.model.telemetry import NotAvailable, Setting
+from trimtab.model.telemetry import NotAvailable, Setting, Snapshot
 from trimtab.record.store import Store
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
@@ -263,6 +264,34 @@ def test_close_open_reset_and_trim(tmp_path: Path) -> None:
     assert (state.create_enabled, state.allocator_goal) == (True, 0)
     assert trimmed.found == str(TIB)
     assert lines_of(tmp_path).count("range") == 4
+
+
+@pytest.mark.parametrize(
+    ("late_s", "hurry", "effect"),
+    [(0.0, False, "seen"), (7.0, False, "seen"), (1e9, False, "none"), (7.0, True, "unconfirmed")],
+)
+def test_a_counter_of_discards_that_lags_is_waited_for(
+    tmp_path: Path, late_s: float, *, hurry: bool, effect: str
+) -> None:
+    """XFS counts what a trim discards after the trim has ended."""
+    memory, slept = driver(), []
+    state = memory.state["OST0000"]
+    state.discarded_bytes = 1
+    look = memory.snapshot
+
+    def lagging(at: datetime) -> Snapshot:
+        counted = state.discarded_bytes
+        state.discarded_bytes = counted if sum(slept) >= late_s else 1
+        snapshot = look(at)
+        state.discarded_bytes = counted
+        return snapshot
+
+    memory.snapshot = lagging  # type: ignore[method-assign]
+    with surroundings(tmp_path, memory, sleep=slept.append) as around:
+        hurried = replace(around, gives_way=lambda seconds: hurry and seconds > 0)
+        (action,) = apply(plan(instruction(kind=ActionKind.TRIM)), hurried)
+    assert (action.outcome, action.facts["effect"]) == (Outcome.DONE, effect)
+    assert sum(slept) <= 25
 
 
 @pytest.mark.parametrize("ranges_before", [0, 1, 3])

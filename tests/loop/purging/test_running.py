@@ -142,7 +142,9 @@ def place(tmp_path: Path) -> PurgePlace:
     return result
 
 
-def _ran(tmp_path: Path, place: PurgePlace, **changes: str) -> tuple[Ran, list[tuple[str, ...]]]:
+def _ran(
+    tmp_path: Path, place: PurgePlace, *, policy: Path | None = None, **changes: str
+) -> tuple[Ran, list[tuple[str, ...]]]:
     """Return what a dry run came to whose root is not mounted, and who was asked."""
     text = policy_text(POLICY, every_key=True)
     planned = PlannedPolicy("scratch", text, hashlib.sha256(text.encode()).hexdigest())
@@ -155,7 +157,7 @@ def _ran(tmp_path: Path, place: PurgePlace, **changes: str) -> tuple[Ran, list[t
         return {**fake.fan_out(nodes, argv, **options)}
 
     fake.server("oss2").dead = True
-    options = RunOptions()
+    options = RunOptions(policy=policy)
     return run_plan(tmp_path / "plan", options, place=place, version="0", fan_out=fan_out), asked
 
 
@@ -187,6 +189,16 @@ def test_a_run_on_lustre_without_a_site_says_that_nobody_was_asked(tmp_path, pla
 def test_a_run_on_another_file_system_asks_nobody(tmp_path, place):
     ran, who = _ran(tmp_path, place, kind="ext4", name="/dev/md0")
     assert (who, ran.notes) == ([], ())
+
+
+@pytest.mark.system
+def test_an_exemption_that_was_granted_since_has_to_keep_something(tmp_path, place):
+    policy = tmp_path / "policy.toml"
+    typo = replace(POLICY, exemptions=(Exemption("path", b"typo", name="/scratch/typo"),))
+    policy.write_text(policy_text(typo, every_key=True))
+    ran, _ = _ran(tmp_path, place, policy=policy, kind="ext4", name="/dev/md0")
+    reasons = {objection.guard: objection.reason for objection in ran.result.objections}
+    assert reasons["exempt"] == "exempt path /scratch/typo does not exist: nothing is exempt"
 
 
 def _result(reason: StopReason, *objections: Objection) -> RunResult:

@@ -30,13 +30,16 @@ class CoreWorld(World):
     does not count and the plan takes it as it is.
     """
 
+    exempt_paths: tuple[bytes, ...] = ()
+    open_files = False
+
     def rules(self) -> _core.Rules:
         return _core.Rules(
             counted=["mtime"],
             as_of_s=int(time.time()),
             old_enough_before_s=CUT_S,
             minimum_size_bytes=0,
-            exempt_paths=[],
+            exempt_paths=list(self.exempt_paths),
             exempt_users=[],
             exempt_groups=[],
             exempt_projects=[],
@@ -104,6 +107,7 @@ class CoreWorld(World):
             before_s=before_s,
             quarantine=".quarantine",
             listed_s=self.listed_s,
+            open_files=self.open_files,
         )
 
 
@@ -119,6 +123,19 @@ def test_every_outcome_that_a_run_knows_is_one_of_the_cores():
     assert {DELETED, GONE, WOULD_DELETE} | INTACT <= names
     assert TROUBLES - {"unknown"} <= names
     assert not {CAPPED, NOT_BEGUN, "unknown"} & names
+
+
+def test_an_exempt_directory_stays_by_whatever_name_it_is_found(world):
+    """Where case is folded one directory has many names, and a comparison of paths knows one."""
+    directory, kept = world.paths[0].parent, world.tree / "kept"
+    world.exempt_paths = (b"kept",)
+    directory.rename(kept)
+    removal = world.removal(CUT_S)
+    kept.rename(directory)
+    codes = removal.delete(0, 60).outcomes
+    outcomes = {_core.REMOVAL_OUTCOMES[code] for code in codes}
+    assert outcomes == {"deleted", "exempt"}
+    assert world.there() == {row for row in range(60) if world.paths[row].parent == directory}
 
 
 def test_a_run_deletes_down_to_the_target(world):

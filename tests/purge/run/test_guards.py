@@ -111,6 +111,7 @@ BAD = [
     ("caps", situation(policy=CAPPED, spent=Spent(1, 1000)), "1000 B is used up"),
     ("root-user", situation(root_user=False), "does not run as root"),
     ("space", situation(keeps_deleted="a trash can is on"), "trash can"),
+    ("exempt", with_plan(GOOD, exempt_troubles=("keep is listed as Keep",)), "listed as Keep"),
     ("leftovers", situation(leftovers=("a run of plan b was interrupted",)), "plan b was"),
     ("journal", situation(journal_trouble="it lies beneath the root"), "beneath"),
 ]

@@ -216,6 +216,16 @@ def test_on_fuse_nothing_goes_whose_use_cannot_be_told(tmp_path):
         subprocess.run(["fusermount", "-u", world.tree], check=True)
 
 
+def test_where_case_is_folded_what_is_exempt_stays_however_it_is_written(tmp_path):
+    """The kernel finds ``D0`` where the directory lists ``d0``, and so does an exemption."""
+    world = CoreWorld(tmp_path, FILES)
+    with loopback.folding(tmp_path, world.tree):
+        world.make()
+        world.open_files = True
+        world.exempt_paths = (b"D0", b"d1/FILE-1")
+        assert outcomes(world, "check") == {"would_delete": FILES - 4, "exempt": 4}
+
+
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
 AT_FDCWD, CLONE, EMPTY_PATH, MOVE_EMPTY, IDMAP = -100, 1, 0x1000, 4, 0x00100000
 

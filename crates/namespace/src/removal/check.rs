@@ -3,6 +3,7 @@
 use rustix::fs::{Statx, StatxAttributes, StatxTimestamp};
 
 use super::Settings;
+use super::exempted::Exempted;
 use super::outcome::Outcome;
 use crate::beneath::Root;
 use crate::entry::{Entry, FileType, NS_PER_S, Times};
@@ -14,6 +15,8 @@ use crate::rules::{Kept, Rules};
 #[derive(Clone, Debug)]
 pub(super) struct Checks {
     pub(super) rules: Rules,
+    /// What its exempt paths lead to; files by FID have their paths as their directories list them.
+    pub(super) exempted: Exempted,
     /// The cut-off: only what was last used before it goes.
     pub(super) before_s: i64,
     /// How finely the source of the index knew the times.
@@ -36,7 +39,8 @@ impl Checks {
             return Err(Error::Usage(problem.into()));
         }
         let device = root.device();
-        Ok(Self { rules, before_s, time_resolution_ns, exact_sizes, device, listed_s })
+        let exempted = Exempted::default();
+        Ok(Self { rules, exempted, before_s, time_resolution_ns, exact_sizes, device, listed_s })
     }
 
     /// Whether the file that is there now may go; identity first, so that a reason is about the

@@ -150,6 +150,7 @@ impl World {
         let (before_s, threads) = (NOW_S - 100 * DAY_S, 3);
         let checks = Checks {
             rules: self.rules.clone(),
+            exempted: Default::default(),
             before_s,
             time_resolution_ns: 1,
             exact_sizes: self.exact_sizes,

@@ -4,7 +4,7 @@
 //!
 //! | step | what it proves |
 //! |---|---|
-//! | 1. the directory is opened beneath the root, `openat2` without links, `..` and mounts; not in a quarantine; a fanotify mark on it and on each directory above it, and its path is resolved again | it has the planned path, a path that is exempt now is seen, and whoever moves one of them is reported |
+//! | 1. the directory is opened beneath the root, `openat2` without links, `..` and mounts; not in a quarantine; a fanotify mark on it and on each directory above it, and its path is resolved again | it has the planned path, neither it nor a directory above it is one that an exempt path leads to, by whatever name, and whoever moves one of them is reported |
 //! | 2. the name is opened, without a link; a fanotify mark on the file; `F_SETLEASE` | nobody has it open on this host and whoever wants to must wait; whatever others do to it from here on is reported |
 //! | 3. `statx` of the descriptor: type, inode, birth, device, owner, size, every time, links; the rules again | it is the planned file, nobody used or changed it since the plan, and it may still go |
 //! | 4. `renameat2(RENAME_NOREPLACE)` into a directory of ours alone | from here on no name leads to it but ours |
@@ -45,6 +45,7 @@ mod aside;
 mod batch;
 mod candidates;
 mod check;
+mod exempted;
 mod lease;
 pub mod lustre;
 mod origin;
@@ -73,6 +74,7 @@ pub use sweep::Swept;
 
 use candidates::Candidates;
 use check::Checks;
+use exempted::Exempted;
 use quarantine::{Cell, Leftover, Quarantine};
 use until::Until;
 use watch::Reach;
@@ -141,7 +143,8 @@ impl Removal {
         }
         // What waits there for a person must not be taken for somebody's old files.
         rules.exempt = rules.exempt.with_path(name);
-        let checks = Checks::new(rules, &settings, &root)?;
+        let mut checks = Checks::new(rules, &settings, &root)?;
+        checks.exempted = Exempted::look_up(&root, &checks.rules.exempt.lists().paths)?;
         lease::ignore_signal();
         let leases = lease::speaks_for_all(root.descriptor());
         let candidates = Candidates::of(candidates);

@@ -37,7 +37,7 @@ impl Mark {
 pub(super) struct Parent {
     path: Bytes,
     pub(super) descriptor: OwnedFd,
-    identity: Identity,
+    pub(super) identity: Identity,
     /// By what it is known again.
     pub(super) mark: Mark,
     /// Nothing can be taken out of it.
@@ -46,6 +46,8 @@ pub(super) struct Parent {
     pub(super) project: Option<u32>,
     /// It lies in a quarantine, of whichever plan: what is there waits for a person.
     pub(super) aside: bool,
+    /// It, or a directory above it, is what an exempt path leads to.
+    pub(super) exempt: bool,
 }
 
 /// Where a directory that was opened by its path is by now.
@@ -77,6 +79,7 @@ impl Parent {
             fixed: is_fixed(&stat),
             project: project.map(|project| project.number),
             aside: lies_in_quarantine(root, path).map_err(refused)?,
+            exempt: false,
         })
     }
 

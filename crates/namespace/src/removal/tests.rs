@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, CWD, statx};
 
 use super::aside::{Fate, aside, quarantines};
 use super::check::Checks;
+use super::exempted::Exempted;
 use super::origin::Origin;
 use super::outcome::Outcome;
 use super::parent::Parent;
@@ -149,6 +150,7 @@ fn checks(root: &Root) -> Checks {
     };
     Checks {
         rules,
+        exempted: Exempted::default(),
         before_s: LATER_S,
         time_resolution_ns: 1,
         exact_sizes: true,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, openat, statx};
 use rustix::io::Errno;
 
@@ -142,13 +143,20 @@ impl<'a> Worker<'a> {
     /// Goes through rows of one directory.
     pub(super) fn directory(&mut self, rows: &[usize]) {
         let Some(path) = rows.first().map(|row| &self.job.rows[*row].parent) else { return };
-        match Parent::open(self.job.root, path) {
+        match self.open_parent(path) {
             Ok(parent) => rows.chunks(ROUND).for_each(|round| self.round(&parent, round)),
             Err((outcome, errno)) => {
                 let refusal = Refusal { outcome, errno: errno.raw_os_error() };
                 rows.iter().for_each(|row| self.keep(*row, refusal, Duration::ZERO));
             }
         }
+    }
+
+    fn open_parent(&self, path: &Bytes) -> Result<Parent, (Outcome, Errno)> {
+        let mut parent = Parent::open(self.job.root, path)?;
+        let exempt = self.job.checks.exempted.has_on_way(&parent);
+        parent.exempt = exempt.map_err(|errno| (Outcome::Failed, errno))?;
+        Ok(parent)
     }
 
     /// Goes through rows that are names of files with several, one by one: what is left of a file
@@ -278,6 +286,9 @@ impl<'a> Worker<'a> {
             present.project = project_of(file).map(|project| project.number).or(present.project);
         }
         job.checks.allow(&planned, &present)?;
+        if parent.exempt || job.checks.exempted.has_file(parent, stat.stx_ino) {
+            return Err(Outcome::Exempt.into());
+        }
         if parent.fixed || is_fixed(&stat) {
             return Err(Outcome::Immutable.into());
         }

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--site", metavar="SITE",
-    help="Whose servers are asked, and whose log book a run that deleted is written to. Default: "
-    "the servers of the one site file that has the root, and no log book.",
+    help="Whose servers are asked, and whose log book a run with --apply is written to. Default: "
+    "those of the one site file that has the root.",
 )  # fmt: skip
 @click.option(
     "--shared", is_flag=True,
@@ -81,13 +81,11 @@ def command(
     """
     from trimtab import __version__
     from trimtab.cli.render.purge_progress import meter, run_progress, watched
-    from trimtab.launch.process import utc_now
-    from trimtab.loop.purging.log import log_purge
+    from trimtab.loop.purging.log import run_logged
     from trimtab.loop.purging.place import purge_place
-    from trimtab.loop.purging.running import RunOptions, error_of, run_plan
+    from trimtab.loop.purging.running import RunOptions, error_of
     from trimtab.report import documents
 
-    began = utc_now()
     ends_at_s = None if within_s is None else time.time() + within_s
     run_options = RunOptions(
         apply=apply,
@@ -100,17 +98,15 @@ def command(
     )
     remains = "what was deleted is in the journal: the same command goes on with the rest"
     with meter(remains) as plain, watched(plain) as display:
-        ran = run_plan(
+        ran = run_logged(
             plan,
             run_options,
+            store_url=store_url,
             place=purge_place(place),
             version=__version__,
             progress=run_progress(display),
         )
     loaded, result, notes = ran.loaded, ran.result, ran.notes
-    if site is not None:
-        log_trouble = log_purge(site, store_url, loaded, result, began=began, ended=utc_now())
-        notes = notes if log_trouble is None else (*notes, log_trouble)
     error = error_of(result)
     show(
         lambda: documents.purged.PurgeRunDocument(

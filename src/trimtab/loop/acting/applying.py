@@ -39,6 +39,9 @@ LEASE: Final = timedelta(minutes=10)
 RIGHT_LOST: Final = "right-lost"
 GivesWay = Callable[[float], bool]
 """Whether something that goes before is due within so many seconds."""
+COUNTED_AFTER_S: Final = (0.5, 2.0, 5.0, 10.0)
+"""Pauses before the counters of discards are looked at again. On loop devices those of XFS moved
+at once, and had all of a trim 0.2 s later."""
 PERMANENT_BEFORE: Final = "permanent_before"
 
 
@@ -208,13 +211,32 @@ def _at_once(
 
 
 def _with_effects(actions: list[Action], surroundings: Surroundings) -> list[Action]:
-    """Return trims with what the counters of discards say of them, and keep it."""
-    freed = [action for action in actions if _has_trimmed(action)]
-    if not freed:
-        return actions
-    after = surroundings.driver.snapshot(surroundings.clock())
+    """Return trims with what the counters of discards say of them, and keep it.
+
+    XFS has discards done after fstrim has ended (since Linux 6.7), and a device counts one that is
+    done: a counter that has not moved yet is looked at again.
+    """
+    waiting = {action.id: action for action in actions if _has_trimmed(action)}
+    effects: dict[str, str] = {}
+    for pause_s in (0.0, *COUNTED_AFTER_S):
+        if not waiting:
+            break
+        if pause_s and (surroundings.stopping.is_set() or surroundings.gives_way(pause_s)):
+            effects |= dict.fromkeys(waiting, "unconfirmed")
+            break
+        surroundings.pacing.rest(pause_s)
+        after = surroundings.driver.snapshot(surroundings.clock())
+        looks = {id_: _effect(action, after, surroundings) for id_, action in waiting.items()}
+        effects |= {id_: effect for id_, effect in looks.items() if effect is not None}
+        waiting = {id_: action for id_, action in waiting.items() if looks[id_] == "none"}
     return [
-        _with_effect(action, after, surroundings) if action in freed else action
+        action
+        if (effect := effects.get(action.id)) is None
+        else _ended(
+            action,
+            _End(Outcome.DONE, action.found, action.detail, {"effect": effect}),
+            surroundings,
+        )
         for action in actions
     ]
 
@@ -224,19 +246,18 @@ def _has_trimmed(action: Action) -> bool:
     return is_trim and int(action.found or 0) > 0
 
 
-def _with_effect(action: Action, after: Snapshot, surroundings: Surroundings) -> Action:
-    """Return a trim with whether its device's counter has moved, where it ever did."""
+def _effect(action: Action, after: Snapshot, surroundings: Surroundings) -> str | None:
+    """Return whether the counter of a trim's device has moved; ``None``: it never does."""
     name, target = "bytes_discarded_total", action.instruction.target
     seen = None if surroundings.seen is None else surroundings.seen.of(target)
     before = None if seen is None else seen.number(name)
     current = after.of(target)
     counted = None if current is None else current.number(name)
     if counted is None or before is None or counted < before:
-        return action
+        return None
     if counted == before == 0:
-        return action  # some devices never count: that of md is none of its drives'
-    effect = {"effect": "seen" if counted > before else "none"}
-    return _ended(action, _End(Outcome.DONE, action.found, action.detail, effect), surroundings)
+        return None  # some devices never count: that of md is none of its drives'
+    return "seen" if counted > before else "none"
 
 
 def _is_alarming(action: Action) -> bool:

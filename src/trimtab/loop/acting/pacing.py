@@ -60,6 +60,11 @@ class Pacing:
         self._sleep(self._policy.pause_s)
         return self._policy.pause_s
 
+    def rest(self, seconds: float) -> None:
+        """Pause for so long."""
+        if seconds:
+            self._sleep(seconds)
+
 
 def _latency_s(before: WriteTimes, after: WriteTimes) -> float | None:
     """Return the mean time of a write between two readings; ``None``: there was none."""

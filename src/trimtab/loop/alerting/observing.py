@@ -14,6 +14,7 @@ from trimtab.alert.observed import (
     SnapshotView,
 )
 from trimtab.explain.troubles import host_troubles, target_troubles
+from trimtab.loop.standing import purging_of
 from trimtab.loop.status import GOING_ON
 from trimtab.measure.plain import as_dict, as_list, as_number
 from trimtab.model.action import Action, Outcome
@@ -70,6 +71,7 @@ def observe(
         incidents=tuple(map(_incident, incidents.values())),
         snapshots=(views or SnapshotViews()).of(site, store.snapshots(site.name, limit=2)),
         actions=_failed(store.actions(site.name, since=now - _DAY)),
+        purging=purging_of(store, site.name, now),
     )
 
 

@@ -27,6 +27,7 @@ from trimtab.loop.purging.recovering import files_aside, leftovers_of_others
 from trimtab.loop.purging.servers import servers_of
 from trimtab.loop.purging.untraced import bound_files, mount_tables
 from trimtab.model.identifier import new_identifier
+from trimtab.purge.exempt_paths import first_troubles, look_beneath, path_troubles
 from trimtab.purge.plan.key import read_key
 from trimtab.purge.plan.load import LoadedPlan, load_plan, open_candidates, require_plan
 from trimtab.purge.plan.model import Plan
@@ -146,11 +147,11 @@ def run_plan(
         candidates = open_candidates(loaded, owner=place.owner)
     policy, changes = _policy_in_force(loaded, options, at_s=int(clock()))
     require_answer(policy.root, "the run")
-    plan, notes, run_id = loaded.plan, Notes(), new_identifier(utc_now())
+    plan, notes, run_id, now_s = loaded.plan, Notes(), new_identifier(utc_now()), int(clock())
     servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
     world = HostSurroundings(
         policy,
-        _plan_facts(loaded, changes, published_beside(loaded, key, place)[0]),
+        _plan_facts(loaded, published_beside(loaded, key, place)[0], policy, changes, now_s),
         index_facts(plan),
         read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
         journals=place.journals,
@@ -163,7 +164,7 @@ def run_plan(
         sleep=sleep,
     )
     asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine_name] * 2
-    removers = partial(_remover, loaded, candidates, policy, world, notes, now_s=int(clock()))
+    removers = partial(_remover, loaded, candidates, policy, world, notes, now_s=now_s)
     job = Job(
         id=run_id,
         plan=plan_line(plan, loaded.sha256),
@@ -419,8 +420,15 @@ def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
 
 
 def _plan_facts(
-    loaded: LoadedPlan, changes: tuple[str, ...], previous: LoadedPlan | None
+    loaded: LoadedPlan,
+    previous: LoadedPlan | None,
+    policy: Policy,
+    changes: tuple[str, ...],
+    now_s: int,
 ) -> PlanFacts:
+    exempt = path_troubles(
+        policy, look_beneath(policy.root), now_s=now_s, planned=policy_of(loaded)
+    )
     last = None if previous is None else previous.plan.candidates
     return plan_facts(
         loaded.plan,
@@ -428,6 +436,7 @@ def _plan_facts(
         changes=changes,
         previous=None if last is None else Totals(last.files, last.allocated_bytes),
         atime_settings=loaded.plan.index.atime_settings,
+        exempt_troubles=first_troubles(list(exempt)),
     )
 
 

@@ -23,6 +23,7 @@ def plan_facts(
     changes: Sequence[str] = (),
     previous: Totals | None = None,
     atime_settings: Mapping[str, str] | None = None,
+    exempt_troubles: Sequence[str] = (),
     signature: str | None = None,
 ) -> PlanFacts:
     """Return what a plan says of itself.
@@ -35,6 +36,8 @@ def plan_facts(
         Of the candidates of the plan that was published before.
     atime_settings
         As they were at the scan.
+    exempt_troubles
+        Why exempt paths of the policy in force keep less than they say.
     signature
         Why its signature is not good.
     """
@@ -54,6 +57,7 @@ def plan_facts(
         user_bytes={
             user.uid: user.held_bytes for user in candidates.users if user.held_bytes is not None
         },
+        exempt_troubles=tuple(exempt_troubles),
     )
 
 

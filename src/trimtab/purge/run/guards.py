@@ -246,6 +246,11 @@ def nothing_left(now: Situation) -> str | None:
     return "; ".join(now.leftovers) or None
 
 
+def exempt_kept(now: Situation) -> str | None:
+    """Every exempt path is one that the directories list, and was not added since in vain."""
+    return "; ".join(now.plan.exempt_troubles) or None
+
+
 def caps_left(now: Situation) -> str | None:
     """The caps are not used up by runs shortly before."""
     allowance, spent = now.allowance, now.spent
@@ -290,6 +295,7 @@ GUARDS: Final = (
     Guard("usage", usage_known, "see why its use cannot be asked for"),
     Guard("jump", no_jump, "look at the plan; the one after it is compared with this one"),
     Guard("leftovers", nothing_left, "trimtab purge recover ROOT, or run that plan once more"),
+    Guard("exempt", exempt_kept, "write the path as the scan has it, or take the exemption out"),
     Guard("caps", caps_left, "wait until it is free again"),
     Guard("space", frees_space, "empty it, or switch it off, before files are deleted"),
     Guard("canary", canary, "give root on this client its rights", in_dry_run=False),

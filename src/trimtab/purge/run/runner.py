@@ -149,8 +149,8 @@ class RunResult:
         What guards said; of a dry run that went on all the same, too.
     files, bytes, freed_bytes
         Deleted, or in a dry run what would be.
-    outcomes
-        Rows by outcome.
+    outcomes, outcome_bytes
+        Rows by outcome, and their bytes as the plan lists them.
     before, after
         Use of the file system, as measured first and last.
     rows_left
@@ -191,6 +191,7 @@ class RunResult:
     undone_rows: int = 0
     users: int = 0
     pace: RunPace = field(default_factory=RunPace)
+    outcome_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def trim_due(self) -> bool:
@@ -248,6 +249,7 @@ class Run:
         self.remover: Remover | None = None
         self.files = self.bytes = self.freed_bytes = self.recovered_rows = 0
         self.outcomes: Counter[str] = Counter()
+        self.outcome_bytes: Counter[str] = Counter()
         self.users: set[int] = set()
         self.pace = RunPace()
         self.latency_s_p99: float | None = None
@@ -459,6 +461,7 @@ class Run:
         self.users |= outcome.by_user.keys()
         for name, count in outcome.outcomes:
             self.outcomes[name] += count
+        self.outcome_bytes.update(outcome.outcome_bytes)
         if self.apply:
             self.unsynced_rows += outcome.batch.rows.count
             if self.unsynced_rows >= SYNC_ROWS:
@@ -561,6 +564,7 @@ class Run:
             undone_rows=self.undone_rows,
             users=len(self.users),
             pace=self.pace,
+            outcome_bytes=dict(self.outcome_bytes),
         )
 
 

@@ -48,6 +48,8 @@ class PlanFacts:
     changes
         What the policy allows now that it did not when the plan was made
         (`trimtab.purge.policy.loosened`).
+    exempt_troubles
+        Why exempt paths of the policy keep less than they say, a sentence each.
     totals, previous
         Of its candidates, and of those of the plan before; ``previous`` is ``None`` for a first
         plan.
@@ -71,6 +73,7 @@ class PlanFacts:
     file_system: FileSystemIdentity | None
     atime_settings: Mapping[str, str] | None
     user_bytes: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    exempt_troubles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

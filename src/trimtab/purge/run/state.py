@@ -7,6 +7,7 @@ is kept as stretches of equal outcomes, since neighbours mostly fare alike.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -275,6 +276,8 @@ class Outcome:
         values of rows: the least that so many of them do not exceed.
     recovered
         It was begun by a run that was interrupted, and brought to its end by this one.
+    outcome_bytes
+        Bytes as the plan lists them, by outcome.
     """
 
     batch: Batch
@@ -287,6 +290,7 @@ class Outcome:
     latency_s_median: float | None = None
     latency_s_p99: float | None = None
     recovered: bool = False
+    outcome_bytes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @property
     def spent(self) -> Spent:
@@ -398,7 +402,17 @@ def outcome_of(
         latency_s_median=None if latency_s is None else latency_s[0],
         latency_s_p99=None if latency_s is None else latency_s[1],
         recovered=recovered,
+        outcome_bytes=_bytes_by_outcome(listed.part(batch.rows), outcomes),
     )
+
+
+def _bytes_by_outcome(listed: Listed, outcomes: Iterable[Stretch]) -> dict[str, int]:
+    sizes: Counter[str] = Counter()
+    first = 0
+    for outcome, count in outcomes:
+        sizes[outcome] += int(listed.allocated_bytes[first : first + count].sum())
+        first += count
+    return dict(sizes)
 
 
 def _count(by_user: dict[int, tuple[int, int]], listed: Listed) -> None:
