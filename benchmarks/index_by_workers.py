@@ -2,7 +2,7 @@
 
 The curve of the whole and of each user, over a synthetic index of 10^8 rows whose shards are read
 several times: what is read, decoded and merged is that of so many rows, but their files are in the
-page cache. One process with a thread for each processor and `--dask local` with as many workers run
+page cache. One process with a thread for each processor and a Dask cluster with as many workers run
 in turns; the merged answer is compared with the single one. Memory is the most that any worker had.
 
 Then the terms of a model, in processor time, which other work on the machine does not change: what
@@ -32,8 +32,9 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 from benchmarks.namespace_tally import build  # noqa: E402
+from tests.support.dask_cluster import local_cluster  # noqa: E402
 
-from trimtab.loop.dask_workers import answering, workers_of  # noqa: E402
+from trimtab.loop.dask_workers import answering  # noqa: E402
 from trimtab.loop.purging.by_shards import PIECE_BYTES, TallyPart, merged_tally  # noqa: E402
 from trimtab.purge.index.manifest import Lack, Manifest, Source, TimeTrust  # noqa: E402
 from trimtab.purge.policy import Policy  # noqa: E402
@@ -153,20 +154,24 @@ def measured(files: Sequence[Path], turns: int) -> dict[str, Any]:
         ).stdout.split()  # fmt: skip
         taken["single"].append(float(printed[0]))
         began_s = time.monotonic()
-        tally = merged_tally(pieces, "local")
+        with local_cluster(os.cpu_count() or 1) as cluster:
+            tally = merged_tally(pieces, cluster.scheduler_file)
         taken["workers_with_start"].append(time.monotonic() - began_s)
         if [tally.files, tally.allocated_bytes] != [int(number) for number in printed[1:]]:
             raise RuntimeError("the answers differ")
-        with workers_of("local", count=os.cpu_count() or 1, hint="") as workers:
-            list(workers.together([Sleep(0.0)] * 8))
+        with (
+            local_cluster(os.cpu_count() or 1) as cluster,
+            answering(None, cluster.scheduler_file, most=len(pieces), hint="") as together,
+        ):
+            list(together([Sleep(0.0)] * 8))
             began_s = time.monotonic()
-            tallies = workers.together(pieces)
+            tallies = together(pieces)
             total = next(tallies)
             for part in tallies:
                 total.merge(part)
             taken["workers"].append(time.monotonic() - began_s)
             state_bytes = len(total.to_bytes())
-            peaks |= dict(workers.together(Memory(number) for number in range(8)))
+            peaks |= dict(together(Memory(number) for number in range(8)))
         print(json.dumps({name: values[-1] for name, values in taken.items()}), file=sys.stderr)
     medians = {name: round(statistics.median(values), 2) for name, values in taken.items()}
     return {
@@ -198,7 +203,10 @@ def measured_terms(files: Sequence[Path], rows: int) -> dict[str, Any]:
         total.merge(state)
     merged_s = (time.process_time() - began_s) / len(others)
     count = os.cpu_count() or 1
-    with answering(None, "local", most=count, hint="") as together:
+    with (
+        local_cluster(count) as cluster,
+        answering(None, cluster.scheduler_file, most=count, hint="") as together,
+    ):
         list(together([Sleep(0.0)] * 8))
         began_s = time.process_time()
         list(together([Sleep(0.0)] * 400))

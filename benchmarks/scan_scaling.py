@@ -87,10 +87,9 @@ def workers_with_trimtab(count: int) -> Iterator[str]:
     from distributed import Client
 
     with local_cluster(count) as cluster:
-        address = str(cluster.scheduler_address)
-        with Client(address, set_as_default=False) as client:
+        with Client(cluster.address, set_as_default=False) as client:
             client.run(_imported)
-        yield address
+        yield cluster.scheduler_file
 
 
 def _imported() -> None:

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from dask import config
 from tests.support.codes import raises
 from tests.support.dask_cluster import local_cluster
 from tests.support.slurm import Cluster
@@ -70,9 +69,8 @@ class Deadly:
 @pytest.fixture(scope="module")
 def scheduler() -> Iterator[str]:
     """Two workers of one thread; a task is given up as soon as one of them has died."""
-    terms = config.set({"distributed.scheduler.allowed-failures": 0})
-    with terms, local_cluster(2) as cluster:
-        yield cluster.scheduler_address
+    with local_cluster(2, settings={"distributed.scheduler.allowed-failures": 0}) as cluster:
+        yield cluster.scheduler_file
 
 
 def answers_of(scheduler: str, questions: list[Question]) -> list[tuple[int, int]]:
@@ -135,13 +133,12 @@ def test_what_kills_every_worker_is_given_up(
 def test_workers_that_are_all_gone_end_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Tasks are outstanding, and some have ended whose answers went with the workers."""
     with local_cluster(1, processes=False) as cluster:
-        terms = answering(None, cluster.scheduler_address, most=99, hint="")
+        terms = answering(None, cluster.scheduler_file, most=99, hint="")
         with raises(ToolError, "workers-missing"), terms as together:
             answers = together(Question(number, leaves=tmp_path) for number in range(99))
             assert next(answers)[0] == 0
             wait_until(lambda: len(list(tmp_path.iterdir())) >= 3)
             cluster.scale(0)
-            wait_until(lambda: not cluster.scheduler_info["workers"])
             monkeypatch.setattr(dask_workers, "_WORKERS_S", 0.5)
             list(answers)
 
@@ -163,12 +160,13 @@ def test_workers_of_another_version_are_refused(
 
 def test_no_scheduler_and_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_workers, "_WORKERS_S", 0.5)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)  # root would not try these
     with raises(ToolError, "scheduler-unreachable"):
         answers_of("tcp://127.0.0.1:9", [Question(0)])
     with raises(ToolError, "scheduler-unreachable"):
         answers_of("no address", [Question(0)])
     with local_cluster(0) as cluster, raises(ToolError, "workers-missing"):
-        answers_of(cluster.scheduler_address, [Question(0)])
+        answers_of(cluster.scheduler_file, [Question(0)])
     for scheduler in ("tcp://h:1", "local:2"):
         with raises(UsageError, "options-exclusive"), answering(3, scheduler, most=1, hint=""):
             pass
@@ -178,17 +176,17 @@ def test_no_scheduler_and_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     ("scheduler", "processes", "most", "count"),
     [("local:3", None, 9, 3), ("local:3", None, 2, 2), ("local", 5, 9, 5), ("local", None, 1, 1)],
 )
-def test_as_many_workers_are_started_here_as_were_asked_for(
+def test_as_many_processes_are_started_here_as_were_asked_for(
     monkeypatch: pytest.MonkeyPatch, scheduler: str, processes: int | None, most: int, count: int
 ) -> None:
     started: list[int] = []
 
     @contextmanager
-    def client(_address: str, workers: int) -> Iterator[None]:
+    def here(workers: int, *, hint: str) -> Iterator[None]:
         started.append(workers)
         yield
 
-    monkeypatch.setattr(dask_workers, "_client", client)
+    monkeypatch.setattr(dask_workers, "side_by_side", here)
     with answering(processes, scheduler, most=most, hint=""):
         assert started == [count]
 
@@ -211,12 +209,12 @@ def test_a_what_if_of_a_site_goes_to_its_workers(
 
     def noted(processes: int | None, dask: str | None, **terms: Any) -> Any:
         used.append((processes, dask))
-        return answering(processes if dask != "local" else 1, dask, **terms)
+        return answering(1 if dask is None else processes, dask, **terms)
 
     monkeypatch.setattr("trimtab.loop.whatif.answering", noted)
     question = WhatIf(str(site), until_s=3600.0, classes=1, dask=asked, workers=workers)
     _, swept = what_if(question)
-    assert used == [(workers, scheduler if of_site else None if asked == "none" else asked)]
+    assert used == [(workers, scheduler if of_site else None)]
     assert swept.rows == _alone().rows
 
 
@@ -274,19 +272,20 @@ def test_without_dask_nothing_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(1, None, most=2, hint="") as together:
         answers = list(together([Question(0), Question(1)]))
     assert answers == [(0, os.getpid()), (1, os.getpid())]
+    assert [number for number, _ in answers_of("local:2", [Question(0), Question(1)])] == [0, 1]
     with raises(UsageError, "dask-missing"):
-        answers_of("local", [Question(0)])
+        answers_of("tls://h:8786", [Question(0)])
 
 
 def test_dask_is_imported_where_it_is_used_alone() -> None:
-    """One module, and only in its functions: whatever else is imported needs no Dask."""
+    """Two modules, and only in their functions: whatever else is imported needs no Dask."""
     imports = re.compile(r"^( *)(?:from|import) (?:dask|distributed)\b", re.MULTILINE)
     importers = {
         (path.name, bool(indent))
         for path in Path(trimtab.__file__).parent.rglob("*.py")
         for indent in imports.findall(path.read_text())
     }
-    assert importers == {("dask_workers.py", True)}
+    assert importers == {("dask_workers.py", True), ("dask_trust.py", True)}
 
 
 CLUSTER = """

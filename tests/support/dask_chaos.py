@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import multiprocessing
 import os
@@ -17,6 +18,7 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 TERMS = {
@@ -167,9 +169,11 @@ class ChaosCluster:
     _nodes: list[_Node] = field(default_factory=list)
 
     @property
-    def address(self) -> str:
-        """Of the scheduler; the same after it was started again."""
-        return f"tcp://127.0.0.1:{self.port}"
+    def scheduler_file(self) -> str:
+        """Which says where the scheduler is; the same after it was started again."""
+        file = Path(self.directory, "scheduler.json")
+        file.write_text(json.dumps({"address": f"tcp://127.0.0.1:{self.port}"}))
+        return str(file)
 
     def mend(self) -> None:
         """Start what is not running, let go on what is paused, and join what is cut off."""

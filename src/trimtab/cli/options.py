@@ -323,8 +323,8 @@ report = click.option(
     "--out", "report", metavar="FILE", help="Also write an HTML page with charts."
 )
 _DASK: Final = (
-    "Address or file of a Dask scheduler whose workers do the work; local starts one, local:4 with "
-    "four workers."
+    "Address or file of a Dask scheduler whose workers do the work, as root tls:// or root's own; "
+    "local: processes of this host without Dask, local:4: four."
 )
 
 

@@ -3,11 +3,13 @@
 Nothing is kept by Dask: it forgets all running work with its scheduler, may call a function more
 than once, and gives up on a task that was assigned to several workers which died. So a question
 changes nothing, few are handed out at a time, and those that are lost are asked again.
+
+Tasks are pickled, by this process; what comes back is not: a task returns bytes, an error of its
+own among them, which are read as `trimtab.loop.answers` has it (`trimtab.loop.dask_trust`).
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
@@ -15,19 +17,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 from uuid import uuid4
 
-from trimtab.errors import ToolError, UsageError
-from trimtab.loop.workers import Question, Together, processors, side_by_side
-from trimtab.model.dask import is_local, local_workers
+from trimtab import errors
+from trimtab.errors import DataError, ToolError, TrimtabError, UsageError
+from trimtab.loop.answers import ASK_WHOSE, answer_type, packed, unpacked
+from trimtab.loop.dask_trust import nothing_unpickled, scheduler_address
+from trimtab.loop.workers import (
+    AHEAD,
+    Question,
+    Together,
+    Workers,
+    processors,
+    side_by_side,
+    workers_here,
+)
+from trimtab.model.dask import who_works
 from trimtab.twin.version import code_version
 from trimtab.visible import visible
 
-_AHEAD: Final = 2
-"""Questions handed out for each thread of a worker: one runs while the other arrives."""
 _TRIES: Final = 10
 """Times that a question is sent whose workers died; Dask gives up on it after four of them."""
 _WORKERS_S: Final = 60.0
@@ -37,11 +47,8 @@ _LOOK_S: Final = 5.0
 """Time without an ended task after which workers are counted."""
 _COUNT_S: Final = 0.2
 """So long a count of workers is used: it is a round trip to the scheduler."""
-_UNREAD: Final = "Error during deserialization"
-"""How the scheduler's error begins where it lacks a module that a task needs."""
-_ONE_THREAD: Final = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1"
-)
+_SHOWN: Final = 2000
+"""Characters of an error of a worker that are shown."""
 
 
 @contextmanager
@@ -55,8 +62,8 @@ def answering(
     processes
         How many answer on this host; ``None``: one a processor.
     dask
-        Address or scheduler file of a Dask scheduler; ``local``: one is started here, with four
-        workers by ``local:4``; ``None``: none is used.
+        Address or scheduler file of a Dask scheduler; ``local:4``: four processes of this host
+        answer, and ``local`` one a processor, without Dask; ``None``: as `processes` says.
     most
         Questions there will be.
     hint
@@ -65,68 +72,84 @@ def answering(
     Raises
     ------
     UsageError
-        Dask is not installed, or both a number of processes and a scheduler are given.
+        Dask is not installed or lacks certificates, or both a number of processes and a scheduler
+        are given.
+    RefusedError
+        This is root, and others could be that scheduler.
     ToolError
         A worker was killed, or the scheduler cannot be reached.
     """
-    wanted = local_workers(dask) if dask is not None and processes is None else processes
-    count = max(1, min(processors() if wanted is None else wanted, most))
-    if dask is None:
+    processes, scheduler = who_works(processes, dask)
+    if scheduler is None:
+        count = max(1, min(processors() if processes is None else processes, most))
         with side_by_side(count, hint=hint) as together:
             yield together
         return
-    if processes is not None and not (is_local(dask) and local_workers(dask) is None):
-        raise UsageError(
-            "--dask says how many workers there are: leave --workers or --dask out",
-            code="options-exclusive",
-        )
-    with workers_of(dask, count=count, hint=hint) as workers:
-        yield workers.together
+    with _client(scheduler) as client:
+        yield DaskWorkers(client, hint).together
 
 
 @contextmanager
-def workers_of(dask: str, *, count: int, hint: str) -> Iterator[Workers]:
-    """Yield the workers of a scheduler; ``count`` where they are started here.
+def workers_of(dask: str, *, hint: str) -> Iterator[Workers]:
+    """Yield what answers questions to which others are added meanwhile.
 
     Parameters and errors are those of `answering`.
     """
-    with _client(dask, count) as client:
-        yield Workers(client, hint)
+    processes, scheduler = who_works(None, dask)
+    if scheduler is None:
+        with workers_here(processes or processors(), hint=hint) as workers:
+            yield workers
+        return
+    with _client(scheduler) as client:
+        yield DaskWorkers(client, hint)
 
 
 @contextmanager
-def _client(address: str, count: int) -> Iterator[Any]:
+def _client(scheduler: str) -> Iterator[Any]:
     try:
-        from dask import config
-        from distributed import Client, LocalCluster
+        from distributed import Client
     except ImportError as error:
         raise UsageError(
             "Dask is not installed", code="dask-missing", hint="pip install 'trimtab[dask]'"
         ) from error
-    terms: dict[str, Any] = {"timeout": _WORKERS_S, "set_as_default": False}
-    if is_local(address):
-        environment = {"distributed.nanny.pre-spawn-environ": _ONE_THREAD}
-        with (
-            config.set(environment),
-            LocalCluster(
-                n_workers=count, threads_per_worker=1, host="127.0.0.1",
-                dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
-            ) as cluster,
-            Client(cluster, **terms) as client,
-        ):  # fmt: skip
+
+    class Deaf(Client):
+        """A client that passes over what workers and the scheduler tell all clients."""
+
+        async def _handle_event(self, topic: str, event: object) -> None: ...
+
+        async def _handle_report(self) -> None:
+            try:
+                await super()._handle_report()
+            except Exception:  # noqa: BLE001 (whatever a message that cannot be read leads to)
+                for state in self.futures.values():
+                    state.cancel()
+
+    address = scheduler_address(scheduler)
+    with nothing_unpickled():
+        try:
+            # Results are read without a pickle; in messages `nothing_unpickled` sees to it.
+            client = Deaf(
+                address, timeout=_WORKERS_S, set_as_default=False, deserializers=["msgpack"]
+            )
+        except (OSError, ValueError) as error:
+            raise ToolError(
+                f"the Dask scheduler {visible(scheduler[:200])} cannot be reached: "
+                f"{visible(str(error))}",
+                code="scheduler-unreachable",
+                hint="give tls://HOST:8786, tcp://HOST:8786, the file of --scheduler-file, or "
+                "local; none uses no Dask",
+            ) from error
+        except (TypeError, RuntimeError) as error:  # how Dask says that TLS is not set up
+            raise UsageError(
+                f"the Dask scheduler {visible(scheduler[:200])} cannot be used with this "
+                f"configuration of Dask: {visible(str(error)[:300])}",
+                code="dask-certificates",
+                hint="set distributed.comm.tls.ca-file, .client.cert and .client.key in Dask's "
+                "configuration, and use tls:// (docs/scale.md)",
+            ) from error
+        with client:
             yield client
-        return
-    where = {"scheduler_file" if Path(address).exists() else "address": address}
-    try:
-        client = Client(**where, **terms)
-    except (OSError, ValueError) as error:
-        raise ToolError(
-            f"the Dask scheduler {visible(address[:200])} cannot be reached: {visible(str(error))}",
-            code="scheduler-unreachable",
-            hint="give tcp://HOST:8786, the file of --scheduler-file, or local; none uses no Dask",
-        ) from error
-    with client:
-        yield client
 
 
 @dataclass(slots=True)
@@ -151,7 +174,7 @@ class _Unnumbered:
         return _Task(0, next(self.questions))
 
 
-class Workers:
+class DaskWorkers:
     """The workers of a scheduler, which are given a few questions at a time."""
 
     def __init__(self, client: Any, hint: str) -> None:
@@ -171,13 +194,7 @@ class Workers:
         return self._in_order(waiting)
 
     def as_they_end(self, questions: Iterator[Question[Any]]) -> Iterator[Any]:
-        """Yield answers as they come; questions may be added while they are waited for.
-
-        Parameters
-        ----------
-        questions
-            Asked for more after each answer, also once it had none.
-        """
+        """Yield answers as `trimtab.loop.workers.Workers` has it."""
         waiting = _Unnumbered(questions)
         self._begin_with(waiting)
         return (answer for _, answer in self._ended_tasks(waiting))
@@ -239,9 +256,9 @@ class Workers:
         client = self._client
         try:
             threads = client.sync(client.scheduler.ncores, callback_timeout=_WORKERS_S)
-        except (OSError, TimeoutError, AttributeError) as error:
+            self._counted = sum(threads.values())
+        except (OSError, TimeoutError, AttributeError, TypeError) as error:
             raise _lost() from error
-        self._counted = sum(threads.values())
         self._count_at_s = time.monotonic()
         return self._counted
 
@@ -249,7 +266,7 @@ class Workers:
         """Send as many tasks as the workers have room for; return how many threads they have."""
         threads = self._threads()
         self.threads = max(1, threads)
-        room = _AHEAD * self.threads - len(self._tasks)
+        room = AHEAD * self.threads - len(self._tasks)
         for task in islice(waiting, max(0, room)):
             self._begin(task)
         return threads
@@ -267,32 +284,39 @@ class Workers:
 
     def _answer(self, future: Any, task: _Task) -> tuple[Any] | None:
         """Return an answer; ``None``: its workers died, and the question is sent again."""
-        from distributed.scheduler import KilledWorker
-
+        if future.status == "error":
+            return self._lost_with_workers(future, task)
         try:
-            return (future.result(timeout=_WORKERS_S),)
+            data = future.result(timeout=_WORKERS_S)
         except TimeoutError as error:
             # It had ended, and was lost with its worker on the way here.
             if future.status != "error" and task.tries < _TRIES:
                 return None
             raise _lost() from error
-        except KilledWorker as error:
+        except (CancelledError, OSError) as error:
+            raise _lost() from error
+        except Exception as error:
+            # Whatever Dask makes of what it may not read: nobody here has seen it.
+            raise _malformed(error) from error
+        return (_read(task.question, data),)
+
+    def _lost_with_workers(self, future: Any, task: _Task) -> None:
+        """Return where a task may be sent again; a task of this client never fails by itself.
+
+        What Dask says of it is a pickle, which is not read: names in it are looked for.
+        """
+        why = repr(future.exception(timeout=_WORKERS_S))
+        if "KilledWorker" in why:
             if task.tries < _TRIES:
-                return None
+                return
             raise ToolError(
                 f"Dask workers were killed {task.tries} times over one task, possibly out of "
                 "memory",
                 code="worker-killed",
                 hint=self._hint,
-            ) from error
-        except CancelledError as error:
-            raise _lost() from error
-        except ModuleNotFoundError as error:
-            raise _differs(f"a Dask worker lacks {error.name or 'a module'}") from error
-        except RuntimeError as error:
-            if _UNREAD not in str(error):
-                raise
-            raise _differs("the Dask scheduler cannot read tasks: it lacks Trimtab") from error
+            )
+        lacks = "lacks a module" if "ModuleNotFoundError" in why else "has another Trimtab"
+        raise _differs(f"the Dask scheduler or a worker cannot read tasks: it {lacks}")
 
 
 def installed() -> str:
@@ -300,10 +324,45 @@ def installed() -> str:
     return code_version("")
 
 
-def _answered(question: Question[Any], version: str) -> Any:
-    if version != (version_here := installed()):
-        raise _differs(f"a Dask worker has Trimtab {version_here}, the client has {version}")
-    return question.answer()
+def _answered(question: Question[Any], version: str) -> list[bytes]:
+    """Return the answer as bytes, or what went wrong: a worker calls this."""
+    try:
+        if version != (version_here := installed()):
+            raise _differs(f"a Dask worker has Trimtab {version_here}, the client has {version}")
+        return [b"answer", *packed(answer_type(question), question.answer())]
+    except TrimtabError as error:
+        whole = error.reason if isinstance(error, DataError) else error.message
+        place = (error.file, error.line) if isinstance(error, DataError) else (None, None)
+        report = (type(error).__name__, str(whole), error.code, error.hint, *place)
+    except Exception as error:  # noqa: BLE001 (the client raises it)
+        report = ("", f"{type(error).__name__}: {error}", "", None, None, None)
+    return [b"error", *packed(_Report, report)]
+
+
+_Report = tuple[str, str, str, str | None, str | None, int | None]
+"""An error of a worker: its class, message, code, hint, file and line."""
+
+
+def _read(question: Question[Any], data: Any) -> Any:
+    """Return the answer that a worker gave, or raise the error that it had."""
+    try:
+        kind, *rest = data
+        if kind == b"answer":
+            return unpacked(answer_type(question), rest)
+        name, message, code, hint, file, line = unpacked(_Report, rest)
+    except (TypeError, ValueError) as error:
+        raise _malformed(error) from error
+    message, hint = visible(message[:_SHOWN]), None if hint is None else visible(hint[:_SHOWN])
+    of_tree = getattr(errors, name, None)
+    if of_tree is DataError:
+        raise DataError(message, file=file and visible(file), line=line, code=code, hint=hint)
+    if of_tree in _ERRORS:
+        raise of_tree(message, code=visible(code), hint=hint)
+    raise ToolError(f"a Dask worker failed: {message}", code="worker-failed", hint=hint)
+
+
+_ERRORS: Final = (UsageError, ToolError, errors.NoAnswer, errors.RefusedError,
+                  errors.UnreadableError)  # fmt: skip
 
 
 def _no_workers() -> ToolError:
@@ -319,6 +378,14 @@ def _lost() -> ToolError:
         "the Dask scheduler was lost, and with it what was running",
         code="scheduler-lost",
         hint="start the scheduler and this command again",
+    )
+
+
+def _malformed(error: Exception) -> ToolError:
+    return ToolError(
+        f"a Dask worker or the scheduler sent what is no answer: {visible(str(error)[:300])}",
+        code="answer-malformed",
+        hint=ASK_WHOSE,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from trimtab.errors import UsageError
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.workers import processors
+from trimtab.model.dask import who_works
 from trimtab.report.reproduce import render_reproduction
 from trimtab.report.write import check_report_path, write_report
 from trimtab.visible import visible
@@ -51,6 +52,7 @@ def reproduced(
     if report is not None:
         check_report_path(Path(report))
     hint = "fewer --workers or --classes need less memory"
+    workers, dask = who_works(workers, dask)
     with answering(workers, dask, most=len(runs(terms)), hint=hint) as together:
         at_once = 1 if dask is not None else workers or processors()
         reproduction = reproduce(terms, together, progress, at_once=at_once)

@@ -12,6 +12,7 @@ from trimtab.errors import UnreadableError, UsageError
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.sites import open_site, with_dask
 from trimtab.loop.workers import processors
+from trimtab.model.dask import who_works
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
 from trimtab.record.system_errors import system_errors
@@ -77,6 +78,7 @@ def what_if(
         )
     scenario, site = scenario_of(question.where)
     dask = with_dask(site, question.dask, workers=question.workers)
+    workers, dask = who_works(question.workers, dask)
     if question.classes is not None:
         from trimtab.twin.scenario.keys import replace_key
 
@@ -92,7 +94,7 @@ def what_if(
     cases = combinations(scenario, [parse_axis(axis) for axis in question.vary], most=question.most)
     hint = "fewer --workers need less memory; what was done is kept, so start it again"
     most = len(cases) * question.seeds
-    with answering(question.workers, dask, most=most, hint=hint) as together:
+    with answering(workers, dask, most=most, hint=hint) as together:
         swept = sweep(
             cases,
             seeds=question.seeds,
@@ -100,7 +102,7 @@ def what_if(
             together=together,
             cache=FigureCache(question.results),
             progress=progress,
-            at_once=1 if dask is not None else question.workers or processors(),
+            at_once=1 if dask is not None else workers or processors(),
             model=model,
         )
     return scenario, swept

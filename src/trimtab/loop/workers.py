@@ -15,10 +15,11 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
 from trimtab.errors import ToolError
@@ -29,6 +30,10 @@ _NOTHING_KEPT: Final = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"
 """To the allocator of frames (jemalloc's own documentation, TUNING): what is freed goes back to the
 system at once. By itself it keeps it until something else is allocated, hours later in a watch."""
 _OBJECTS: Final = 1_000_000
+
+
+AHEAD: Final = 2
+"""Questions handed out for each worker where more may be added: one runs while the other waits."""
 
 
 def processors() -> int:
@@ -113,6 +118,58 @@ def side_by_side(processes: int, *, hint: str) -> Iterator[Together]:
     one_thread = _environment(_ONE_THREAD)
     with _rarely_collected(), one_thread, worker_pool(processes - 1, hint=hint) as pool:
         yield _Crew(pool, processes - 1).together
+
+
+class Workers(Protocol):
+    """What answers questions to which others are added meanwhile."""
+
+    @property
+    def threads(self) -> int:
+        """How many questions are answered at once, as far as is known; at least 1."""
+        ...
+
+    def as_they_end(self, questions: Iterator[Question[Any]]) -> Iterator[Any]:
+        """Yield answers as they come; questions may be added while they are waited for.
+
+        Parameters
+        ----------
+        questions
+            Asked for more after each answer, also once it had none.
+        """
+        ...
+
+
+@contextmanager
+def workers_here(processes: int, *, hint: str) -> Iterator[Workers]:
+    """Yield processes of this host that answer what this one goes on to ask.
+
+    Raises
+    ------
+    ToolError
+        A worker was killed.
+    """
+    with _environment(_ONE_THREAD), worker_pool(processes, hint=hint) as pool:
+        yield _Pooled(pool, processes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pooled:
+    """Workers of a pool, which are given a few questions at a time."""
+
+    pool: ProcessPoolExecutor
+    threads: int
+
+    def as_they_end(self, questions: Iterator[Question[Any]]) -> Iterator[Any]:
+        """Yield answers as `Workers` has it."""
+        running: set[Future[Any]] = set()
+        while True:
+            room = AHEAD * self.threads - len(running)
+            running |= {self.pool.submit(_answered, each) for each in islice(questions, room)}
+            if not running:
+                return
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                yield future.result()
 
 
 class _Crew:

@@ -1,4 +1,4 @@
-"""Which Dask workers do the work of a command: the table of the site file, and its notation."""
+"""Who does the work of a command: workers of Dask or processes of this host, and its notation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 from trimtab.config.kinds import Kind, quoted, read_text, shown
 from trimtab.config.problems import BadValue
 from trimtab.config.schema import key
+from trimtab.errors import UsageError
 
 NONE: Final = "none"
 """On a command line: no workers, whatever the site file says."""
@@ -19,7 +20,7 @@ _ADDRESS: Final = re.compile(
 
 
 def is_local(scheduler: str) -> bool:
-    """Return whether workers are started on this host for one command.
+    """Return whether processes of this host do the work, without Dask.
 
     Examples
     --------
@@ -30,7 +31,7 @@ def is_local(scheduler: str) -> bool:
 
 
 def local_workers(scheduler: str) -> int | None:
-    """Return how many workers are started on this host; ``None`` where nobody said.
+    """Return how many processes of this host do the work; ``None`` where nobody said.
 
     Examples
     --------
@@ -41,6 +42,37 @@ def local_workers(scheduler: str) -> int | None:
     return None if match is None or match[1] is None else int(match[1])
 
 
+def who_works(processes: int | None, dask: str | None) -> tuple[int | None, str | None]:
+    """Return how many processes of this host work, or which scheduler's workers do.
+
+    Parameters
+    ----------
+    processes
+        As ``--workers`` says; ``None``: it says nothing.
+    dask
+        As ``--dask`` says; ``None``: it says nothing.
+
+    Raises
+    ------
+    UsageError
+        Both say how many there are.
+
+    Examples
+    --------
+    >>> who_works(None, "local:4"), who_works(2, None), who_works(None, "tls://h:8786")
+    ((4, None), (2, None), (None, 'tls://h:8786'))
+    """
+    if dask is None:
+        return processes, None
+    count = local_workers(dask)
+    if processes is not None and not (is_local(dask) and count is None):
+        raise UsageError(
+            "--dask says how many workers there are: leave --workers or --dask out",
+            code="options-exclusive",
+        )
+    return (count or processes, None) if is_local(dask) else (None, dask)
+
+
 def _read_scheduler(value: object) -> str:
     text = read_text(value)
     address = _ADDRESS.fullmatch(text)
@@ -49,21 +81,21 @@ def _read_scheduler(value: object) -> str:
         raise BadValue(
             f"{shown(text)} is not a Dask scheduler",
             code="scheduler-invalid",
-            hint='write "tcp://HOST:8786", the absolute path of a scheduler file, "local", '
-            'or "local:4" for four workers',
+            hint='write "tls://HOST:8786" or "tcp://HOST:8786", the absolute path of a scheduler '
+            'file, "local", or "local:4" for four processes of this host',
         )
     return text
 
 
 SCHEDULER: Final = Kind(
-    "Dask scheduler", '"tcp://scheduler:8786"', _read_scheduler, quoted,
-    schema={"type": "string", "examples": ["tcp://scheduler:8786", "local", "local:4"]},
+    "Dask scheduler", '"tls://scheduler:8786"', _read_scheduler, quoted,
+    schema={"type": "string", "examples": ["tls://scheduler:8786", "local", "local:4"]},
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class SiteDask:
-    """The Dask workers of commands that name the site and are not given ``--dask``.
+    """Who does the work of commands that name the site and are not given ``--dask``.
 
     Attributes
     ----------
@@ -72,5 +104,5 @@ class SiteDask:
     """
 
     scheduler: str | None = key(
-        SCHEDULER, "Its address or file, or local: see docs/scale.md; else no Dask.", None
+        SCHEDULER, "Its address or file, or local (no Dask): see docs/scale.md.", None
     )

@@ -91,8 +91,10 @@ def plain_directory(path: str | os.PathLike[str], noun: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def trusted_file(name: str, directory: int, noun: str, *, owner: int = 0) -> Iterator[int]:
-    """Open a private regular file of a trusted directory for reading; yield its descriptor.
+def trusted_file(
+    name: str, directory: int, noun: str, *, owner: int = 0, private: bool = True
+) -> Iterator[int]:
+    """Open a regular file of a trusted directory for reading; yield its descriptor.
 
     Parameters
     ----------
@@ -104,12 +106,14 @@ def trusted_file(name: str, directory: int, noun: str, *, owner: int = 0) -> Ite
         The file's name in error messages.
     owner
         Uid that must own it; root by default.
+    private
+        Whether others must not read it either.
 
     Raises
     ------
     RefusedError
         It is a link or not a regular file, belongs to another user, has a second name, or others
-        can access it.
+        can access it, or write it.
     UnreadableError
         It does not exist or cannot be opened.
     """
@@ -126,8 +130,10 @@ def trusted_file(name: str, directory: int, noun: str, *, owner: int = 0) -> Ite
             raise _refused(shown, noun, "is not a regular file", None)
         if state.st_uid != owner:
             raise _refused(shown, noun, f"belongs to user {state.st_uid}", f"chown {owner}")
-        if state.st_mode & _OTHERS:
+        if private and state.st_mode & _OTHERS:
             raise _refused(shown, noun, "is open to others", "chmod go-rwx")
+        if _open_to_others(state):
+            raise _refused(shown, noun, "can be written by others", "chmod go-w")
         if state.st_nlink != 1:
             raise _refused(shown, noun, f"has {state.st_nlink} names", None)
         yield descriptor
@@ -136,13 +142,19 @@ def trusted_file(name: str, directory: int, noun: str, *, owner: int = 0) -> Ite
 
 
 def read_trusted(
-    name: str, directory: int, noun: str, *, maximum_bytes: int, owner: int = 0
+    name: str,
+    directory: int,
+    noun: str,
+    *,
+    maximum_bytes: int,
+    owner: int = 0,
+    private: bool = True,
 ) -> bytes:
-    """Return the content of a private regular file of a trusted directory.
+    """Return the content of a regular file of a trusted directory.
 
     Parameters
     ----------
-    name, directory, noun, owner
+    name, directory, noun, owner, private
         As for `trusted_file`.
     maximum_bytes
         Refuse a larger file.
@@ -154,7 +166,7 @@ def read_trusted(
     UnreadableError
         It cannot be read.
     """
-    with trusted_file(name, directory, noun, owner=owner) as descriptor:
+    with trusted_file(name, directory, noun, owner=owner, private=private) as descriptor:
         try:
             with os.fdopen(descriptor, "rb", closefd=False) as stream:
                 data = stream.read(maximum_bytes + 1)

@@ -325,7 +325,7 @@ def test_workers_give_what_one_process_gives(
         Store.open(tmp_path / "third" / "t.db") as third,
         local_cluster(2, processes=False) as cluster,
     ):
-        by_dask = done(place, third, dask=cluster.scheduler_address)
+        by_dask = done(place, third, dask=cluster.scheduler_file)
         assert [(f.file, f.status, f.part_of) for f in by_dask] == one_process
         assert {run.path: run.samples for run in third.runs()} == alone
         raws = [sorted(path.name for path in s.raw.path.rglob("*.z")) for s in (store, third)]

@@ -77,7 +77,7 @@ def test_workers_keep_the_limit_of_each_mdt_together(
             tmp_path,
             threads=6,
             limits=Limits(calls_per_mdt_s=limit),
-            dask=cluster.scheduler_address,
+            dask=cluster.scheduler_file,
         )
     assert max(mount.most_of_mdts) <= limit * 1.1
     assert mount.longest_lead < mount.calls / MDTS / 2

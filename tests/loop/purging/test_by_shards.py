@@ -35,7 +35,7 @@ SHARDS = 5
 def scheduler() -> Iterator[str]:
     """Two workers in threads: what goes to them is pickled as for any other."""
     with local_cluster(2, processes=False) as cluster:
-        yield cluster.scheduler_address
+        yield cluster.scheduler_file
 
 
 @pytest.fixture(scope="module")

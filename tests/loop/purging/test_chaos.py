@@ -51,7 +51,7 @@ def held(answer: Answer) -> str:
     return answer.frame.drop("unused_days").write_json()
 
 
-def scan_and_ask(tree: str, index: str, address: str, out: str) -> None:
+def scan_and_ask(tree: str, index: str, scheduler: str, out: str) -> None:
     """Scan, ask who holds what, and write the answer; exit as the command does after an error."""
     dask_workers._WORKERS_S = 10.0  # type: ignore[misc]
     dask_workers._LOOK_S = 0.2  # type: ignore[misc]
@@ -59,11 +59,11 @@ def scan_and_ask(tree: str, index: str, address: str, out: str) -> None:
     scanning._LOOK_S = 0.01  # type: ignore[misc]
     spreading._FEW_S = 0.05  # type: ignore[misc]
     spreading._PART_S = 0.1  # type: ignore[misc]
-    options = ScanOptions(limits=Limits(CALLS_PER_S), dask=address, checkpoint_s=0.001)
+    options = ScanOptions(limits=Limits(CALLS_PER_S), dask=scheduler, checkpoint_s=0.001)
     try:
         if not (Path(index) / "manifest.json").exists():
             scan_index(tree, Path(index), options, version="0")
-        answer = holdings_by(Path(index), By.USER, top=99, dask=address)
+        answer = holdings_by(Path(index), By.USER, top=99, dask=scheduler)
     except TrimtabError as error:
         Path(out).with_suffix(".error").write_text(f"{error.code}: {error}")
         os._exit(_REFUSED)
@@ -168,10 +168,11 @@ def test_an_answer_is_right_or_there_is_none(
     with small_disk(tmp_path / "disk") as resize:
         index, out = tmp_path / "disk" / "index", tmp_path / "answer"
         cluster = ChaosCluster(str(tmp_path))
+        scheduler = cluster.scheduler_file
         try:
             for attempt in range(ATTEMPTS):
                 cluster.mend()
-                client = started(scan_and_ask, str(tree), str(index), cluster.address, str(out))
+                client = started(scan_and_ask, str(tree), str(index), scheduler, str(out))
                 if attempt < 2:
                     for fault in faults[attempt::2]:
                         time.sleep(draw.uniform(0.0, 1.5))

@@ -208,7 +208,7 @@ def test_a_million_files_that_are_all_renewed_take_little_memory(tmp_path):
 def scheduler() -> Iterator[str]:
     """Two workers in threads: what goes to them is pickled as for any other."""
     with local_cluster(2, processes=False) as cluster:
-        yield cluster.scheduler_address
+        yield cluster.scheduler_file
 
 
 def busy(draw: random.Random, days: int, births: str) -> list[pl.DataFrame]:

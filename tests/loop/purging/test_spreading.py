@@ -14,7 +14,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from dask import config
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -187,7 +186,7 @@ def slowly(scheduler: str) -> ScanOptions:
 def threads() -> Iterator[str]:
     """Two workers in threads: what goes to them is pickled as for any other."""
     with local_cluster(2, processes=False) as cluster:
-        yield cluster.scheduler_address
+        yield cluster.scheduler_file
 
 
 @pytest.mark.system
@@ -236,11 +235,52 @@ def test_shards_that_are_not_shared_are_an_error(
     taken_over = spreading._Spread._take_over
 
     def elsewhere(self: Any, done: Any) -> None:
-        taken_over(self, replace(done, directory=str(tmp_path / "elsewhere")))
+        taken_over(self, replace(done, directory="elsewhere"))
 
     monkeypatch.setattr(spreading._Spread, "_take_over", elsewhere)
     with raises(ToolError, "index-not-shared"):
         scan_index(str(tree), tmp_path / "index", slowly(threads), version="0")
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"directory": "../../kept"},
+        {"directory": ".."},
+        {"shards": (("../../kept/file", 1),)},
+        {"number": 10_000},
+        {"left": ((99, 0),)},
+        {"counts": {"entries": 1}},
+    ],
+)
+def test_an_outcome_that_leads_elsewhere_is_refused(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]
+) -> None:
+    """Whoever owns a worker can say anything; this process removes and renames what it says."""
+    kept = tmp_path / "kept" / "file"
+    kept.parent.mkdir()
+    kept.write_text("of others")
+    monkeypatch.setattr(scanning, "_FIRST_S", 0.0)
+    taken_over = spreading._Spread._take_over
+
+    def told(self: Any, done: Any) -> None:
+        taken_over(self, replace(done, **said))
+
+    monkeypatch.setattr(spreading._Spread, "_take_over", told)
+    options = ScanOptions(limits=Limits(CALLS_PER_S), dask="local:1")
+    with raises(ToolError, "answer-malformed"):
+        scan_index(str(tree), tmp_path / "index", options, version="0")
+    assert kept.read_text() == "of others"
+
+
+@pytest.mark.system
+def test_processes_of_this_host_scan_as_one_does(
+    tree: Path, alone: pl.DataFrame, tmp_path: Path
+) -> None:
+    """Directories are added while others are scanned: without Dask, by the pool of this host."""
+    options = ScanOptions(limits=Limits(CALLS_PER_S), dask="local:2", checkpoint_s=0.001)
+    check(tree, tmp_path / "i", scan_index(str(tree), tmp_path / "i", options, version="0"), alone)
 
 
 @pytest.mark.system
@@ -253,22 +293,18 @@ def test_workers_are_killed_and_nothing_is_missing_or_twice(
     """Killed at moments that depend on the seed, wherever they are in their part."""
     monkeypatch.setattr(dask_workers, "_WORKERS_S", 600.0)  # a busy host starts them slowly
     draw = random.Random(kills)
-    with (
-        config.set({"distributed.scheduler.allowed-failures": 0}),
-        local_cluster(2) as cluster,
-    ):
+    with local_cluster(2, settings={"distributed.scheduler.allowed-failures": 0}) as cluster:
         moments = sorted(draw.uniform(0.0, 0.8 * alone.height) for _ in range(min(kills, 6)))
 
         def kill(progress: Any) -> None:
             # One that is killed while it starts is not started again by Dask.
-            running = cluster.scheduler_info["workers"]
-            nannies = cluster.workers.values()
-            pids = [nanny.pid for nanny in nannies if nanny.worker_address in running]
-            if pids and moments and progress.entries >= moments[0]:
+            if not moments or progress.entries < moments[0]:
+                return
+            if pids := cluster.worker_pids():
                 moments.pop(0)
                 os.kill(draw.choice(pids), signal.SIGKILL)
 
-        options = replace(slowly(cluster.scheduler_address), limits=Limits(1000.0))
+        options = replace(slowly(cluster.scheduler_file), limits=Limits(1000.0))
         manifest = scan_index(str(tree), tmp_path / "i", options, version="0", progress=kill)
         assert not moments
     check(tree, tmp_path / "i", manifest, alone)

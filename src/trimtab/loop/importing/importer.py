@@ -45,6 +45,7 @@ from trimtab.measure.measurement import Measurement
 from trimtab.measure.plain import unix_lines
 from trimtab.measure.source import Source
 from trimtab.message import Message, code_of
+from trimtab.model.dask import who_works
 from trimtab.model.identifier import identifier_of
 from trimtab.model.imported import FileStatus, Imported, ImportedFile
 from trimtab.model.run import Layer, Run, RunStatus
@@ -131,8 +132,7 @@ def import_files(
     workers
         Processes that read; by default one for each processor when there are many files.
     dask
-        Scheduler whose workers read in their place, as `trimtab.loop.dask_workers.answering` has
-        it; they find the files under the same absolute names.
+        As `trimtab.loop.dask_workers.answering` has it: workers know files by absolute names.
 
     Raises
     ------
@@ -141,10 +141,10 @@ def import_files(
     UnreadableError
         The store cannot be written; batches before that are kept.
     """
+    workers, dask = who_works(workers, dask)
     progress("looking for files", 0.0)
-    if dask is not None:
-        paths = [str(Path(path).absolute()) for path in paths]
-    files_found = list(candidates(paths))
+    named = paths if dask is None else [str(Path(path).absolute()) for path in paths]
+    files_found = list(candidates(named))
     raw = None if store is None else store.raw
     keeper, done = _Keeper(terms, store), 0
     reading_terms = _ReadingTerms(kind, terms.timezone)
@@ -198,13 +198,13 @@ def _tasks(files: Sequence[Candidate]) -> list[_Task]:
 def _batches_of_dask(
     files: Sequence[Candidate], terms: _ReadingTerms, raw: RawDirectory | None, dask: str
 ) -> Iterator[list[_Read]]:
-    """Yield what workers have read; their raw outputs are put here, where the store is."""
+    """Yield what workers read; raw outputs are put here, named by hashes of our own."""
     batches = _small_batches(_tasks(files))
     parts = [_Batch(tuple(batch), terms, keeps=raw is not None) for batch in batches]
     with answering(None, dask, most=len(parts), hint=_HINT) as together:
         for read, contents in together(parts):
             if raw is not None:
-                raw.put_many(contents)
+                raw.put_many({hashlib.sha256(each).hexdigest(): each for each in contents})
             yield read
 
 
@@ -232,18 +232,18 @@ class _Batch:
     Attributes
     ----------
     keeps
-        Whether raw outputs are returned as well, by their hash.
+        Whether raw outputs are returned as well.
     """
 
     files: tuple[_Task, ...]
     terms: _ReadingTerms
     keeps: bool
 
-    def answer(self) -> tuple[list[_Read], dict[str, bytes]]:
+    def answer(self) -> tuple[list[_Read], list[bytes]]:
         """Return what was read, and raw outputs."""
         contents: dict[str, bytes] = {}
         read = _read_batch(self.files, self.terms, contents.update if self.keeps else None)
-        return read, contents
+        return read, list(contents.values())
 
 
 def _read_batch(

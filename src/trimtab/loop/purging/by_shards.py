@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import uuid4
 
+from trimtab.loop.answers import plain_file
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.purge.index import views
@@ -161,7 +162,7 @@ class SelectPart:
     linked: str | None
 
     def answer(self) -> str:
-        """Return the file with the candidates, the longest unused first.
+        """Return the name of the file with the candidates, the longest unused first.
 
         Raises
         ------
@@ -170,14 +171,17 @@ class SelectPart:
         """
         from trimtab._core import Tally, select_part
 
-        out = str(Path(self.out, uuid4().hex))
+        name = uuid4().hex
         with core_errors("choosing the candidates", hint=_ROOM):
             linked = (
                 None if self.linked is None else Tally.from_bytes(Path(self.linked).read_bytes())
             )
             rules = self.rules.core()
-            select_part(self.shards, rules, before_s=self.before_s, out=out, linked=linked)
-        return out
+            select_part(
+                self.shards, rules, before_s=self.before_s, out=str(Path(self.out, name)),
+                linked=linked,
+            )  # fmt: skip
+        return name
 
 
 def chosen_by_workers(
@@ -213,7 +217,7 @@ def chosen_by_workers(
             whole = _merged(together(TallyPart(piece, rules) for piece in shards))
             Path(linked).write_bytes(whole.to_bytes())
         parts = (SelectPart(piece, rules, before_s, shared, linked) for piece in shards)
-        merge_parts(list(together(parts)), str(out))
+        merge_parts([str(plain_file(shared, name)) for name in together(parts)], str(out))
 
 
 @dataclass(frozen=True, slots=True)

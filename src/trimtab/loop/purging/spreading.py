@@ -29,11 +29,11 @@ from uuid import uuid4
 
 from trimtab.errors import DataError, NoAnswer, ToolError, UsageError
 from trimtab.launch.interruption import shielded
-from trimtab.loop.dask_workers import Workers, workers_of
+from trimtab.loop.answers import ASK_WHOSE, plain_file
+from trimtab.loop.dask_workers import workers_of
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.limits import Limits
-from trimtab.loop.workers import processors
-from trimtab.model.dask import local_workers
+from trimtab.loop.workers import Workers
 from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
 
@@ -94,15 +94,23 @@ class PartDone:
     number
         Of the part.
     directory
-        Where its shards are.
-    checkpoint
-        Its own: shards, counts, and what it left to read.
+        Name of the one of its shards, among those of all parts.
+    shards
+        Name and rows of each.
+    counts, unread, started_ns, directories, left, mdts
+        As its checkpoint has them: what it saw, and what it left to read.
     """
 
     number: int
     directory: str
-    checkpoint: dict[str, Any]
+    shards: tuple[tuple[str, int], ...]
+    counts: dict[str, int]
+    unread: tuple[tuple[str, int], ...]
+    started_ns: int
     ended_ns: int
+    directories: tuple[tuple[int, str], ...]
+    left: tuple[tuple[int, int], ...]
+    mdts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +180,23 @@ class Part:
                         hint=_HINT,
                     )
             scan.result()
-        return PartDone(self.number, str(directory), read_checkpoint(directory), time.time_ns())
+        done = read_checkpoint(directory)
+        return PartDone(
+            number=self.number,
+            directory=directory.name,
+            shards=tuple((shard["name"], shard["rows"]) for shard in done["shards"]),
+            counts=done["counts"],
+            unread=_pairs(done["unread"]),
+            started_ns=done["started_ns"],
+            ended_ns=time.time_ns(),
+            directories=_pairs(done["directories"]),
+            left=_pairs(done["left"]),
+            mdts=tuple(done.get("mdts", ())),
+        )
+
+
+def _pairs(lists: list[list[Any]]) -> tuple[tuple[Any, Any], ...]:
+    return tuple((first, second) for first, second in lists)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,11 +297,19 @@ def counted(lists: Mapping[int, Sequence[Left]]) -> int:
 
 def left_of(checkpoint: dict[str, Any]) -> list[Left]:
     """Return what a checkpoint has left to read."""
+    return left_in(checkpoint["directories"], checkpoint["left"], checkpoint.get("mdts"))
+
+
+def left_in(
+    directories: Sequence[tuple[int, str]],
+    left: Sequence[tuple[int, int]],
+    mdts: Sequence[int] | None,
+) -> list[Left]:
+    """Return what is left to read, from the lists of a checkpoint."""
     ways: list[Way] = []
-    for place, (parent, name) in enumerate(checkpoint["directories"]):
+    for place, (parent, name) in enumerate(directories):
         ways.append((ways[parent], name) if place else None)
-    left = checkpoint["left"]
-    mdts = checkpoint.get("mdts") or [0] * len(left)
+    mdts = mdts or [0] * len(left)
     return [Left(ways[place], cookie, mdt) for (place, cookie), mdt in zip(left, mdts, strict=True)]
 
 
@@ -352,8 +384,7 @@ def spread(
     NoAnswer
         The file system hangs.
     """
-    count = local_workers(dask) or processors()
-    with _alone(directory), workers_of(dask, count=count, hint=_HINT) as workers:
+    with _alone(directory), workers_of(dask, hint=_HINT) as workers:
         _Spread(directory, terms, workers, save_s).run(progress)
 
 
@@ -406,31 +437,48 @@ class _Spread:
 
     def _take_over(self, done: PartDone) -> None:
         """Move the shards of a part into the index; all of them are listed then, or none."""
-        checkpoint, source = self._checkpoint, Path(done.directory)
+        checkpoint, source = self._checkpoint, plain_file(self._frontier.parts, done.directory)
+        left = self._believed(done)
+        sources = [(plain_file(source, name), rows) for name, rows in done.shards]
         shards = []
-        for number, shard in enumerate(done.checkpoint["shards"], checkpoint["next_shard"]):
+        for number, (shard, rows) in enumerate(sources, checkpoint["next_shard"]):
             name = f"scan-{number:06}.parquet"
             try:
-                (source / shard["name"]).rename(self._directory / name)
+                shard.rename(self._directory / name)
             except OSError as error:
                 raise ToolError(
-                    f"the shard {visible(shard['name'])} of a worker is not where it wrote it: "
+                    f"the shard {visible(shard.name)} of a worker is not where it wrote it: "
                     f"{error.strerror}",
                     code="index-not-shared",
                     hint="the index has to lie on storage that all workers share",
                 ) from error
-            shards.append({**shard, "name": name})
+            shards.append({"name": name, "rows": rows})
         checkpoint["shards"].extend(shards)
         checkpoint["next_shard"] += len(shards)
-        for name, count in done.checkpoint["counts"].items():
+        for name, count in done.counts.items():
             checkpoint["counts"][name] += count
         room = max(0, _UNREAD - len(checkpoint["unread"]))
-        checkpoint["unread"].extend(done.checkpoint["unread"][:room])
+        checkpoint["unread"].extend(done.unread[:room])
         self._latest_ns = max(self._latest_ns, done.ended_ns)
-        checkpoint["started_ns"] = min(checkpoint["started_ns"], done.checkpoint["started_ns"])
-        self._frontier.done(done.number, left_of(done.checkpoint))
+        checkpoint["started_ns"] = min(checkpoint["started_ns"], done.started_ns)
+        self._frontier.done(done.number, left)
         self._frontier.elapsed_s = time.monotonic() - self._began_s
         shutil.rmtree(source, ignore_errors=True)
+
+    def _believed(self, done: PartDone) -> list[Left]:
+        """Return what a part left to read; refuse what is no outcome of a part that is out."""
+        try:
+            left = left_in(done.directories, done.left, done.mdts)
+        except (LookupError, ValueError):
+            left = None
+        known = done.number in self._frontier.handed_out
+        if left is None or not known or done.counts.keys() != self._checkpoint["counts"].keys():
+            raise ToolError(
+                f"a worker sent what is no outcome of part {done.number} of the scan",
+                code="answer-malformed",
+                hint=ASK_WHOSE,
+            )
+        return left
 
     def _save(self) -> None:
         began_s, checkpoint = time.monotonic(), self._checkpoint
