@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
+from trimtab.units import share_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -230,7 +231,7 @@ class Allowance:
         """Return how many bytes of one user may go; ``None``: no limit."""
         if self.user_fraction is None:
             return None
-        return math.floor(self.user_fraction * self.user_bytes.get(uid, 0))
+        return share_of(self.user_fraction, self.user_bytes.get(uid, 0))
 
 
 @dataclass(frozen=True, slots=True)
