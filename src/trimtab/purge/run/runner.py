@@ -151,8 +151,14 @@ class RunResult:
         Deleted, or in a dry run what would be.
     outcomes
         Rows by outcome.
-    before, after
-        Use of the file system, as measured first and last.
+    before
+        Use of the file system, as measured first.
+    after, after_s, in_flight
+        The same as measured once the last file was deleted, so many seconds after that, and how
+        many objects were still being destroyed by then. ``None``: nothing was deleted, or it was
+        not measured since.
+    unmeasured
+        Why it was not.
     rows_left
         Rows of the plan that no run has dealt with.
     recovered_rows
@@ -191,6 +197,9 @@ class RunResult:
     undone_rows: int = 0
     users: int = 0
     pace: RunPace = field(default_factory=RunPace)
+    after_s: float | None = None
+    in_flight: int | None = None
+    unmeasured: str = ""
 
     @property
     def trim_due(self) -> bool:
@@ -254,7 +263,9 @@ class Run:
         self.unexplained: list[bytes] = []
         self.undone_rows = self.unsynced_rows = 0
         self.before: Usage | None = None
-        self.after: Usage | None = None
+        self.after: Measured | None = None
+        self.deleted_at_s: float | None = None
+        self.unmeasured = ""
 
     def carry_out(self) -> RunResult:
         """Return what the run came to."""
@@ -335,9 +346,21 @@ class Run:
 
     def _measure(self) -> Measured:
         usage, in_flight = self.job.surroundings.measure()
+        measured = Measured(self._now_s(), usage, in_flight)
         self.before = self.before or usage
-        self.after = usage
-        return Measured(self._now_s(), usage, in_flight)
+        self.after = None if self.deleted_at_s is None else measured
+        return measured
+
+    def _measure_last(self) -> None:
+        """Measure how full it is after the last deletion, if nobody has; no reason to fail."""
+        if self.deleted_at_s is None or self.after is not None:
+            return
+        try:
+            measured = self._measure()
+        except (TrimtabError, OSError) as error:
+            self.unmeasured = visible(str(getattr(error, "message", None) or error))
+        else:
+            self._write_usage(measured)
 
     def _delete(self, instruction: Delete) -> Ended:
         batch, remover = instruction.batch, self._remover()
@@ -459,6 +482,8 @@ class Run:
         self.users |= outcome.by_user.keys()
         for name, count in outcome.outcomes:
             self.outcomes[name] += count
+        if self.apply and outcome.files:
+            self.deleted_at_s, self.after = line.at.timestamp(), None
         if self.apply:
             self.unsynced_rows += outcome.batch.rows.count
             if self.unsynced_rows >= SYNC_ROWS:
@@ -490,6 +515,7 @@ class Run:
         if self.unsynced_rows:
             with shielded():
                 self._sync()
+        self._measure_last()
         at = moment_of(self._now_s())
         reasons = tuple(
             visible(f"{objection.guard}: {objection.reason}") for objection in stop.objections
@@ -541,6 +567,7 @@ class Run:
         return self.job.surroundings.now_s()
 
     def _result(self, state: State, stop: Stop) -> RunResult:
+        after, deleted_at_s = self.after, self.deleted_at_s
         return RunResult(
             id=self.job.id,
             apply=self.apply,
@@ -552,7 +579,10 @@ class Run:
             freed_bytes=self.freed_bytes,
             outcomes=dict(self.outcomes),
             before=self.before,
-            after=self.after,
+            after=None if after is None else after.usage,
+            after_s=None if after is None or deleted_at_s is None else after.at_s - deleted_at_s,
+            in_flight=None if after is None else after.in_flight,
+            unmeasured=self.unmeasured,
             rows_left=sum(rows.count for rows in state.todo),
             recovered_rows=self.recovered_rows,
             torn_bytes=self.journal.torn_bytes,

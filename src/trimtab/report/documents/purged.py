@@ -551,7 +551,7 @@ shape(
 shape(
     RunResult,
     omit=["id", "apply", "torn_bytes"],
-    optional=["undone_rows", "users", "pace"],
+    optional=["undone_rows", "users", "pace", "after_s", "in_flight", "unmeasured"],
     derive={
         "run": "id",
         "applied": "apply",
