@@ -13,7 +13,6 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import Final
 
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.run.journal import Standing, replay
 from trimtab.purge.run.records import (
     BatchLine,
     BeginLine,
@@ -24,6 +23,7 @@ from trimtab.purge.run.records import (
     Line,
     NeedLine,
     PlanLine,
+    ReleasedLine,
     RunPace,
     SharedLine,
     SyncedLine,
@@ -32,6 +32,7 @@ from trimtab.purge.run.records import (
     UndoneLine,
     UsageLine,
 )
+from trimtab.purge.run.standing import Standing, replay
 from trimtab.purge.run.state import DELETED, GONE, NOT_BEGUN, WOULD_DELETE, Rows
 
 
@@ -183,7 +184,9 @@ def report(
     return PurgeReport(tuple(chosen), tuple(plans))
 
 
-_SILENT: Final = (BatchLine, ClaimLine, TakeoverLine, SharedLine, TornLine, PlanLine, SyncedLine)
+_SILENT: Final = (
+    BatchLine, ClaimLine, TakeoverLine, SharedLine, TornLine, PlanLine, SyncedLine, ReleasedLine
+)  # fmt: skip
 """Lines that say nothing of a day."""
 
 

@@ -22,7 +22,8 @@ from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
 
 FIRST_SUM: Final = "0" * 64
-_REST_FROM: Final = len('{"sum":"') + 64 + len('",')
+_SUM_KEY: Final = b'{"sum":"'
+_REST_FROM: Final = len(_SUM_KEY) + 64 + len('",')
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,11 @@ def unlinked(text: bytes, *, hint: str, after: str = FIRST_SUM) -> Chain:
             )
         lines.append(b"{" + rest)
     return Chain(tuple(lines), last_sum, size, text[size:])
+
+
+def sum_of(line: bytes) -> str:
+    """Return the sum that a line of a chained text has."""
+    return line[len(_SUM_KEY) : len(_SUM_KEY) + 64].decode("ascii", "replace")
 
 
 class ChainedFile:
@@ -275,7 +281,7 @@ def is_locked(directory: Path, locks: Path = Path("/proc/locks")) -> bool:
 
 
 def _head(line_sum: str) -> bytes:
-    return b'{"sum":"' + line_sum.encode() + b'",'
+    return _SUM_KEY + line_sum.encode() + b'",'
 
 
 def _sum(last_sum: str, rest: bytes) -> str:

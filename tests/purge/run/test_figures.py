@@ -21,7 +21,8 @@ from trimtab.errors import ToolError
 from trimtab.purge.report import Day, report
 from trimtab.purge.run.journal import read
 from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.runner import RunResult, run
+from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts
 from trimtab.purge.run.state import Allowance
 
@@ -132,7 +133,8 @@ def test_the_figures_of_a_run_are_those_of_the_file_system(end, files, at, touch
         if end != "broken":
             assert (day.files, day.bytes) == (len(gone), len(gone) * FILE_BYTES)
         if day.files:
-            assert day.before is not None and day.before.usage == first
+            assert day.before is not None
+            assert day.before.usage == first
             assert day.after is not None
             if end != "broken":
                 assert day.after.usage == last
@@ -142,7 +144,8 @@ def test_the_figures_of_a_run_are_those_of_the_file_system(end, files, at, touch
         day = day_of(world)
         assert (day.files, day.bytes) == (len(gone), len(gone) * FILE_BYTES)
         if gone:
-            assert day.after is not None and day.after.usage == world.surroundings.usage()
+            assert day.after is not None
+            assert day.after.usage == world.surroundings.usage()
 
 
 def assert_printed(result: RunResult, first: Any, last: Any) -> None:
@@ -153,7 +156,8 @@ def assert_printed(result: RunResult, first: Any, last: Any) -> None:
     elif result.files:
         assert text is not None
         words = f"{fullness(first)}, then {fullness(last)}, measured "
-        assert text.startswith(words) and text.endswith("after the last deletion")
+        assert text.startswith(words)
+        assert text.endswith("after the last deletion")
     else:
         assert text == fullness(first)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from trimtab.purge.plan.load import LoadedPlan
     from trimtab.purge.run.messages import Objection
-    from trimtab.purge.run.runner import RunResult
+    from trimtab.purge.run.result import RunResult
 
 
 @click.command("run")

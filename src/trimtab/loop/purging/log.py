@@ -10,7 +10,7 @@ from trimtab.loop.sites import site_file, with_store
 from trimtab.loop.stores import open_store
 from trimtab.model.event import EventKind
 from trimtab.purge.plan.load import LoadedPlan
-from trimtab.purge.run.runner import RunResult
+from trimtab.purge.run.result import RunResult
 from trimtab.units import format_bytes, plural
 
 SOURCE = "journal"
