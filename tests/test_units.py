@@ -61,9 +61,20 @@ def test_what_is_no_fraction(text):
         parse_fraction(text)
 
 
-@given(st.integers(0, 10**15))
+@given(st.integers(0, 10**39))
 def test_whole_bytes_survive(value):
     assert parse_bytes(str(value)) == value
+
+
+@given(st.integers(0, 10**15), st.integers(0, 9))
+def test_a_size_of_any_unit_is_exact(whole, tenth):
+    assert parse_bytes(f"{whole}.{tenth}EB") == (10 * whole + tenth) * 10**17
+    assert parse_bytes(f"{whole}KiB") == whole * 1024
+
+
+@given(st.integers(0, 1000))
+def test_a_fraction_is_the_same_as_per_cent_and_as_a_number(tenths):
+    assert parse_fraction(f"{tenths / 10}%") == tenths / 1000
 
 
 @given(st.floats(0, 1e18))

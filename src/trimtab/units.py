@@ -11,31 +11,34 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from fractions import Fraction
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from trimtab.errors import UsageError
 
 _BYTES_PER_UNIT = {
-    "": 1,
-    "b": 1,
-    **{f"{letter}b": 1000**power for power, letter in enumerate("kmgtpe", start=1)},
-    **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgtpe", start=1)},
+    "": Decimal(1),
+    "b": Decimal(1),
+    **{f"{letter}b": Decimal(1000**power) for power, letter in enumerate("kmgtpe", start=1)},
+    **{f"{letter}ib": Decimal(1024**power) for power, letter in enumerate("kmgtpe", start=1)},
     # IOR, fio and dd read a lone letter as a power of 1024; so do we.
-    **{letter: 1024**power for power, letter in enumerate("kmgtpe", start=1)},
+    **{letter: Decimal(1024**power) for power, letter in enumerate("kmgtpe", start=1)},
 }
 _SECONDS_PER_UNIT = {
-    "": 1.0,
-    "us": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "m": 60.0,
-    "min": 60.0,
-    "h": 3600.0,
-    "d": 86400.0,
-    "w": 604800.0,
+    "": Decimal(1),
+    "us": Decimal("1e-6"),
+    "ms": Decimal("1e-3"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "min": Decimal(60),
+    "h": Decimal(3600),
+    "d": Decimal(86400),
+    "w": Decimal(604800),
 }
+_EXACT: Final = Context(prec=100, traps=[Inexact])
+"""Holds the product of any text that is no longer than `_TEXT_MAX` and any unit."""
 _TEXT_MAX = 40
 """Characters: more are no quantity that anybody writes, and would overflow."""
 _PLAIN_UNITS: Final = {
@@ -74,8 +77,7 @@ def parse_bytes(text: str) -> int:
     >>> parse_bytes("1MiB"), parse_bytes("4k"), parse_bytes("2 GB")
     (1048576, 4096, 2000000000)
     """
-    number, unit = _split(text, _BYTES_PER_UNIT, "size", "64GiB, 1MiB or 4096")
-    value = number * _BYTES_PER_UNIT[unit]
+    value = _quantity(text, _BYTES_PER_UNIT, "size", "64GiB, 1MiB or 4096")
     if value != int(value):
         raise UsageError(f"size {text!r} is not a whole number of bytes", code="size-malformed")
     return int(value)
@@ -94,8 +96,7 @@ def parse_duration(text: str) -> float:
     >>> parse_duration("30m"), parse_duration("1.5h"), parse_duration("60")
     (1800.0, 5400.0, 60.0)
     """
-    number, unit = _split(text, _SECONDS_PER_UNIT, "duration", "60s, 30m or 48h")
-    return number * _SECONDS_PER_UNIT[unit]
+    return float(_quantity(text, _SECONDS_PER_UNIT, "duration", "60s, 30m or 48h"))
 
 
 def parse_unit(text: str) -> tuple[Decimal, str]:
@@ -176,8 +177,10 @@ def parse_fraction(text: str) -> float:
     """
     stripped = text.strip()
     try:
-        value = float(stripped[:-1]) / 100 if stripped.endswith("%") else float(stripped)
-    except ValueError:
+        # Divided as a decimal: 99.9 % is 0.999 then, and not the number behind it.
+        exact = Decimal(stripped[:-1]).scaleb(-2) if stripped.endswith("%") else Decimal(stripped)
+        value = float(exact)
+    except (InvalidOperation, ValueError):
         value = math.nan
     if not 0.0 <= value <= 1.0:
         raise UsageError(
@@ -186,6 +189,17 @@ def parse_fraction(text: str) -> float:
             hint="write 75% or 0.75, between 0 and 100%",
         )
     return value
+
+
+def share_of(fraction: float, whole: int) -> int:
+    """Return a share of a whole number, rounded down; the fraction counts as it is written.
+
+    Examples
+    --------
+    >>> share_of(0.29, 100), int(0.29 * 100)
+    (29, 28)
+    """
+    return math.floor(Fraction(str(fraction)) * whole)
 
 
 def whole_second(at: datetime) -> str:
@@ -350,7 +364,8 @@ _FORMATTERS: Final[dict[str, Callable[[float], str]]] = {
 }
 
 
-def _split(text: str, units: dict[str, int] | dict[str, float], noun: str, example: str):
+def _quantity(text: str, units: dict[str, Decimal], noun: str, example: str) -> Decimal:
+    """Return what a number and a unit come to, exactly."""
     match = _QUANTITY.match(text) if len(text) <= _TEXT_MAX else None
     unit = match.group(2).lower() if match else ""
     if match is None or unit not in units:
@@ -358,7 +373,7 @@ def _split(text: str, units: dict[str, int] | dict[str, float], noun: str, examp
         raise UsageError(
             f"{shown!r} is not a {noun}", code=f"{noun}-malformed", hint=f"write it as {example}"
         )
-    return float(match.group(1)), unit
+    return _EXACT.multiply(Decimal(match.group(1)), units[unit])
 
 
 def _scaled(value: float, base: float, names: tuple[str, ...]) -> str:

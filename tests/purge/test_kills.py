@@ -27,8 +27,9 @@ from tests.support.forked import Forked, fork
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.plan.key import read_key
 from trimtab.purge.plan.load import load_plan
-from trimtab.purge.run.journal import journals, read, replay
+from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import DoneLine
+from trimtab.purge.run.standing import replay
 
 COUNTS = repetitions(gate=10, soak=200)
 FILES_PER_KILL = 5000

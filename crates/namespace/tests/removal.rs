@@ -218,6 +218,61 @@ fn other_names_keep_a_file_unless_the_policy_lets_it_go() {
 }
 
 #[test]
+fn one_name_that_is_kept_keeps_the_others() {
+    let linked = Rules { linked: true, ..rules() };
+    let exempt = |path: &[u8]| {
+        let paths = vec![path.to_vec()];
+        Rules { exempt: Exemptions::new(Exempt { paths, ..Exempt::default() }), ..linked.clone() }
+    };
+    type Act<'a> = &'a dyn Fn(&World);
+    let away: Act = &|world| {
+        fs::create_dir(world.at("keep")).unwrap();
+        fs::rename(world.at("b"), world.at("keep/b")).unwrap();
+    };
+    let cases: [(&str, Rules, Act, [&str; 2]); 4] = [
+        ("its name", exempt(b"b/two"), &|_| {}, ["exempt", "exempt"]),
+        ("its directory", exempt(b"b"), &|_| {}, ["exempt", "exempt"]),
+        ("the other one", exempt(b"a/one"), &|_| {}, ["exempt", "exempt"]),
+        (
+            "moved there, which moves no time of it",
+            exempt(b"keep"),
+            away,
+            ["names_unknown", "gone"],
+        ),
+    ];
+    for (what, rules, act, expected) in cases {
+        let world = World::new();
+        let path = world.file("a/one", "x");
+        fs::create_dir(world.at("b")).unwrap();
+        fs::hard_link(&path, world.at("b/two")).unwrap();
+        let plan = world.plan();
+        act(&world);
+        let mut removal = world.removal_by(&plan, rules, settings());
+        // A batch each: neither sees the row of the other.
+        let became = |removal: &mut namespace::removal::Removal, row| {
+            let would = names(&removal.check(row, 1).unwrap())[0];
+            (would, names(&removal.delete(row, 1).unwrap())[0])
+        };
+        let (first, second) = (became(&mut removal, 0), became(&mut removal, 1));
+        let both = [(expected[0], expected[0]), (expected[1], expected[1])];
+        assert_eq!([first, second], both, "{what}");
+        assert_eq!(entry_of(&path).links, 2, "{what}");
+    }
+}
+
+#[test]
+fn a_name_that_no_index_saw_keeps_the_others() {
+    let world = World::new();
+    let path = world.file("a/one", "x");
+    fs::hard_link(&path, world.at("a/two")).unwrap();
+    let plan = world.plan_of([(Path::new("a/one"), entry_of(&path))].into_iter());
+    let linked = Rules { linked: true, ..rules() };
+    let mut removal = world.removal_by(&plan, linked, settings());
+    assert_eq!(names(&removal.delete(0, 1).unwrap()), ["names_unknown"]);
+    assert!(path.exists());
+}
+
+#[test]
 fn names_that_came_or_went_are_seen_without_a_ctime_too() {
     let linked = Rules { linked: true, ..rules() };
     let outcome = |first: &dyn Fn(&Path), then: &dyn Fn(&Path)| {

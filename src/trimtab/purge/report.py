@@ -13,7 +13,6 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import Final
 
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.run.journal import Standing, replay
 from trimtab.purge.run.records import (
     BatchLine,
     BeginLine,
@@ -24,6 +23,7 @@ from trimtab.purge.run.records import (
     Line,
     NeedLine,
     PlanLine,
+    ReleasedLine,
     RunPace,
     SharedLine,
     SyncedLine,
@@ -32,6 +32,7 @@ from trimtab.purge.run.records import (
     UndoneLine,
     UsageLine,
 )
+from trimtab.purge.run.standing import Standing, replay
 from trimtab.purge.run.state import DELETED, GONE, NOT_BEGUN, WOULD_DELETE, Rows
 
 
@@ -98,7 +99,8 @@ class Day:
     horizons
         The cut-offs of the plans, in order.
     before, after
-        First and last measurement of the day.
+        First measurement of the day, and the last; ``after`` is ``None`` where there was one only,
+        or where files were deleted after it.
     users
         By bytes, most first.
     """
@@ -182,7 +184,9 @@ def report(
     return PurgeReport(tuple(chosen), tuple(plans))
 
 
-_SILENT: Final = (BatchLine, ClaimLine, TakeoverLine, SharedLine, TornLine, PlanLine, SyncedLine)
+_SILENT: Final = (
+    BatchLine, ClaimLine, TakeoverLine, SharedLine, TornLine, PlanLine, SyncedLine, ReleasedLine
+)  # fmt: skip
 """Lines that say nothing of a day."""
 
 
@@ -196,6 +200,7 @@ class _Gathered:
     kept: Counter[str] = field(default_factory=Counter)
     users: dict[int, tuple[int, int]] = field(default_factory=dict)
     usages: list[Measured] = field(default_factory=list)
+    deleted_at: datetime | None = None
     runs: dict[str, RunDay] = field(default_factory=dict)
 
     def take(self, line: UsageLine | NeedLine | DoneLine) -> None:
@@ -203,6 +208,8 @@ class _Gathered:
             usage = Usage(line.used_bytes, line.available_bytes)
             self.usages.append(Measured(line.at, usage))
             return
+        if line.apply and line.files:
+            self.deleted_at = max(line.at, self.deleted_at or line.at)
         self.files += line.files
         self.bytes += line.bytes
         self.freed_bytes += line.freed_bytes
@@ -223,6 +230,10 @@ class _Gathered:
             before = self.users.get(uid, (0, 0))
             self.users[uid] = (max(0, before[0] - files), max(0, before[1] - size))
 
+    def _after(self, usages: Sequence[Measured]) -> Measured | None:
+        deleted_at = self.deleted_at
+        return next((m for m in usages[-1:] if deleted_at is None or m.at >= deleted_at), None)
+
     def day(self, day: date, *, dry: bool) -> Day:
         usages = sorted(self.usages, key=lambda measured: measured.at)
         users = (UserDay(uid, files, size) for uid, (files, size) in self.users.items())
@@ -236,7 +247,7 @@ class _Gathered:
             kept=dict(self.kept.most_common()),
             horizons=tuple(sorted(horizons)),
             before=usages[0] if usages else None,
-            after=usages[-1] if usages else None,
+            after=self._after(usages[1:]),
             users=tuple(sorted(users, key=lambda user: (-user.bytes, user.uid))),
             runs=tuple(self.runs.values()),
         )

@@ -24,7 +24,8 @@ from trimtab.visible import visible
 FIRST_SUM: Final = "0" * 64
 RUN_RUNNING: Final = "run-running"
 """Code of an error: another process has the journals."""
-_REST_FROM: Final = len('{"sum":"') + 64 + len('",')
+_SUM_KEY: Final = b'{"sum":"'
+_REST_FROM: Final = len(_SUM_KEY) + 64 + len('",')
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,11 @@ def unlinked(text: bytes, *, hint: str, after: str = FIRST_SUM) -> Chain:
             )
         lines.append(b"{" + rest)
     return Chain(tuple(lines), last_sum, size, text[size:])
+
+
+def sum_of(line: bytes) -> str:
+    """Return the sum that a line of a chained text has."""
+    return line[len(_SUM_KEY) : len(_SUM_KEY) + 64].decode("ascii", "replace")
 
 
 class ChainedFile:
@@ -277,7 +283,7 @@ def is_locked(directory: Path, locks: Path = Path("/proc/locks")) -> bool:
 
 
 def _head(line_sum: str) -> bytes:
-    return b'{"sum":"' + line_sum.encode() + b'",'
+    return _SUM_KEY + line_sum.encode() + b'",'
 
 
 def _sum(last_sum: str, rest: bytes) -> str:

@@ -55,6 +55,11 @@ class NumberedLines:
         self.path, self.count = path, 0
         self._directory, self._hint, self._sum = directory, hint, FIRST_SUM
 
+    @property
+    def last_sum(self) -> str:
+        """Of the last line that was read or written."""
+        return self._sum
+
     def read(self) -> tuple[bytes, ...]:
         """Return the lines that were not read before, each as its JSON object without the sum.
 

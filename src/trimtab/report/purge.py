@@ -384,11 +384,11 @@ def runs_answer(purge_report: PurgeReport) -> str:
         count = plural(sum(day.files for day in purge_report.days), "file", ",")
         return f"Nothing was deleted: dry runs only, which would have deleted {count}."
     files, freed = sum(day.files for day in real), sum(day.freed_bytes for day in real)
-    measured = [m for day in real for m in (day.before, day.after) if m is not None]
-    full = ""
-    if measured:
-        low, high = measured[0].usage.fullness, measured[-1].usage.fullness
-        full = f"; {format_percent(low, 2)} full before, {format_percent(high, 2)} after"
+    before, last = real[0].before, real[-1]
+    after = last.after if last.files or last.before is before else last.after or last.before
+    full = "" if before is None else f"; {format_percent(before.usage.fullness, 2)} full before"
+    if full and after is not None:
+        full += f", {format_percent(after.usage.fullness, 2)} after"
     return f"Deleted {plural(files, 'file', ',')}, which freed {format_bytes(freed)}{full}."
 
 

@@ -12,8 +12,9 @@ from tests.cli.purge.walk import AGED, Walk
 from tests.support import loopback
 from tests.support.forked import Forked, fork
 
-from trimtab.purge.run.journal import journals, read, replay
+from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import ClaimLine, DoneLine
+from trimtab.purge.run.standing import replay
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 

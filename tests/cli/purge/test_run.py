@@ -11,7 +11,7 @@ import pytest
 from trimtab.cli.purge.run import print_run
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import RunPace
-from trimtab.purge.run.runner import RunResult
+from trimtab.purge.run.result import RunResult
 
 SINCE = datetime(2026, 11, 28, 3, tzinfo=UTC)
 PACE = RunPace(57_861, SINCE, SINCE.replace(second=30), 1.2)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,16 @@ from tests.support.codes import raises
 from tests.support.command import trimtab
 
 from trimtab import _core
-from trimtab.errors import UsageError
+from trimtab.errors import RefusedError, UsageError
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.recovering import files_aside, recover
+from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.run.aside import AsideFile, interrupted_plans, leftovers, stranded
-from trimtab.purge.run.journal import opened
-from trimtab.purge.run.records import BatchLine, PlanLine
+from trimtab.purge.run.collect import root_facts
+from trimtab.purge.run.facts import root_line
+from trimtab.purge.run.journal import opened, opened_shared, read
+from trimtab.purge.run.records import BatchLine, ClaimLine, PlanLine
+from trimtab.purge.run.standing import replay
 from trimtab.purge.run.state import Batch, Rows
 
 pytestmark = [
@@ -116,12 +121,22 @@ def test_no_scan_lists_what_was_put_aside_and_a_users_directory_of_that_name_is_
 
 def test_another_plans_unended_batch_and_files_are_an_objection(root: Path, tmp_path: Path) -> None:
     journals = tmp_path / "journals"
-    line = PlanLine(plan="other", sha256="ab" * 32, rows=10, root="/s", file_system="ext4 x")
+    system = FileSystemIdentity("ext4", "/dev/loop0", uuid="u-1")
+    line = root_line("/s", system)
+    line = replace(line, plan="other", sha256="ab" * 32, rows=10)
     with opened(journals, line, at=AT, owner=os.geteuid()) as journal:
         journal.write(BatchLine("r", AT, Rows(0, 10), Batch(Rows(0, 10)).leave))
-    assert interrupted_plans(journals, "ext4 x") == ["other"]
-    assert interrupted_plans(journals, "ext4 x", but="other") == []
-    assert interrupted_plans(journals, "ext4 y") == []
+
+    def interrupted(beside: PlanLine) -> list[str]:
+        return [plan.plan for plan, _ in interrupted_plans(journals, beside)]
+
+    assert interrupted(root_line("/mnt", replace(system, name="/dev/loop40"))) == ["other"]
+    assert interrupted(line) == []  # its own run recovers it
+    # Made anew on the same device, and mounted at the same place.
+    assert interrupted(root_line("/s", replace(system, uuid="u-2"))) == []
+    of_before = replace(line, plan="third", identity=None)
+    assert interrupted(of_before) == ["other"]
+    assert interrupted(replace(of_before, root="/t", file_system="ext4 y")) == []
     files = files_aside(str(root))
     sentences = leftovers(files, ["other"], ".trimtab-purge-another")
     assert sentences == (
@@ -131,6 +146,32 @@ def test_another_plans_unended_batch_and_files_are_an_objection(root: Path, tmp_
     assert leftovers(files, [], NAME) == ()
     (sentence,) = stranded(files, NAME)
     assert sentence.startswith(f"a/b/file could not be put back and waits in {NAME}/cell-1-2-0/00")
+
+
+def test_a_batch_of_a_lost_host_is_ended_once_its_lease_is_over(root: Path) -> None:
+    place = PurgePlace(root.parent / "place", owner=os.geteuid())
+    system = root_facts(str(root)).file_system
+    assert system is not None
+    line = replace(root_line(str(root), system), plan="lost", sha256="ab" * 32, rows=10)
+    with opened_shared(
+        place.journals, line, at=AT, since=AT, lease_s=300.0, owner=place.owner
+    ) as journal:
+        journal.write(ClaimLine("r", AT, Rows(0, 4), (), 4, 4096, {}))
+    assert recover(root, place=place).interrupted == ("lost",)
+
+    def restored(minutes: int) -> tuple[str, ...]:
+        now = AT + timedelta(minutes=minutes)
+        return recover(root, place=place, restore=True, now=lambda: now).interrupted
+
+    with raises(RefusedError, "plan-shared") as found:
+        restored(10)
+    assert found.value.hint is not None
+    assert "2024-06-01T00:11:15Z" in found.value.hint
+    assert not (root / "a/b/file").exists()
+    assert restored(12) == ()
+    assert (root / "a/b/file").read_text() == "aside"
+    standing = replay(read(journal.path))
+    assert (standing.claims, standing.todo, standing.fate(3)) == ((), (Rows(4, 6),), "not_known")
 
 
 def test_many_files_are_told_with_their_number() -> None:

@@ -34,7 +34,7 @@ from trimtab.purge.plan.model import PlannedFileSystem, PlannedPolicy
 from trimtab.purge.policy import Exemption, Policy
 from trimtab.purge.policy_file import policy_text
 from trimtab.purge.run.messages import Objection, StopReason
-from trimtab.purge.run.runner import RunResult
+from trimtab.purge.run.result import RunResult
 
 NOW_S = 1_800_000_000
 POLICY = Policy("scratch", "/scratch", target=0.7)

@@ -18,7 +18,8 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.plan.model import PlannedFileSystem
 from trimtab.purge.run.guards import objections
 from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.runner import RunResult, run
+from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.surroundings import Site
 

@@ -227,7 +227,7 @@ def test_rubbish_never_passes_for_a_plan(plan: LoadedPlan, data: st.DataObject) 
 def test_a_signed_plan_of_another_format_is_refused(plan: LoadedPlan) -> None:
     signed = json.loads((plan.directory / "plan.json").read_bytes())
     for change in (
-        {"format": 4},
+        {"format": 5},
         {"format": "1"},
         {"quarantine": "../x"},
         {"more": 1},

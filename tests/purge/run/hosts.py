@@ -28,11 +28,13 @@ from tests.purge.run.world import (
 )
 
 from trimtab.purge.policy import Caps
-from trimtab.purge.run.journal import Standing, journals, read, replay
+from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import ClaimLine, DoneLine, Line, TakeoverLine
-from trimtab.purge.run.runner import Job, RunResult
+from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.runner import Job
 from trimtab.purge.run.shared import Shared, advanced
 from trimtab.purge.run.shared_runner import Sharing, boot_clock, run_shared
+from trimtab.purge.run.standing import Standing, replay
 from trimtab.purge.run.state import TOO_LATE
 
 ALL_CODES = {**CODES, 22: "put_back", 25: TOO_LATE}

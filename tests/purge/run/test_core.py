@@ -13,9 +13,10 @@ from tests.purge.run.world import World, with_plan
 from tests.support.counts import repetitions, seeded
 
 from trimtab import _core
-from trimtab.purge.run.journal import journals, read, replay
+from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.runner import INTACT, Job, run
+from trimtab.purge.run.standing import replay
 from trimtab.purge.run.state import CAPPED, DELETED, GONE, NOT_BEGUN, TROUBLES, WOULD_DELETE
 
 OLD_S = 1_500_000_000

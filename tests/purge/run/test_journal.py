@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 
 from trimtab.errors import DataError, RefusedError, UnreadableError
-from trimtab.purge.run.journal import journals, opened, read, replay, spent_since
+from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.run.journal import journals, opened, read, spent_since
 from trimtab.purge.run.records import (
     BatchLine,
     BeginLine,
@@ -20,6 +22,7 @@ from trimtab.purge.run.records import (
     DoneLine,
     EndLine,
     PlanLine,
+    ReleasedLine,
     SyncedLine,
     TornLine,
     UndoneLine,
@@ -27,6 +30,7 @@ from trimtab.purge.run.records import (
     decode,
     encode,
 )
+from trimtab.purge.run.standing import replay
 from trimtab.purge.run.state import Batch, Rows
 from trimtab.record import chain
 from trimtab.record.chain import FIRST_SUM, is_locked, linked
@@ -63,6 +67,7 @@ LINES = (
     done(10, ("gone", 2), ("not_begun", 3), recovered=True),
     END,
 )
+RELEASED = (*LINES, batch(15, 5), ReleasedLine(AT, Rows(15, 5), 5, 4096, "alice"))
 
 
 def text_of(lines, plan=PLAN):
@@ -73,17 +78,17 @@ def text_of(lines, plan=PLAN):
     return text
 
 
-def write(directory, *lines):
-    with opened(directory, PLAN, at=AT, owner=OWNER) as journal:
+def write(directory, *lines, plan=PLAN):
+    with opened(directory, plan, at=AT, owner=OWNER) as journal:
         for line in lines:
             journal.write(line)
         return journal
 
 
 def test_every_kind_of_line_comes_back_as_it_was():
-    text = text_of(LINES)
+    text = text_of(RELEASED)
     result = decode(text)
-    assert (result.plan, result.lines, result.torn) == (PLAN, LINES, b"")
+    assert (result.plan, result.lines, result.torn) == (PLAN, RELEASED, b"")
     assert all(isinstance(json.loads(line), dict) for line in text.splitlines())
 
 
@@ -230,7 +235,7 @@ def test_a_damaged_journal_deletes_nothing_more(tmp_path):
     with raises(DataError, "journal-changed"):
         write(tmp_path)
     with pytest.raises(DataError):
-        spent_since(tmp_path, PLAN.file_system, AT)
+        spent_since(tmp_path, PLAN, AT)
 
 
 @pytest.mark.system
@@ -338,21 +343,110 @@ def test_caps_count_what_every_run_of_a_day_deleted(tmp_path):
     ) as other:
         other.write(batch(0, 1))
         other.write(done(0, ("deleted", 1), by_user={7: (1, 10)}))
-    spent = spent_since(tmp_path, PLAN.file_system, AT - timedelta(hours=1))
+    spent = spent_since(tmp_path, PLAN, AT - timedelta(hours=1))
     assert (spent.files, spent.bytes, dict(spent.by_user)) == (4, 40, {1000: 30, 7: 10})
-    assert spent_since(tmp_path, "another", AT - timedelta(hours=1)).files == 0
-    assert spent_since(tmp_path / "none", PLAN.file_system, AT).files == 0
+    another = replace(PLAN, file_system="xfs /dev/md0")
+    assert spent_since(tmp_path, another, AT - timedelta(hours=1)).files == 0
+    assert spent_since(tmp_path / "none", PLAN, AT).files == 0
+
+
+EXT4 = FileSystemIdentity("ext4", "/dev/loop0", 77, uuid="u-1")
+KNOWN = replace(PLAN, file_system="ext4 /dev/loop0", identity=EXT4)
+
+
+@pytest.mark.parametrize(
+    ("other", "counts"),
+    [
+        (replace(EXT4, name="/dev/loop40", mount="another"), True),
+        (replace(EXT4, name="/dev/loop40", uuid=None), True),  # another kernel, which says less
+        (replace(EXT4, uuid="u-2", fsid=78), False),  # made anew on the same device
+        (replace(EXT4, kind="xfs"), False),
+        (None, True),  # of before it was kept: any of the kind may be it
+    ],
+)
+def test_caps_are_of_a_file_system_and_not_of_a_device(tmp_path, other, counts):
+    write(tmp_path, batch(0, 2), done(0, ("deleted", 2)), plan=KNOWN)
+    words = "ext4 /dev/loop40" if other is None else f"{other.kind} {other.name}"
+    plan = replace(KNOWN, plan="plan-2", sha256="cd" * 32, identity=other, file_system=words)
+    assert spent_since(tmp_path, plan, AT - timedelta(hours=1)).files == (2 if counts else 0)
+
+
+def test_a_run_of_a_file_system_waits_for_another_whatever_its_device_is_called(tmp_path):
+    renamed = replace(EXT4, name="/dev/loop40")
+    other = replace(KNOWN, plan="plan-2", identity=renamed, file_system="ext4 /dev/loop40")
+    with (
+        opened(tmp_path, KNOWN, at=AT, owner=OWNER),
+        raises(RefusedError, "run-running"),
+        opened(tmp_path, other, at=AT, owner=OWNER),
+    ):
+        pass
+
+
+def test_a_journal_of_before_identities_goes_on(tmp_path):
+    write(tmp_path, batch(0, 2), done(0, ("deleted", 2)))
+    with opened(tmp_path, replace(PLAN, identity=EXT4), at=AT, owner=OWNER) as journal:
+        assert journal.standing.todo == (Rows(2, 98),)
+
+
+def test_lines_that_are_lost_from_the_end_are_missed(tmp_path):
+    path = write(tmp_path, batch(0, 2), done(0, ("deleted", 2)), batch(2, 2)).path
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    assert len(lines) == 4
+    # Power fails before a batch is on the disk, or within its line.
+    for text in (whole, b"".join(lines[:3]), b"".join(lines[:3]) + lines[3][:20]):
+        path.write_bytes(text)
+        assert len(read(path).lines) >= 2
+    for text in (b"".join(lines[:2]), b"".join(lines[:2]) + lines[2][:-1], lines[0], b""):
+        path.write_bytes(text)
+        for look in (lambda: read(path), lambda: write(tmp_path), lambda: spent_since(
+            tmp_path, replace(PLAN, plan="plan-2"), AT - timedelta(hours=1)
+        )):  # fmt: skip
+            with raises(DataError, "journal-truncated") as found:
+                look()
+        assert path.read_bytes() == text  # it is evidence
+        assert found.value.hint is not None
+        assert "2026" in found.value.message
+    path.unlink()
+    with raises(DataError, "journal-truncated"):
+        read(*journals(tmp_path))
+    # As the hint says: both are moved away, and all is well.
+    (path.with_name(f"{path.name}.head.json")).rename(tmp_path.parent / "evidence")
+    assert journals(tmp_path) == ()
+
+
+def test_a_journal_that_was_written_anew_is_not_the_one_that_it_was(tmp_path):
+    path = write(tmp_path, batch(0, 2), done(0, ("deleted", 2))).path
+    path.write_bytes(text_of([batch(0, 2), done(0, ("gone", 2)), END]))
+    with raises(DataError, "journal-truncated"):
+        read(path)
+
+
+def test_a_batch_that_a_person_ended_counts_whole(tmp_path):
+    begun = BatchLine("r1", AT, Rows(0, 10), (Rows(2, 1),), 4096)
+    write(tmp_path, BEGIN, begun)
+    with opened(tmp_path, PLAN, at=AT, owner=OWNER) as journal:
+        (line,) = journal.standing.releases(AT, "alice")
+        journal.write(line)
+    chronicle = read(journal.path)
+    standing = replay(chronicle)
+    assert (standing.open_batch, standing.todo) == (None, (Rows(10, 90),))
+    assert (standing.fate(0), standing.fate(2)) == ("not_known", "capped")
+    spent = spent_since(tmp_path, PLAN, AT - timedelta(hours=1))
+    assert (spent.files, spent.bytes) == (9, 4096)
+    with pytest.raises(DataError, match="not begun"):
+        replay(replace(chronicle, lines=(BEGIN, line)))
 
 
 def test_journals_that_were_written_long_ago_are_not_read_for_it(tmp_path):
     now = datetime.now(UTC)
     path = write(tmp_path, batch(0, 2), done(0, ("deleted", 2), at=now)).path
     since = now - timedelta(hours=1)
-    assert spent_since(tmp_path, PLAN.file_system, since).files == 2
+    assert spent_since(tmp_path, PLAN, since).files == 2
     for days, files in ((1, 2), (3, 0)):
         then = (now - timedelta(days=days)).timestamp()
         os.utime(path, (then, then))
-        assert spent_since(tmp_path, PLAN.file_system, since).files == files
+        assert spent_since(tmp_path, PLAN, since).files == files
 
 
 def test_runs_on_two_file_systems_do_not_wait_for_each_other(tmp_path):

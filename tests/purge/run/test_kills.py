@@ -10,8 +10,9 @@ from tests.purge.run.mortal import DIED, Server
 from tests.purge.run.world import World
 from tests.support.counts import repetitions, seeded
 
-from trimtab.purge.run.journal import journals, read, replay
+from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import DoneLine
+from trimtab.purge.run.standing import replay
 
 pytestmark = pytest.mark.system
 

@@ -22,8 +22,9 @@ from tests.support.counts import repetitions, seeded
 
 from trimtab.purge.run import runner
 from trimtab.purge.run.collect import synchronise
-from trimtab.purge.run.journal import journals, read, replay
+from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import UndoneLine
+from trimtab.purge.run.standing import replay
 
 pytestmark = pytest.mark.system
 

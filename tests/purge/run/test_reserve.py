@@ -42,6 +42,17 @@ def test_what_is_set_aside_is_private_and_goes_again(tmp_path):
     assert names(tmp_path) == set()
 
 
+def test_nothing_stays_behind_a_plan_that_a_run_has_ended(tmp_path):
+    world = CoreWorld(tmp_path, 3)
+    world.make()
+    set_aside(str(world.tree), NAME, threads=2, rows=10)
+    remover = world.core_job().remover()
+    assert remover.delete(0, 3).outcomes == bytes([1] * 3)
+    del remover
+    clear(str(world.tree), NAME)
+    assert not (world.tree / NAME).exists()
+
+
 def test_nobody_elses_directory_is_used(tmp_path):
     (tmp_path / NAME).mkdir(mode=0o755)
     (tmp_path / NAME).chmod(0o755)

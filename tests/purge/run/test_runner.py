@@ -21,11 +21,12 @@ from tests.support.codes import raises
 
 from trimtab.errors import Interrupted, RefusedError, ToolError
 from trimtab.purge.policy import Caps
-from trimtab.purge.run.journal import read, replay
+from trimtab.purge.run.journal import read
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import BatchLine, BeginLine, DoneLine, EndLine, UsageLine
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts, RootFacts
+from trimtab.purge.run.standing import replay
 from trimtab.purge.run.state import Rows, latency_of
 from trimtab.record import chain
 

@@ -20,11 +20,12 @@ from tests.support.codes import raises
 from trimtab import _core
 from trimtab.errors import RefusedError
 from trimtab.purge.run import runner
-from trimtab.purge.run.journal import Standing, journals, read, replay
+from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import EndLine
 from trimtab.purge.run.runner import Job, run
+from trimtab.purge.run.standing import Standing, replay
 
 
 class Signed:

@@ -106,6 +106,12 @@ def test_spending_adds_up():
     assert (total.files, total.bytes, dict(total.by_user)) == (3, 15, {1: 13, 2: 2})
 
 
+def test_a_share_counts_as_it_is_written():
+    # 0.29 * 100 is 28.999... in floating point, and 2**53 + 1 is not among its numbers at all.
+    assert Allowance(user_fraction=0.29, user_bytes={1: 100}).of_user(1) == 29
+    assert Allowance(user_fraction=1.0, user_bytes={1: 2**53 + 1}).of_user(1) == 2**53 + 1
+
+
 def test_a_user_who_holds_nothing_known_may_lose_nothing():
     allowance = Allowance(user_fraction=0.25, user_bytes={1: 1000})
     assert allowance.of_user(1) == 250

@@ -21,7 +21,6 @@ from tests.support import loopback
 from trimtab import _core
 from trimtab.errors import RefusedError
 from trimtab.purge.run.collect import canary, root_facts
-from trimtab.purge.run.journal import journals
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.runner import run
 
@@ -174,7 +173,8 @@ def test_a_finished_plan_deletes_nothing_when_it_is_carried_out_again(tmp_path, 
             path.write_bytes(b"x" * FILE_BYTES)
             os.utime(path, (OLD_S + row, OLD_S + row))
         if not with_journal:
-            for path in journals(tmp_path / "journals"):
+            # Moved away as is said where a journal is damaged, with its head.
+            for path in (tmp_path / "journals").glob("*.journal.jsonl*"):
                 path.unlink()
         again = run(world.core_job(id="again"), apply=True)
         assert again.files == 0

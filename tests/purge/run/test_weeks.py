@@ -22,12 +22,14 @@ from trimtab.purge.policy import Caps
 from trimtab.purge.report import report
 from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.guards import before_deleting, objections
-from trimtab.purge.run.journal import journals, read, replay
+from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.pace import PaceLimits
 from trimtab.purge.run.records import PlanLine
-from trimtab.purge.run.runner import Job, RunResult, run
+from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.runner import Job, run
 from trimtab.purge.run.situation import Situation
+from trimtab.purge.run.standing import replay
 from trimtab.purge.run.state import Rows
 
 pytestmark = pytest.mark.calibration

@@ -2,13 +2,15 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{OFlags, RenameFlags, StatxFlags, renameat_with, statx};
+use rustix::fs::{AtFlags, OFlags, RenameFlags, StatxFlags, renameat_with, statx, unlinkat};
 use rustix::io::Errno;
 
-use super::origin::Noted;
+use super::origin::{self, Noted};
 use super::parent::Mark;
-use super::quarantine::{Contents, Place, beneath};
-use crate::beneath::Root;
+use super::quarantine::{
+    Leftover, ORIGIN_SUFFIX, Place, STRANDED, beneath, is_own, is_room, names, remove_notes_alone,
+};
+use crate::beneath::{Answer, Root};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 
@@ -146,7 +148,7 @@ fn fate_of(
         (Err(_), _) => return Fate::Failed,
     };
     if !restore {
-        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
         return match statx(parent, &*noted.name, flags, StatxFlags::TYPE) {
             Err(Errno::NOENT) => Fate::Waits,
             Ok(_) => Fate::NameTaken,
@@ -158,5 +160,65 @@ fn fate_of(
         Ok(()) => Fate::Restored,
         Err(Errno::EXIST) => Fate::NameTaken,
         Err(_) => Fate::Failed,
+    }
+}
+
+/// What lies in one quarantine, for whoever looks without being about to use it.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub(super) descriptor: OwnedFd,
+    pub(super) cells: Vec<Leftover>,
+}
+
+impl Contents {
+    /// Opens it and reads what is there; the stranded files are a cell of their own.
+    pub(super) fn open(root: &Root, name: &[u8]) -> Answer<Self> {
+        let descriptor = root.directory(name, OFlags::RDONLY)?;
+        let mut cells = Vec::new();
+        for cell in names(&descriptor)? {
+            if is_room(&cell) {
+                continue;
+            }
+            let mut cell = match Leftover::open(&descriptor, cell) {
+                Ok(cell) => cell,
+                // Only directories have what was taken from users; a run may end meanwhile.
+                Err(Errno::NOTDIR | Errno::NOENT | Errno::LOOP) => continue,
+                Err(errno) => return Err(errno),
+            };
+            if cell.name == STRANDED {
+                cell.files.retain(|name| !name.ends_with(ORIGIN_SUFFIX));
+                for file in &cell.files {
+                    let noted = origin::read(&cell.directory, &[file, ORIGIN_SUFFIX].concat());
+                    let named = noted.into_iter().map(|note| Noted { slot: file.clone(), ..note });
+                    cell.origins.extend(named);
+                }
+            }
+            cells.push(cell);
+        }
+        Ok(Self { descriptor, cells })
+    }
+
+    /// Removes a note beside a stranded file that is back.
+    fn remove_note(cell: &Leftover, file: &[u8]) {
+        if cell.name == STRANDED {
+            let _ = unlinkat(&cell.directory, &*[file, ORIGIN_SUFFIX].concat(), AtFlags::empty());
+        }
+    }
+
+    /// Removes what is empty of it.
+    pub(super) fn remove(&self, root: &Root, name: &[u8]) {
+        for cell in &self.cells {
+            if cell.name == STRANDED {
+                remove_notes_alone(&cell.directory);
+            }
+            let rest = names(&cell.directory).unwrap_or_default();
+            if rest.iter().all(|name| is_own(name)) {
+                for name in rest {
+                    let _ = unlinkat(&cell.directory, name, AtFlags::empty());
+                }
+                let _ = unlinkat(&self.descriptor, &*cell.name, AtFlags::REMOVEDIR);
+            }
+        }
+        let _ = unlinkat(root.descriptor(), name, AtFlags::REMOVEDIR);
     }
 }

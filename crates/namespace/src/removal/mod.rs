@@ -48,6 +48,7 @@ mod check;
 mod exempted;
 mod lease;
 pub mod lustre;
+mod names;
 mod origin;
 mod outcome;
 mod parent;
@@ -75,6 +76,7 @@ pub use sweep::Swept;
 use candidates::Candidates;
 use check::Checks;
 use exempted::Exempted;
+use names::Names;
 use quarantine::{Cell, Leftover, Quarantine};
 use until::Until;
 use watch::Reach;
@@ -126,6 +128,8 @@ pub struct Removal {
     watches: Option<bool>,
     /// How files with several names were left that a batch has taken a name from.
     left: HashMap<ObjectId, Entry>,
+    /// All names of files with several; read once a batch has such a file.
+    names: Option<Names>,
     until: Until,
 }
 
@@ -149,7 +153,7 @@ impl Removal {
         let leases = lease::speaks_for_all(root.descriptor());
         let candidates = Candidates::of(candidates);
         let (quarantine, watches) = (None, None);
-        let (ended, left, until) = (Vec::new(), HashMap::new(), Until(None));
+        let (ended, left, names, until) = (Vec::new(), HashMap::new(), None, Until(None));
         Ok(Self {
             root,
             candidates,
@@ -160,6 +164,7 @@ impl Removal {
             ended,
             watches,
             left,
+            names,
             until,
         })
     }
@@ -288,7 +293,11 @@ impl Removal {
     }
 
     fn read(&mut self, first: u64, count: u64) -> Result<Vec<Row>> {
-        self.candidates.read(first, count)
+        let rows = self.candidates.read(first, count)?;
+        if self.names.is_none() && rows.iter().any(|row| row.entry.links != 1) {
+            self.names = Some(Names::read(&mut self.candidates)?);
+        }
+        Ok(rows)
     }
 
     fn job<'a>(&'a self, rows: &'a [Row], first: u64) -> Job<'a> {
@@ -299,6 +308,7 @@ impl Removal {
             first,
             open_files: self.settings.open_files,
             leases: self.leases,
+            names: self.names.as_ref(),
             until: self.until,
         }
     }

@@ -70,7 +70,7 @@ const ROW_BYTES: usize = size_of::<u64>();
 /// What the note of a row has besides when the row is about to go back.
 const BACK: u64 = 1 << 63;
 /// What the name of a note beside a stranded file ends with.
-const ORIGIN_SUFFIX: &[u8] = b".origin";
+pub(super) const ORIGIN_SUFFIX: &[u8] = b".origin";
 /// Empty files that a cell has while it is found out whether renaming refuses to replace.
 const PROBES: [&[u8]; 3] = [b"probe-1", b"probe-2", b"probe-3"];
 
@@ -203,7 +203,9 @@ impl Quarantine {
 
     /// The paths, relative to the root, of what waits for a person.
     pub(super) fn stranded(&self) -> Answer<Vec<Vec<u8>>> {
-        Ok(names(&self.stranded)?.iter().map(|name| self.path_of(STRANDED, name)).collect())
+        let mut files = names(&self.stranded)?;
+        files.retain(|name| !name.ends_with(ORIGIN_SUFFIX));
+        Ok(files.iter().map(|name| self.path_of(STRANDED, name)).collect())
     }
 
     /// Ends the use of a cell: one that was ready before is again, if nothing is left in it.
@@ -238,65 +240,9 @@ impl Quarantine {
 
     /// Removes the directory itself if nothing is left in it.
     pub(super) fn remove(self, root: &Root) {
+        remove_notes_alone(&self.stranded);
         let _ = unlinkat(&self.descriptor, STRANDED, AtFlags::REMOVEDIR);
         let _ = unlinkat(root.descriptor(), self.name.as_slice(), AtFlags::REMOVEDIR);
-    }
-}
-
-/// What lies in one quarantine, for whoever looks without being about to use it.
-#[derive(Debug)]
-pub(super) struct Contents {
-    pub(super) descriptor: OwnedFd,
-    pub(super) cells: Vec<Leftover>,
-}
-
-impl Contents {
-    /// Opens it and reads what is there; the stranded files are a cell of their own.
-    pub(super) fn open(root: &Root, name: &[u8]) -> Answer<Self> {
-        let descriptor = root.directory(name, OFlags::RDONLY)?;
-        let mut cells = Vec::new();
-        for cell in names(&descriptor)? {
-            if is_room(&cell) {
-                continue;
-            }
-            let mut cell = match Leftover::open(&descriptor, cell) {
-                Ok(cell) => cell,
-                // Only directories have what was taken from users; a run may end meanwhile.
-                Err(Errno::NOTDIR | Errno::NOENT | Errno::LOOP) => continue,
-                Err(errno) => return Err(errno),
-            };
-            if cell.name == STRANDED {
-                cell.files.retain(|name| !name.ends_with(ORIGIN_SUFFIX));
-                for file in &cell.files {
-                    let noted = origin::read(&cell.directory, &[file, ORIGIN_SUFFIX].concat());
-                    let named = noted.into_iter().map(|note| Noted { slot: file.clone(), ..note });
-                    cell.origins.extend(named);
-                }
-            }
-            cells.push(cell);
-        }
-        Ok(Self { descriptor, cells })
-    }
-
-    /// Removes a note beside a stranded file that is back.
-    pub(super) fn remove_note(cell: &Leftover, file: &[u8]) {
-        if cell.name == STRANDED {
-            let _ = unlinkat(&cell.directory, &*[file, ORIGIN_SUFFIX].concat(), AtFlags::empty());
-        }
-    }
-
-    /// Removes what is empty of it.
-    pub(super) fn remove(&self, root: &Root, name: &[u8]) {
-        for cell in &self.cells {
-            let rest = names(&cell.directory).unwrap_or_default();
-            if rest.iter().all(|name| is_own(name)) {
-                for name in rest {
-                    let _ = unlinkat(&cell.directory, name, AtFlags::empty());
-                }
-                let _ = unlinkat(&self.descriptor, &*cell.name, AtFlags::REMOVEDIR);
-            }
-        }
-        let _ = unlinkat(root.descriptor(), name, AtFlags::REMOVEDIR);
     }
 }
 
@@ -419,7 +365,7 @@ pub(super) struct Leftover {
 }
 
 impl Leftover {
-    fn open(quarantine: &OwnedFd, name: Vec<u8>) -> Answer<Self> {
+    pub(super) fn open(quarantine: &OwnedFd, name: Vec<u8>) -> Answer<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = openat(quarantine, name.as_slice(), flags, Mode::empty())?;
         let files = names(&directory)?.into_iter().filter(|name| !is_own(name)).collect();
@@ -452,8 +398,19 @@ impl Leftover {
     }
 }
 
+/// Removes the notes of stranded files that somebody has moved away by hand.
+pub(super) fn remove_notes_alone(stranded: &OwnedFd) {
+    let rest = names(stranded).unwrap_or_default();
+    for note in &rest {
+        let is_alone = |file: &[u8]| !rest.iter().any(|name| name == file);
+        if note.strip_suffix(ORIGIN_SUFFIX).is_some_and(is_alone) {
+            let _ = unlinkat(stranded, &**note, AtFlags::empty());
+        }
+    }
+}
+
 /// Whether something in a quarantine is room that was set aside: nothing was taken into it.
-fn is_room(name: &[u8]) -> bool {
+pub(super) fn is_room(name: &[u8]) -> bool {
     name == RESERVE || name.starts_with(READY)
 }
 

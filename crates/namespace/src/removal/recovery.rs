@@ -167,6 +167,7 @@ fn remove_if_allowed(
     present.times.change_ns = planned.entry.times.change_ns;
     present.project = planned.entry.project;
     job.checks.allow(planned, &present)?;
+    job.allow_name(row, stat.stx_nlink)?;
     if job.open_files {
         return remove_if_same(job.checks, place, stat, Held::default());
     }

@@ -6,14 +6,12 @@
 
 use std::collections::HashSet;
 
+use super::names::READ_ROWS;
 use super::quarantine::{self, Leftover, Place};
 use super::{Removal, recovery};
 use crate::entry::{Entry, ObjectId};
 use crate::error::Result;
 use crate::index::Row;
-
-/// Rows of a plan that are read at once.
-const READ_ROWS: u64 = 1 << 16;
 
 /// What was found in quarantine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,9 +16,10 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
+use super::aside::Contents;
 use super::batch::Batch;
 use super::origin::Origin;
-use super::quarantine::{self, Contents, Leftover, Place, STRANDED, is_own};
+use super::quarantine::{self, Leftover, Place, STRANDED, is_own};
 use super::{Removal, recovery};
 use crate::entry::ObjectId;
 use crate::error::{Error, Result};

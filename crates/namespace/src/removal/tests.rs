@@ -161,7 +161,7 @@ fn checks(root: &Root) -> Checks {
 
 fn job<'a>(root: &'a Root, checks: &'a Checks, rows: &'a [Row]) -> Job<'a> {
     let until = Until::default();
-    Job { root, checks, rows, first: 70, open_files: false, leases: true, until }
+    Job { root, checks, rows, first: 70, open_files: false, leases: true, names: None, until }
 }
 
 fn nothing(_: &World) {}

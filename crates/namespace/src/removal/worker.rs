@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::check::{Checks, is_as_before, is_fixed};
 use super::lease::{self, Told};
+use super::names::Names;
 use super::origin::Origin;
 use super::outcome::Outcome;
 use super::parent::{Mark, Parent, Whereabouts, project_of};
@@ -31,6 +32,8 @@ pub(super) struct Job<'a> {
     pub(super) open_files: bool,
     /// Whether a lease on this file system speaks for everybody.
     pub(super) leases: bool,
+    /// All names of files with several, if the batch has any.
+    pub(super) names: Option<&'a Names>,
     /// Until when rows may be taken.
     pub(super) until: Until,
 }
@@ -40,6 +43,15 @@ impl<'a> Job<'a> {
     pub(super) fn origin(&self, row: usize, from: Option<Mark>) -> Origin<'a> {
         let Row { parent, name, entry, .. } = &self.rows[row];
         Origin { row: self.first + row as u64, id: entry.id, from, parent, name }
+    }
+
+    /// Whether a file of so many names may lose this one; asked again when it has no other place left.
+    pub(super) fn allow_name(&self, row: usize, links: u32) -> Result<(), Outcome> {
+        match self.names {
+            _ if links == 1 => Ok(()),
+            Some(names) => names.allow(self.root, self.checks, &self.rows[row], links),
+            None => Err(Outcome::NamesUnknown),
+        }
     }
 }
 
@@ -289,6 +301,7 @@ impl<'a> Worker<'a> {
         if parent.exempt || job.checks.exempted.has_file(parent, stat.stx_ino) {
             return Err(Outcome::Exempt.into());
         }
+        job.allow_name(row, stat.stx_nlink)?;
         if parent.fixed || is_fixed(&stat) {
             return Err(Outcome::Immutable.into());
         }
@@ -373,6 +386,7 @@ impl<'a> Worker<'a> {
             // A directory that was removed was empty: what had been in it is here.
             Whereabouts::InPlace | Whereabouts::Removed => {
                 present.map_err(Refusal::from).and_then(|present| {
+                    self.job.allow_name(looked.row, looked.stat.stx_nlink)?;
                     pass(self.job.checks, &looked.stat, &present, held)?;
                     Ok(present)
                 })

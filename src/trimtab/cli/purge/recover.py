@@ -59,7 +59,8 @@ def command(root: Path, restore: bool, into: Path | None, place: str | None) -> 
     """List files that interrupted runs put aside beneath ROOT; put them back with --restore.
 
     Nothing is deleted and no file is replaced. A run of another plan does not begin while such
-    files are there. Files of an interrupted batch are also put back by `run` of its own plan.
+    files are there, or while a batch has no end. `run` of its own plan puts the files of an
+    interrupted batch back and says what became of each row; --restore does without the plan.
     """
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.recovering import recover
@@ -113,6 +114,10 @@ def _print_recovered(recovered: Recovered, out: Console) -> None:
 
 def _next(recovered: Recovered) -> Iterator[str]:
     for plan in recovered.interrupted:
-        yield f"A run of plan {visible(plan)} was interrupted: trimtab purge run PLAN ends that."
+        yield (
+            f"A run of plan {visible(plan)} was interrupted: trimtab purge run PLAN --apply "
+            "accounts for its batch. Where the plan is lost, --restore ends it, and counts all of "
+            "it against the caps."
+        )
     if any(file.fate == "waits" for file in recovered.files):
         yield "--restore puts back what can be."

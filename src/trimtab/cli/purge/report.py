@@ -150,9 +150,11 @@ def _facts(day: Day, top: int) -> Iterator[tuple[str, str]]:
         yield "kept", counts_text(day.kept)
     if day.horizons:
         yield "last used before", ", ".join(utc_moment(horizon) for horizon in day.horizons)
-    if day.before is not None and day.after is not None:
-        before, after = day.before.usage.fullness, day.after.usage.fullness
-        yield "full", f"{format_percent(before, 2)}, then {format_percent(after, 2)}"
+    if day.before is not None:
+        after = "; not measured after the last deletion" if day.files and not day.dry else ""
+        if day.after is not None:
+            after = f", then {format_percent(day.after.usage.fullness, 2)}"
+        yield "full", f"{format_percent(day.before.usage.fullness, 2)}{after}"
     shown = [
         f"{owner(user.uid)} {user.files:,} ({format_bytes(user.bytes)})" for user in day.users[:top]
     ]

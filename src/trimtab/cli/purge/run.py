@@ -14,8 +14,9 @@ from trimtab.cli.purge import terms
 from trimtab.cli.render.purge_tables import fullness
 from trimtab.cli.render.screen import print_wrapped
 from trimtab.cli.render.text import console, print_facts, print_sentences, print_table, table
+from trimtab.purge.run.facts import frees_late
 from trimtab.purge.run.state import DELETED, WOULD_DELETE
-from trimtab.units import format_bytes, plural
+from trimtab.units import format_bytes, format_duration, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from trimtab.purge.plan.load import LoadedPlan
     from trimtab.purge.run.messages import Objection
-    from trimtab.purge.run.runner import RunResult
+    from trimtab.purge.run.result import RunResult
 
 
 @click.command("run")
@@ -193,5 +194,16 @@ def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
     if result.torn_bytes:
         yield "journal", f"{plural(result.torn_bytes, 'byte', ',')} of an unfinished line"
     if result.before is not None:
-        after = f", then {fullness(result.after)}" if result.apply else ""
-        yield "full", f"{fullness(result.before)}{after}"
+        yield "full", f"{fullness(result.before)}{_after(result, loaded)}"
+
+
+def _after(result: RunResult, loaded: LoadedPlan) -> str:
+    """Return how full it was after the last deletion, and what that figure leaves out."""
+    if result.after is None or result.after_s is None:
+        return f"; not measured since: {result.unmeasured}" if result.unmeasured else ""
+    since = f"{format_duration(max(0.0, result.after_s))} after the last deletion"
+    text = f", then {fullness(result.after)}, measured {since}"
+    if result.in_flight:
+        return f"{text}; {plural(result.in_flight, 'object', ',')} still being destroyed"
+    late = result.in_flight is None and frees_late(loaded.plan.file_system.kind)
+    return f"{text}; space may become free later" if late else text

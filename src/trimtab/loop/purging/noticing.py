@@ -123,8 +123,11 @@ def set_room_aside(loaded: LoadedPlan, previous: LoadedPlan | None) -> str | Non
         require_answer(policy.root, "setting room aside")
         facts = root_facts(policy.root)
         mounted = facts.file_system
-        if mounted is None or not plan.file_system.identity.is_same(mounted):
+        planned = plan.file_system.identity
+        if mounted is None or not planned.is_same(mounted):
             return facts.trouble or f"another file system is at {visible(policy.root)}"
+        if planned.has_another_root(mounted):
+            return f"another directory of the file system is mounted at {visible(policy.root)}"
         if previous is not None:
             clear(policy.root, previous.plan.quarantine_name)
         throttle = policy.throttle

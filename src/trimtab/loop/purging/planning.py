@@ -228,6 +228,9 @@ def _file_system(horizon: Found) -> PlannedFileSystem:
         horizon.policy.root,
         uuid=system.uuid,
         mount=system.mount,
+        made_ns=system.made_ns,
+        root_inode=system.root_inode,
+        root_path=system.root_path,
     )
 
 

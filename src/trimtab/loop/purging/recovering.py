@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from trimtab.errors import RefusedError, TrimtabError, UsageError
+from trimtab.errors import RefusedError, ToolError, TrimtabError, UsageError
+from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.purge.plan.load import LoadedPlan
+from trimtab.purge.run.arming import who_now
 from trimtab.purge.run.aside import AsideFile, interrupted_plans, leftovers
-from trimtab.purge.run.facts import plan_line
-from trimtab.purge.run.journal import Standing, journals, read, replay
+from trimtab.purge.run.collect import root_facts
+from trimtab.purge.run.facts import plan_line, root_line
+from trimtab.purge.run.journal import reopened
+from trimtab.purge.run.records import PlanLine
+from trimtab.units import whole_second
 from trimtab.visible import visible
 
 
@@ -55,16 +61,23 @@ def files_aside(root: str, *, restore: bool = False, into: bytes | None = None) 
 
 
 def recover(
-    root: Path, *, place: PurgePlace, restore: bool = False, into: Path | None = None
+    root: Path,
+    *,
+    place: PurgePlace,
+    restore: bool = False,
+    into: Path | None = None,
+    now: Callable[[], datetime] = utc_now,
 ) -> Recovered:
     """List what interrupted runs put aside beneath a root, and put it back if asked to.
 
-    Nothing is deleted and nothing replaced: a file whose name is taken stays where it is.
+    Nothing is deleted and nothing replaced: a file whose name is taken stays where it is. With
+    ``restore`` the batches that these runs had begun are ended too, in their journals: their plans
+    may be lost.
 
     Raises
     ------
     RefusedError
-        Several hosts carry a plan of the root out, and one has a batch open.
+        A run is at work on the file system, or one of several hosts has a batch open and may be.
     UsageError
         ``into`` is not beneath the root.
     ToolError
@@ -73,14 +86,36 @@ def recover(
         The file system hangs.
     """
     require_answer(str(root), "the recovery")
-    if restore and (plans := _claimed(place.journals, str(root))):
-        raise RefusedError(
-            f"a host is at work on plan {visible(plans[0])}, or was lost within a batch",
-            code="plan-shared",
-            hint="run it once more with --shared: that takes over what a lost host had begun",
-        )
+    line = _line_of(str(root))
+    if restore:
+        _release(line, place, now())
     files = files_aside(str(root), restore=restore, into=_beneath(root, into))
-    return Recovered(str(root), tuple(files), tuple(_interrupted(place.journals, str(root))))
+    interrupted = tuple(plan.plan for plan, _ in interrupted_plans(place.journals, line))
+    return Recovered(str(root), tuple(files), interrupted)
+
+
+def _line_of(root: str) -> PlanLine:
+    facts = root_facts(root)
+    if facts.file_system is None:
+        trouble = facts.trouble or f"nothing is known of {visible(root)}"
+        raise ToolError(trouble, code="root-unknown")
+    return root_line(root, facts.file_system)
+
+
+def _release(line: PlanLine, place: PurgePlace, at: datetime) -> None:
+    """End the batches that runs on a file system had begun; refuse where one may be at work."""
+    for plan, standing in list(interrupted_plans(place.journals, line)):
+        held_until = standing.held_until
+        if held_until is not None and at < held_until:
+            raise RefusedError(
+                f"a host is at work on plan {visible(plan.plan)}, or was lost within a batch",
+                code="plan-shared",
+                hint="run it once more with --shared, which takes over what a lost host had begun; "
+                f"where the plan is lost, wait until {whole_second(held_until)}",
+            )
+        with reopened(place.journals, plan, standing, at=at, owner=place.owner) as journal:
+            for released in journal.standing.releases(at, who_now()):
+                journal.write(released)
 
 
 def _beneath(root: Path, into: Path | None) -> bytes | None:
@@ -94,23 +129,6 @@ def _beneath(root: Path, into: Path | None) -> bytes | None:
     return b"/".join(os.fsencode(part) for part in path.relative_to(root).parts)
 
 
-def _interrupted(directory: Path, root: str) -> list[str]:
-    """Return the plans of a root with a batch that has no end."""
-    return [plan for plan, standing in _standings(directory, root) if standing.open_rows]
-
-
-def _claimed(directory: Path, root: str) -> list[str]:
-    """Return the plans of a root of which one of several hosts has a batch open."""
-    return [plan for plan, standing in _standings(directory, root) if standing.claims]
-
-
-def _standings(directory: Path, root: str) -> Iterator[tuple[str, Standing]]:
-    for path in journals(directory):
-        chronicle = read(path)
-        if chronicle.plan is not None and chronicle.plan.root == visible(root):
-            yield chronicle.plan.plan, replay(chronicle)
-
-
 def leftovers_of_others(loaded: LoadedPlan, place: PurgePlace) -> Callable[[], tuple[str, ...]]:
     """Return what finds what other plans left beneath the root; not being able to is a finding."""
     return partial(_leftovers, loaded, place)
@@ -118,10 +136,11 @@ def leftovers_of_others(loaded: LoadedPlan, place: PurgePlace) -> Callable[[], t
 
 def _leftovers(loaded: LoadedPlan, place: PurgePlace) -> tuple[str, ...]:
     plan = loaded.plan
-    system = plan_line(plan, loaded.sha256).file_system
+    line = plan_line(plan, loaded.sha256)
     try:
-        interrupted = interrupted_plans(place.journals, system, but=plan.id)
+        interrupted = [other.plan for other, _ in interrupted_plans(place.journals, line)]
         files = files_aside(plan.file_system.root)
     except TrimtabError as error:
-        return (f"what other plans left cannot be told: {error.message}",)
+        hint = "" if error.hint is None else f" ({error.hint})"
+        return (f"what other plans left cannot be told: {error.message}{hint}",)
     return leftovers(files, interrupted, plan.quarantine_name)

@@ -33,14 +33,15 @@ from trimtab.purge.plan.load import LoadedPlan, load_plan, open_candidates, requ
 from trimtab.purge.plan.model import Plan
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
-from trimtab.purge.run.arming import person_now, read_arming
+from trimtab.purge.run.arming import read_arming, who_now
 from trimtab.purge.run.aside import stranded
 from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import Progress, StopReason
 from trimtab.purge.run.reserve import clear, set_aside
-from trimtab.purge.run.runner import Job, RunResult, run
+from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.runner import Job, run
 from trimtab.purge.run.shared_runner import Sharing, run_shared
 from trimtab.purge.run.situation import PlanFacts, Situation, Totals
 from trimtab.purge.run.state import IN_QUARANTINE
@@ -178,7 +179,7 @@ def run_plan(
         journals=place.journals,
         version=version,
         host=platform.node(),
-        who=_who(),
+        who=who_now(),
         owner=place.owner,
     )
     with contextlib.closing(world), core_errors("the run", hint=_AGAIN):
@@ -444,14 +445,3 @@ def _codes() -> dict[int, str]:
     from trimtab._core import REMOVAL_OUTCOMES
 
     return dict(REMOVAL_OUTCOMES)
-
-
-def _who() -> str:
-    import getpass
-
-    person = person_now()
-    login = "" if person is None else f" (login {person})"
-    try:
-        return f"{getpass.getuser()}{login}"
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}{login}"

@@ -339,6 +339,6 @@ def _words(horizon: Horizon, at_s: int) -> Iterator[str]:
 def _percent(usage: Usage, horizon: Horizon) -> str:
     for digits in (1, 2, 3, 4):
         text = format_percent(usage.fullness, digits)
-        if usage.fullness <= horizon.target or text != format_percent(horizon.target, digits):
+        if not usage.excess_bytes(horizon.target) or text != format_percent(horizon.target, digits):
             return text
     return f"just over {format_percent(horizon.target)}"

@@ -116,6 +116,12 @@ class FileSystemIdentity:
         Of the file system, as the kernel says it; ``None`` where it has none.
     mount
         Which mount it is, of which boot: another one as soon as it is mounted anew.
+    made_ns
+        When the root directory of a Lustre was made, in nanoseconds since 1970: two may have one
+        name. ``None`` where clients do not say it (before 2.14), or mount a part only.
+    root_inode, root_path
+        Of the directory that was looked at: its inode number, and its path within the file system,
+        whatever is mounted where. Another directory may be mounted over its path.
     """
 
     kind: str
@@ -124,6 +130,15 @@ class FileSystemIdentity:
     device: int | None = None
     uuid: str | None = None
     mount: str | None = None
+    made_ns: int | None = None
+    root_inode: int | None = None
+    root_path: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is called where one text has to do: by its UUID, its ``f_fsid`` or its source."""
+        mark = None if self.kind == "lustre" else self.uuid or self.fsid
+        return f"{self.kind} {mark or self.name}"
 
     def is_same(self, other: FileSystemIdentity) -> bool:
         """Return whether both are the same file system for certain.
@@ -143,13 +158,25 @@ class FileSystemIdentity:
         """Return whether nothing says that they are two: enough to compare, never to delete."""
         if self.kind != other.kind:
             return False
-        known = ("name",) if self.kind == "lustre" else ("uuid", "fsid")
-        return not any(
-            _is_known(getattr(self, word))
-            and _is_known(getattr(other, word))
-            and getattr(self, word) != getattr(other, word)
-            for word in known
-        )
+        known = ("name", "made_ns") if self.kind == "lustre" else ("uuid", "fsid")
+        return not any(self._contradicts(word, other) for word in known)
+
+    def shares_caps(self, other: FileSystemIdentity) -> bool:
+        """Return whether what was deleted on one counts on the other: unless they surely are two.
+
+        What has no mark of its own (FUSE, NFS, an old tmpfs) is known by its source, also when it
+        is mounted anew.
+        """
+        marks = ("uuid", "fsid", "name")
+        return self.may_be_same(other) and any(self._says(mark, other) for mark in marks)
+
+    def has_another_root(self, other: FileSystemIdentity) -> bool:
+        """Return whether the same path leads to two directories, of one file system."""
+        return any(self._contradicts(word, other) for word in ("root_inode", "root_path"))
+
+    def _contradicts(self, word: str, other: FileSystemIdentity) -> bool:
+        ours, theirs = getattr(self, word), getattr(other, word)
+        return _is_known(ours) and _is_known(theirs) and ours != theirs
 
     def _says(self, word: str, other: FileSystemIdentity) -> bool:
         return _is_known(getattr(self, word)) and getattr(self, word) == getattr(other, word)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
@@ -16,10 +16,12 @@ from trimtab.errors import UsageError
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.names import unescape
 
-FORMAT: Final = 3
-FORMATS_READ: Final = frozenset({1, 2, FORMAT})
+FORMAT: Final = 4
+FORMATS_READ: Final = frozenset({1, 2, 3, FORMAT})
 """Format 1 had no name of a quarantine: it followed from the plan's id, which users are told. Up to
-format 2 only the whole file of candidates had a hash."""
+format 2 only the whole file of candidates had a hash, up to format 3 the root was known by its path
+alone."""
+_SIGNED_BY_PARTS: Final = 3
 QUARANTINE_PREFIX: Final = ".trimtab-purge-"
 """How the core knows quarantines by their names, along with owner and mode."""
 HOUR_S: Final = 3600
@@ -35,9 +37,10 @@ class PlannedFileSystem:
 
     Attributes
     ----------
-    kind, name, fsid, uuid, mount
-        By what it is known again (see `trimtab.purge.index.manifest.FileSystemIdentity`); its
-        device number is not among them, since it may be another after the next boot.
+    kind, name, fsid, uuid, mount, made_ns, root_inode, root_path
+        By what it and its root are known again
+        (see `trimtab.purge.index.manifest.FileSystemIdentity`); its device number is not among
+        them, since it may be another after the next boot.
     root
         Absolute path below which files are deleted; UTF-8.
     """
@@ -50,6 +53,9 @@ class PlannedFileSystem:
     root: str
     uuid: str | None = None
     mount: str | None = None
+    made_ns: int | None = None
+    root_inode: int | None = None
+    root_path: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a root that is no absolute path, and a file system that cannot be known again."""
@@ -65,7 +71,8 @@ class PlannedFileSystem:
     @property
     def identity(self) -> FileSystemIdentity:
         """What a mounted one is held against."""
-        return FileSystemIdentity(self.kind, self.name, self.fsid, uuid=self.uuid, mount=self.mount)
+        words = {field.name: getattr(self, field.name) for field in fields(self)}
+        return FileSystemIdentity(**{word: words[word] for word in words if word != "root"})
 
     @property
     def root_prefix(self) -> bytes:
@@ -411,7 +418,7 @@ class Plan:
             raise UsageError(
                 f"{self.quarantine!r} is no name of a quarantine", code="quarantine-malformed"
             )
-        if self.format >= FORMAT:
+        if self.format >= _SIGNED_BY_PARTS:
             self.candidates.check_parts()
 
     @property

@@ -49,6 +49,18 @@ def person_now(
     )
 
 
+def who_now() -> str:
+    """Return who started this process, as far as the system says."""
+    import getpass
+
+    person = person_now()
+    login = "" if person is None else f" (login {person})"
+    try:
+        return f"{getpass.getuser()}{login}"
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}{login}"
+
+
 def arm(
     directory: Path, plan: str, sha256: str, *, at_s: float, person: int | None, owner: int = 0
 ) -> ArmedBy:

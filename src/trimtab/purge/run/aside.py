@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.purge.plan.names import escape
-from trimtab.purge.run.journal import journals, read, replay
+from trimtab.purge.run.journal import journals, read
+from trimtab.purge.run.records import PlanLine
+from trimtab.purge.run.standing import Standing, replay
 from trimtab.units import plural
 from trimtab.visible import visible
 
@@ -48,30 +50,26 @@ class AsideFile:
     fate: str
 
 
-def interrupted_plans(directory: Path, file_system: str, *, but: str | None = None) -> list[str]:
-    """Return the plans of a file system whose last batch was begun and has no end.
+def interrupted_plans(directory: Path, beside: PlanLine) -> Iterator[tuple[PlanLine, Standing]]:
+    """Yield the other plans of a file system of which a batch was begun and has no end.
 
     Parameters
     ----------
-    file_system
-        As journals name it (`trimtab.purge.run.records.PlanLine`).
-    but
-        A plan that is left out: its own run recovers it.
+    beside
+        A plan of the file system; its own run recovers it.
 
     Raises
     ------
     DataError, UnreadableError
         A journal was changed, or cannot be read.
     """
-    plans: list[str] = []
     for path in journals(directory):
         chronicle = read(path)
         plan = chronicle.plan
-        if plan is None or plan.file_system != file_system or plan.plan == but:
+        if plan is None or plan.plan == beside.plan or not plan.is_beside(beside):
             continue
-        if replay(chronicle).open_rows:
-            plans.append(plan.plan)
-    return plans
+        if (standing := replay(chronicle)).open_rows:
+            yield plan, standing
 
 
 def leftovers(

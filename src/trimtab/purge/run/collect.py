@@ -26,6 +26,7 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.run.identity import (
     file_system_uuid,
+    lustre_made_ns,
     meaningful_fsid,
     mount_identity,
     mount_number,
@@ -151,6 +152,9 @@ def _facts(root: str, directory: int, mountinfo: str | None) -> RootFacts:
             state.st_dev,
             file_system_uuid(directory),
             mount_identity(directory),
+            made_ns=lustre_made_ns(mount) if mount.fs_type == "lustre" else None,
+            root_inode=state.st_ino,
+            root_path=_path_within(mount, root),
         ),
         device=state.st_dev,
         inode=state.st_ino,
@@ -313,6 +317,12 @@ def _descriptor(number: int) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
+
+
+def _path_within(mount: Mount, root: str) -> str:
+    """Return the path of a root from the top of its file system, whatever of it is mounted."""
+    beneath = os.path.relpath(root, mount.mount_point)
+    return visible(os.path.normpath(f"/{mount.root}/{beneath}").replace("//", "/"))
 
 
 def _name(mount: Mount) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.model import Plan
 from trimtab.purge.plan.publication import Publication
 from trimtab.purge.policy import Throttle
@@ -82,8 +83,18 @@ def plan_line(plan: Plan, sha256: str) -> PlanLine:
         sha256=sha256,
         rows=plan.candidates.files,
         root=visible(system.root),
-        file_system=visible(f"{system.kind} {system.name or system.fsid}"),
+        file_system=_file_system(system.identity),
+        identity=system.identity,
     )
+
+
+def root_line(root: str, identity: FileSystemIdentity) -> PlanLine:
+    """Return what a journal of a plan of a root would begin with, to compare others with it."""
+    return PlanLine("", "", 0, visible(root), _file_system(identity), identity)
+
+
+def _file_system(identity: FileSystemIdentity) -> str:
+    return visible(f"{identity.kind} {identity.name or identity.fsid}")
 
 
 def terms_of(

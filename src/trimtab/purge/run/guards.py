@@ -155,6 +155,11 @@ def expected_mount(now: Situation) -> str | None:
             f"another file system is mounted: {_named(root.file_system)} in place of "
             f"{_named(expected)}"
         )
+    if expected.has_another_root(root.file_system):
+        return (
+            "another directory of the file system is mounted at the root: "
+            f"{_root_of(root.file_system)} in place of {_root_of(expected)}"
+        )
     return "the file system is mounted read-only" if root.read_only else None
 
 
@@ -294,7 +299,11 @@ GUARDS: Final = (
     Guard("atime", same_atime, "find out what changed; then scan anew and make a new plan", True),
     Guard("usage", usage_known, "see why its use cannot be asked for"),
     Guard("jump", no_jump, "look at the plan; the one after it is compared with this one"),
-    Guard("leftovers", nothing_left, "trimtab purge recover ROOT, or run that plan once more"),
+    Guard(
+        "leftovers",
+        nothing_left,
+        "run that plan once more; where it is lost: trimtab purge recover ROOT --restore",
+    ),
     Guard("exempt", exempt_kept, "write the path as the scan has it, or take the exemption out"),
     Guard("caps", caps_left, "wait until it is free again"),
     Guard("space", frees_space, "empty it, or switch it off, before files are deleted"),
@@ -336,6 +345,10 @@ def before_recovery() -> tuple[Guard, ...]:
 
 def _named(identity: FileSystemIdentity) -> str:
     return visible(f"{identity.kind} {identity.name or '(no name)'}")
+
+
+def _root_of(identity: FileSystemIdentity) -> str:
+    return f"{visible(str(identity.root_path))} with inode {identity.root_inode}"
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:

@@ -10,14 +10,20 @@ import uuid
 from pathlib import Path
 from typing import Final
 
+from trimtab.model.mounts import Mount
+
 _GET_FS_UUID: Final = 0x80111500
 """``FS_IOC_GETFSUUID`` (Linux 6.9): a length, and up to 16 bytes."""
 _XFS_GEOMETRY: Final = 0x80705864
 """``XFS_IOC_FSGEOMETRY_V1``: 112 bytes, the UUID from the 64th on; on every kernel."""
 _AT_EMPTY_PATH: Final = 0x1000
 _STATX_MNT_ID_UNIQUE: Final = 0x4000
+_STATX_BIRTH: Final = 0x800
 _STATX_BYTES: Final = 256
+_BIRTH_AT: Final = 80
 _MOUNT_AT: Final = 144
+_LUSTRE_ROOT_INODE: Final = 0x200000007000001
+"""Of the FID ``[0x200000007:0x1:0x0]`` (``cl_fid_build_ino`` of ``lustre_fid.h``)."""
 
 
 def meaningful_fsid(fsid: int, device: int) -> int | None:
@@ -69,14 +75,40 @@ def mount_identity(directory: int) -> str | None:
     return None if number is None else f"{boot} {number} {os.fstat(directory).st_dev}"
 
 
+def lustre_made_ns(mount: Mount) -> int | None:
+    """Return when the root of a mounted Lustre was made; ``None``: not known, or a part is mounted.
+
+    Its root has the same FID in every Lustre, and the inode number that follows from it.
+    """
+    try:
+        top = os.open(mount.mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if os.fstat(top).st_ino != _LUSTRE_ROOT_INODE:
+            return None
+        answer = _statx(top, _STATX_BIRTH)
+    finally:
+        os.close(top)
+    if answer is None:
+        return None
+    seconds, nanoseconds = struct.unpack_from("=qI", answer, _BIRTH_AT)
+    return seconds * 10**9 + nanoseconds or None
+
+
 def _unique_mount(directory: int) -> int | None:
+    answer = _statx(directory, _STATX_MNT_ID_UNIQUE)
+    return None if answer is None else struct.unpack_from("=Q", answer, _MOUNT_AT)[0]
+
+
+def _statx(descriptor: int, wanted: int) -> bytes | None:
+    """Return what ``statx`` fills in; ``None`` where what is wanted is not in it."""
     answer = ctypes.create_string_buffer(_STATX_BYTES)
     try:
         call = ctypes.CDLL(None, use_errno=True).statx
     except (AttributeError, OSError):
         return None
-    if call(directory, b"", _AT_EMPTY_PATH, _STATX_MNT_ID_UNIQUE, answer) != 0:
+    if call(descriptor, b"", _AT_EMPTY_PATH, wanted, answer) != 0:
         return None
     (mask,) = struct.unpack_from("=I", answer.raw, 0)
-    (number,) = struct.unpack_from("=Q", answer.raw, _MOUNT_AT)
-    return number if mask & _STATX_MNT_ID_UNIQUE else None
+    return answer.raw if mask & wanted else None

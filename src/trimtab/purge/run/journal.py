@@ -24,40 +24,33 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeGuard
 
 from trimtab.errors import DataError, RefusedError, UnreadableError
+from trimtab.purge.run.head import SUFFIX as HEAD_SUFFIX
+from trimtab.purge.run.head import Head, check_head, head_path, read_head, write_head
 from trimtab.purge.run.records import (
     CHANGED_HINT,
-    BatchLine,
-    BeginLine,
     Chronicle,
     DoneLine,
     EndLine,
     Line,
     PlanLine,
+    ReleasedLine,
     SharedLine,
-    SyncedLine,
     TornLine,
-    UndoneLine,
     chronicle_of,
     decode,
     decoded,
     encode,
 )
-from trimtab.purge.run.shared import Claim, Shared, advanced
+from trimtab.purge.run.shared import Shared, advanced
+from trimtab.purge.run.standing import EVER, Standing, replay
 from trimtab.purge.run.state import (
-    DELETED,
-    NOT_BEGUN,
-    Batch,
     Rows,
     Spent,
-    joined,
-    rows_with,
-    without,
 )
 from trimtab.record.chain import ChainedFile, locked, opened_chain
 from trimtab.record.numbered import NumberedLines, opened_lines, text_of
@@ -70,128 +63,8 @@ SHARED_SUFFIX: Final = ".journal.lines"
 """Of the directory that is the journal of several hosts."""
 _PLAN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z")
 _TORN_SHOWN_MAX: Final = 200
-_EVER: Final = datetime.min.replace(tzinfo=UTC)
 _CLOCK_DOUBT: Final = timedelta(days=2)
 """By how much a clock may have been set between a line and the time of its file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unsettled:
-    """Rows of a batch that were deleted and may be there again after a power cut.
-
-    Attributes
-    ----------
-    run
-        Whose host has to say that they are on stable storage; where one host deletes, any run does.
-    """
-
-    batch: Rows
-    rows: tuple[Rows, ...]
-    run: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How far a plan is.
-
-    Attributes
-    ----------
-    todo
-        Rows that no run has dealt with, in order; those of ``open_batch`` are not among them.
-    open_batch
-        A batch that was begun and not ended: some of its files may be gone.
-    fates
-        What became of the rows that were dealt with, in the order in which that happened.
-    unended
-        The run that began and did not say that it ended; ``None``: every run did.
-    unsettled
-        What was deleted and is not known to be on stable storage: the stretches of each batch.
-    claims
-        Where several hosts carry the plan out: every batch that was begun and not ended.
-    """
-
-    todo: tuple[Rows, ...]
-    open_batch: Batch | None = None
-    fates: tuple[tuple[Rows, str], ...] = ()
-    unended: str | None = None
-    unsettled: tuple[Unsettled, ...] = ()
-    claims: tuple[Claim, ...] = ()
-
-    @property
-    def open_rows(self) -> int:
-        """How many rows are in batches that were begun and not ended."""
-        batches = [claim.batch for claim in self.claims]
-        batches += [] if self.open_batch is None else [self.open_batch]
-        return sum(batch.rows.count for batch in batches)
-
-    def fate(self, row: int) -> str | None:
-        """Return what became of a row; ``None``: nothing yet."""
-        return next((outcome for rows, outcome in self.fates if row in rows), None)
-
-
-def replay(chronicle: Chronicle) -> Standing:
-    """Return how far a plan is, from its journal.
-
-    Raises
-    ------
-    DataError
-        Lines do not fit together: a batch that was dealt with twice, or ended without a beginning.
-    """
-    if any(isinstance(line, SharedLine) for line in chronicle.lines[:1]):
-        return _replay_shared(chronicle)
-    plan = chronicle.plan
-    todo: tuple[Rows, ...] = (Rows(0, plan.rows),) if plan and plan.rows else ()
-    open_batch: Batch | None = None
-    fates: list[tuple[Rows, str]] = []
-    unended: str | None = None
-    unsettled: list[Unsettled] = []
-    for number, line in enumerate(chronicle.lines, start=2):
-        match line:
-            case BeginLine():
-                unended = line.run
-            case EndLine():
-                unended = None
-            case BatchLine():
-                _check_begun(line, todo, open_batch, number)
-                open_batch = Batch(line.rows, line.leave)
-                todo = without(todo, line.rows)
-            case DoneLine(apply=True):
-                _check_done(line, open_batch, number)
-                open_batch = None
-                again = tuple(rows_with(line.rows, line.outcomes, NOT_BEGUN))
-                todo = joined((*todo, *again)) if again else todo
-                fates += _fates(line)
-                if deleted := tuple(rows_with(line.rows, line.outcomes, DELETED)):
-                    unsettled.append(Unsettled(line.rows, deleted))
-            case SyncedLine():
-                unsettled = []
-            case UndoneLine():
-                unsettled = _without_undone(line, unsettled, number)
-                fates = [fate for pair in fates for fate in _without_fates(pair, line.rows)]
-                todo = joined((*todo, *line.rows))
-    return Standing(todo, open_batch, tuple(fates), unended, tuple(unsettled))
-
-
-def _replay_shared(chronicle: Chronicle) -> Standing:
-    plan = () if chronicle.plan is None else (chronicle.plan,)
-    shared = advanced(Shared(_EVER), (*plan, *chronicle.lines))
-    fates: list[tuple[Rows, str]] = []
-    unsettled: list[Unsettled] = []
-    for number, line in enumerate(chronicle.lines, start=2):
-        match line:
-            case DoneLine(apply=True):
-                fates += _fates(line)
-                if deleted := tuple(rows_with(line.rows, line.outcomes, DELETED)):
-                    unsettled.append(Unsettled(line.rows, deleted, line.run))
-            case SyncedLine():
-                # What another host did is on its way to the disk by itself.
-                unsettled = [known for known in unsettled if known.run != line.run]
-            case UndoneLine():
-                unsettled = _without_undone(line, unsettled, number)
-                fates = [fate for pair in fates for fate in _without_fates(pair, line.rows)]
-    return Standing(
-        shared.todo, fates=tuple(fates), unsettled=tuple(unsettled), claims=shared.claims
-    )
 
 
 def read(path: Path) -> Chronicle:
@@ -205,8 +78,15 @@ def read(path: Path) -> Chronicle:
         It cannot be read.
     """
     shown = visible(os.fspath(path))
+    head = read_head(path)  # first: it is not before the journal then, whoever is writing
     try:
-        return decode(text_of(path) if path.is_dir() else path.read_bytes())
+        text = text_of(path) if path.is_dir() else path.read_bytes()
+        chronicle = decode(text)
+        check_head(path, text, head)
+        return chronicle
+    except FileNotFoundError as error:
+        check_head(path, b"", head)
+        raise UnreadableError(f"{shown} is not there", code="unreadable-file") from error
     except OSError as error:
         raise UnreadableError(
             f"cannot read {shown}: {error.strerror}", code="unreadable-file"
@@ -222,13 +102,17 @@ def journals(directory: Path) -> tuple[Path, ...]:
     with system_errors(f"{directory} cannot be read", code="journals-unreadable", hint=hint):
         if not directory.is_dir():
             return ()
-        return tuple(sorted(path for path in directory.iterdir() if path.name.endswith(suffixes)))
+        # One that is gone, and whose head is there, is read as well, and complained of.
+        paths = {
+            path.with_name(path.name.removesuffix(HEAD_SUFFIX)) for path in directory.iterdir()
+        }
+        return tuple(sorted(path for path in paths if path.name.endswith(suffixes)))
 
 
 def spent_since(
-    directory: Path, file_system: str, since: datetime, *, but: Path | None = None
+    directory: Path, plan: PlanLine, since: datetime, *, but: Path | None = None
 ) -> Spent:
-    """Return what every run on a file system deleted since a time, by a directory's journals.
+    """Return what every run on a plan's file system deleted since a time, by all journals.
 
     Caps are of a day's work and not of a process: a run that is started again and again, by hand or
     by a timer gone wrong, must not delete a cap's worth each time.
@@ -243,15 +127,22 @@ def spent_since(
         if path == but:
             continue
         # What was written long before has no line since; the journals of years are many.
-        if path.stat().st_mtime < (since - _CLOCK_DOUBT).timestamp():
+        if _written_at_s(path) < (since - _CLOCK_DOUBT).timestamp():
             continue
         chronicle = read(path)
-        if chronicle.plan is None or chronicle.plan.file_system != file_system:
+        if chronicle.plan is None or not chronicle.plan.shares_caps(plan):
             continue
         for line in chronicle.lines:
-            if isinstance(line, DoneLine) and line.apply and line.at >= since:
+            if _is_end(line) and not isinstance(line, EndLine) and line.at >= since:
                 total += line.spent
     return total
+
+
+def _written_at_s(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return head_path(path).stat().st_mtime
 
 
 class Journal:
@@ -267,11 +158,12 @@ class Journal:
         What was cut off: a line that was not finished.
     """
 
-    def __init__(self, file: ChainedFile, chronicle: Chronicle) -> None:
+    def __init__(self, file: ChainedFile, chronicle: Chronicle, directory: int) -> None:
         self.path = file.path
         self.standing = replay(chronicle)
         self.torn_bytes = len(chronicle.torn)
-        self._file = file
+        self._file, self._directory = file, directory
+        self._lines = len(chronicle.lines) + (chronicle.plan is not None)
 
     def write(self, line: Line) -> None:
         """Write a line and see it to stable storage.
@@ -282,6 +174,14 @@ class Journal:
             It could not be written: the run must not go on, since nobody would know of it.
         """
         self._file.append(encode(line))
+        self._lines += 1
+        if _is_end(line):
+            write_head(self.path, self._directory, Head(self._lines, self._file.last_sum, line.at))
+
+
+def _is_end(line: Line) -> TypeGuard[DoneLine | ReleasedLine | EndLine]:
+    """Whether it says what became of files; what a dry run says may be lost."""
+    return isinstance(line, ReleasedLine | EndLine) or (isinstance(line, DoneLine) and line.apply)
 
 
 @contextlib.contextmanager
@@ -314,7 +214,23 @@ def opened(directory: Path, plan: PlanLine, *, at: datetime, owner: int = 0) -> 
                 hint="run it with --shared, as they do",
             )
         with opened_chain(path, held, owner=owner) as file:
-            yield _ready(file, plan, at)
+            yield _ready(file, held, plan, at)
+
+
+def reopened(
+    directory: Path, plan: PlanLine, standing: Standing, *, at: datetime, owner: int = 0
+) -> contextlib.AbstractContextManager[Journal | SharedJournal]:
+    """Open the journal of a plan that was read before, of which nothing else need be known.
+
+    Raises
+    ------
+    RefusedError, DataError, UnreadableError
+        As `opened` and `opened_shared`.
+    """
+    if not standing.claims:
+        return opened(directory, plan, at=at, owner=owner)
+    lease_s = standing.lease_s
+    return opened_shared(directory, plan, at=at, since=EVER, lease_s=lease_s, owner=owner)
 
 
 class SharedJournal:
@@ -332,9 +248,9 @@ class SharedJournal:
 
     torn_bytes = 0
 
-    def __init__(self, lines: NumberedLines, since: datetime) -> None:
+    def __init__(self, lines: NumberedLines, since: datetime, directory: int) -> None:
         self.path, self.shared = lines.path, Shared(since)
-        self._lines = lines
+        self._lines, self._directory = lines, directory
 
     @property
     def standing(self) -> Standing:
@@ -387,6 +303,9 @@ class SharedJournal:
         after = advanced(self.shared, (line,))  # what does not fit is not written
         if self._lines.append(encode(line)):
             self.shared = after
+            if _is_end(line):
+                head = Head(self._lines.count, self._lines.last_sum, line.at)
+                write_head(self.path, self._directory, head)
             return True
         self.refresh()
         return False
@@ -431,7 +350,7 @@ def opened_shared(
     DataError, UnreadableError
         As `opened`.
     """
-    with _directory(directory, plan, owner=owner, shared=True):
+    with _directory(directory, plan, owner=owner, shared=True) as held:
         if (directory / f"{plan.plan}{SUFFIX}").exists():
             raise RefusedError(
                 f"one host began to carry out plan {visible(plan.plan)}",
@@ -440,7 +359,7 @@ def opened_shared(
             )
         path = _shared_path(directory, plan)
         with opened_lines(path, owner=owner, hint=CHANGED_HINT) as lines:
-            journal = SharedJournal(lines, since)
+            journal = SharedJournal(lines, since, held)
             journal.refresh()
             journal.check_whole()
             _begin_shared(journal, plan, SharedLine(at, lease_s))
@@ -452,7 +371,8 @@ def _begin_shared(journal: SharedJournal, plan: PlanLine, line: SharedLine) -> N
         journal.offer(plan)
     while journal.shared.lease_s is None:
         journal.offer(line)
-    if read(journal.path).plan != plan:
+    known = read(journal.path).plan
+    if known is None or not known.is_of(plan):
         raise RefusedError(
             f"{visible(os.fspath(journal.path))} is the journal of another plan, or the plan is "
             "not the one it was",
@@ -480,23 +400,24 @@ def _directory(directory: Path, plan: PlanLine, *, owner: int, shared: bool) -> 
     hint = "two runs at once would each delete what the other is about to: wait for it"
     with (
         trusted_directory(directory, "the journals' directory", owner=owner) as held,
-        locked(plan.file_system, held, visible(plan.file_system), hint=hint, shared=shared),
+        locked(plan.key, held, visible(plan.file_system), hint=hint, shared=shared),
     ):
         yield held
 
 
-def _ready(file: ChainedFile, plan: PlanLine, at: datetime) -> Journal:
+def _ready(file: ChainedFile, directory: int, plan: PlanLine, at: datetime) -> Journal:
     shown = visible(os.fspath(file.path))
+    read(file.path)  # before a line that was not finished is cut off: it may be no journal at all
     chain = file.read(hint=CHANGED_HINT)
     try:
         chronicle = chronicle_of(chain)
-        if chronicle.plan is not None and chronicle.plan != plan:
+        if chronicle.plan is not None and not chronicle.plan.is_of(plan):
             raise RefusedError(
                 f"{shown} is the journal of another plan, or the plan is not the one it was",
                 code="journal-mismatch",
                 hint="a plan is never changed: make a new one",
             )
-        journal = Journal(file, chronicle)
+        journal = Journal(file, chronicle, directory)
     except DataError as error:
         raise error.of(shown) from error
     if chronicle.plan is None:
@@ -506,65 +427,3 @@ def _ready(file: ChainedFile, plan: PlanLine, at: datetime) -> Journal:
         beginning = visible(chronicle.torn[:_TORN_SHOWN_MAX].decode("ascii", "backslashreplace"))
         journal.write(TornLine(at.astimezone(UTC), len(chronicle.torn), beginning))
     return journal
-
-
-def _check_begun(
-    line: BatchLine, todo: tuple[Rows, ...], open_batch: Batch | None, number: int
-) -> None:
-    if open_batch is not None:
-        raise DataError(
-            "a batch begins before the one before it has ended",
-            code="journal-contradictory",
-            line=number,
-        )
-    if sum(rows.count for rows in without(todo, line.rows)) != sum(rows.count for rows in todo) - (
-        line.rows.count
-    ):
-        raise DataError(
-            "a batch has rows that were dealt with before",
-            code="journal-contradictory",
-            line=number,
-        )
-
-
-def _check_done(line: DoneLine, open_batch: Batch | None, number: int) -> None:
-    if open_batch is None or open_batch.rows != line.rows:
-        raise DataError(
-            "a batch ends that was not begun", code="journal-contradictory", line=number
-        )
-    if sum(count for _, count in line.outcomes) != line.rows.count:
-        raise DataError(
-            "a batch does not say of every row what became of it",
-            code="journal-contradictory",
-            line=number,
-        )
-
-
-def _without_undone(line: UndoneLine, unsettled: list[Unsettled], number: int) -> list[Unsettled]:
-    """Return what is still unsettled; raise where rows are undone that were not deleted."""
-    for place, known in enumerate(unsettled):
-        rest = known.rows
-        for rows in line.rows:
-            rest = without(rest, rows)
-        count = sum(rows.count for rows in known.rows) - sum(rows.count for rows in rest)
-        if known.batch == line.batch and count == sum(rows.count for rows in line.rows):
-            remaining = [replace(known, rows=joined(rest))] if rest else []
-            return [*unsettled[:place], *remaining, *unsettled[place + 1 :]]
-    raise DataError(
-        "rows are undone that were not deleted", code="journal-contradictory", line=number
-    )
-
-
-def _without_fates(fate: tuple[Rows, str], undone: tuple[Rows, ...]) -> list[tuple[Rows, str]]:
-    rest: tuple[Rows, ...] = (fate[0],)
-    for rows in undone:
-        rest = without(rest, rows)
-    return [(rows, fate[1]) for rows in rest]
-
-
-def _fates(line: DoneLine) -> Iterator[tuple[Rows, str]]:
-    first = line.rows.first
-    for outcome, count in line.outcomes:
-        if outcome != NOT_BEGUN:
-            yield Rows(first, count), outcome
-        first += count

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from trimtab.errors import DataError
+from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch
 from trimtab.record.chain import Chain, unlinked
 from trimtab.units import format_duration, plural
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 FORMAT: Final = 1
-CHANGED_HINT: Final = "nothing is deleted by it any more: keep it, and make a new plan"
+CHANGED_HINT: Final = (
+    "nothing is deleted while it lies there: keep it as evidence, move it with its .head.json to "
+    "another directory, let 20 hours pass, since the caps know nothing of what it counted, and "
+    "make a new plan"
+)
 _STRICT: Final = {"extra": "forbid"}
 
 
@@ -32,6 +37,8 @@ class PlanLine:
         is meant.
     root, file_system
         In words, for people.
+    identity
+        By what the file system is known again; ``None`` in journals of before it was kept.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT
@@ -40,8 +47,33 @@ class PlanLine:
     rows: int
     root: str
     file_system: str
+    identity: FileSystemIdentity | None = None
     format: Literal[1] = FORMAT
     do: Literal["plan"] = "plan"
+
+    @property
+    def key(self) -> str:
+        """What the file system is called where one text has to do, as for a lock."""
+        return self.file_system if self.identity is None else self.identity.key
+
+    def is_of(self, other: PlanLine) -> bool:
+        """Return whether both are of one plan, which is never changed."""
+        return (self.plan, self.sha256, self.rows) == (other.plan, other.sha256, other.rows)
+
+    def shares_caps(self, other: PlanLine) -> bool:
+        """Return whether both are of one file system, or may be: what one deleted counts for both.
+
+        Of a line without an identity all that is sure is the kind.
+        """
+        if self.identity is None or other.identity is None:
+            return self.file_system.split()[:1] == other.file_system.split()[:1]
+        return self.identity.shares_caps(other.identity)
+
+    def is_beside(self, other: PlanLine) -> bool:
+        """Return whether what one left unfinished concerns the other: a file system, or a root."""
+        if self.identity is None or other.identity is None:
+            return self.file_system == other.file_system or self.root == other.root
+        return self.identity.shares_caps(other.identity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +118,20 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """A batch is about to be dealt with: from here on its files may be gone."""
+    """A batch is about to be dealt with: from here on its files may be gone.
+
+    Attributes
+    ----------
+    bytes
+        Of the rows that are not left alone, as listed; 0 in journals of before it was kept.
+    """
 
     __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
     at: datetime
     rows: Rows
     leave: tuple[Rows, ...] = ()
+    bytes: int = 0
     do: Literal["batch"] = "batch"
 
 
@@ -210,6 +249,33 @@ class UndoneLine:
     bytes: int
     by_user: dict[int, tuple[int, int]]
     do: Literal["undone"] = "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedLine:
+    """A person ended a batch that no run did, as `trimtab purge recover` does without its plan.
+
+    What had been put aside is back. Which of the other rows were deleted nobody can tell; the next
+    plan finds those that were not.
+
+    Attributes
+    ----------
+    files, bytes
+        Of the rows that may have been deleted, as listed: all of them count against the caps.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    at: datetime
+    rows: Rows
+    files: int
+    bytes: int
+    who: str = ""
+    do: Literal["released"] = "released"
+
+    @property
+    def spent(self) -> Spent:
+        """What of it counts against the caps."""
+        return Spent(self.files, self.bytes, {}, ((self.at.timestamp(), self.files, self.bytes),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +409,7 @@ Line = (
     | DoneLine
     | SyncedLine
     | UndoneLine
+    | ReleasedLine
     | EndLine
     | TornLine
 )

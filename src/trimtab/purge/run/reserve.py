@@ -88,7 +88,8 @@ def clear(root: str | int, name: str) -> None:
                             with contextlib.suppress(FileNotFoundError):
                                 os.unlink(file, dir_fd=inside)
                     os.rmdir(cell, dir_fd=quarantine)
-            os.rmdir(QUARANTINE["stranded"], dir_fd=quarantine)
+            with contextlib.suppress(FileNotFoundError):  # a run has removed it, empty
+                os.rmdir(QUARANTINE["stranded"], dir_fd=quarantine)
         os.rmdir(name, dir_fd=top)
 
 

@@ -20,12 +20,12 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from trimtab.errors import RefusedError, ToolError, TrimtabError
+from trimtab.errors import ToolError, TrimtabError
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.plan.names import escape
@@ -63,6 +63,7 @@ from trimtab.purge.run.records import (
     UsageLine,
     done_line,
 )
+from trimtab.purge.run.result import RunResult
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.state import (
     CAPPED,
@@ -79,7 +80,6 @@ from trimtab.purge.run.state import (
     latency_of,
     outcome_of,
 )
-from trimtab.units import plural
 from trimtab.visible import visible
 
 SYNC_ROWS: Final = 10_000
@@ -139,80 +139,6 @@ class Job:
     owner: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a run came to.
-
-    Attributes
-    ----------
-    objections
-        What guards said; of a dry run that went on all the same, too.
-    files, bytes, freed_bytes
-        Deleted, or in a dry run what would be.
-    outcomes, outcome_bytes
-        Rows by outcome, and their bytes as the plan lists them.
-    before, after
-        Use of the file system, as measured first and last.
-    rows_left
-        Rows of the plan that no run has dealt with.
-    recovered_rows
-        Rows of a batch that an interrupted run had begun.
-    undone_rows
-        Rows that a run before had deleted and whose files are there: power was cut.
-    torn_bytes
-        What that run left of a line of the journal.
-    unexplained
-        Files that were found where files are moved aside, and that no row explains: a person has
-        to look at them. Paths relative to the root.
-    trim_due
-        Space became free that the drives do not know of yet.
-    users
-        How many users the files belonged to.
-    pace
-        How fast it went.
-    """
-
-    id: str
-    apply: bool
-    reason: StopReason
-    text: str
-    objections: tuple[Objection, ...]
-    files: int
-    bytes: int
-    freed_bytes: int
-    outcomes: Mapping[str, int]
-    before: Usage | None
-    after: Usage | None
-    rows_left: int
-    recovered_rows: int
-    torn_bytes: int
-    unexplained: tuple[bytes, ...]
-    journal: Path
-    undone_rows: int = 0
-    users: int = 0
-    pace: RunPace = field(default_factory=RunPace)
-    outcome_bytes: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def trim_due(self) -> bool:
-        """Whether space became free that the drives do not know of yet."""
-        return self.apply and self.freed_bytes > 0
-
-    def refusal(self) -> RefusedError | None:
-        """Return the error that says why nothing was deleted; ``None`` where the run began."""
-        if self.reason is not StopReason.REFUSED:
-            return None
-        # One line: an error is shown with what cannot be seen written as an escape.
-        reasons = "; ".join(
-            f"{objection.guard}: {objection.reason}" for objection in self.objections
-        )
-        first = self.objections[0].hint if len(self.objections) == 1 else None
-        many = plural(len(self.objections), "guard")
-        return RefusedError(
-            f"nothing was deleted, {many} object: {reasons}", code="guards-object", hint=first
-        )
-
-
 def run(job: Job, *, apply: bool, progress: Callable[[Progress], None] | None = None) -> RunResult:
     """Carry a plan out, or go through it without deleting; return what it came to.
 
@@ -256,7 +182,9 @@ class Run:
         self.unexplained: list[bytes] = []
         self.undone_rows = self.unsynced_rows = 0
         self.before: Usage | None = None
-        self.after: Usage | None = None
+        self.after: Measured | None = None
+        self.deleted_at_s: float | None = None
+        self.unmeasured = ""
 
     def carry_out(self) -> RunResult:
         """Return what the run came to."""
@@ -325,7 +253,7 @@ class Run:
     def _situation(self) -> Situation:
         now = self.job.surroundings.situation()
         since = moment_of(now.now_s - CAPS_WINDOW_S)
-        return replace(now, spent=spent_since(self.job.journals, self.job.plan.file_system, since))
+        return replace(now, spent=spent_since(self.job.journals, self.job.plan, since))
 
     def _look(self, instruction: Look) -> Looked:
         known = {objection.guard for objection in self.objections}
@@ -337,17 +265,29 @@ class Run:
 
     def _measure(self) -> Measured:
         usage, in_flight = self.job.surroundings.measure()
+        measured = Measured(self._now_s(), usage, in_flight)
         self.before = self.before or usage
-        self.after = usage
-        return Measured(self._now_s(), usage, in_flight)
+        self.after = None if self.deleted_at_s is None else measured
+        return measured
+
+    def _measure_last(self) -> None:
+        """Measure how full it is after the last deletion, if nobody has; no reason to fail."""
+        if self.deleted_at_s is None or self.after is not None:
+            return
+        try:
+            measured = self._measure()
+        except (TrimtabError, OSError) as error:
+            self.unmeasured = visible(str(getattr(error, "message", None) or error))
+        else:
+            self._write_usage(measured)
 
     def _delete(self, instruction: Delete) -> Ended:
         batch, remover = instruction.batch, self._remover()
         listed = self.listed.part(batch.rows)
         with shielded():
             if self.apply:
-                at = moment_of(self._now_s())
-                self.journal.write(BatchLine(self.job.id, at, batch.rows, batch.leave))
+                at, size = moment_of(self._now_s()), listed.bytes_of(batch.taken())
+                self.journal.write(BatchLine(self.job.id, at, batch.rows, batch.leave, size))
             ask = remover.delete if self.apply else remover.check
             return self._done(self._answered(batch, listed, ask))
 
@@ -462,6 +402,8 @@ class Run:
         for name, count in outcome.outcomes:
             self.outcomes[name] += count
         self.outcome_bytes.update(outcome.outcome_bytes)
+        if self.apply and outcome.files:
+            self.deleted_at_s, self.after = line.at.timestamp(), None
         if self.apply:
             self.unsynced_rows += outcome.batch.rows.count
             if self.unsynced_rows >= SYNC_ROWS:
@@ -493,6 +435,7 @@ class Run:
         if self.unsynced_rows:
             with shielded():
                 self._sync()
+        self._measure_last()
         at = moment_of(self._now_s())
         reasons = tuple(
             visible(f"{objection.guard}: {objection.reason}") for objection in stop.objections
@@ -544,6 +487,7 @@ class Run:
         return self.job.surroundings.now_s()
 
     def _result(self, state: State, stop: Stop) -> RunResult:
+        after, deleted_at_s = self.after, self.deleted_at_s
         return RunResult(
             id=self.job.id,
             apply=self.apply,
@@ -555,7 +499,10 @@ class Run:
             freed_bytes=self.freed_bytes,
             outcomes=dict(self.outcomes),
             before=self.before,
-            after=self.after,
+            after=None if after is None else after.usage,
+            after_s=None if after is None or deleted_at_s is None else after.at_s - deleted_at_s,
+            in_flight=None if after is None else after.in_flight,
+            unmeasured=self.unmeasured,
             rows_left=sum(rows.count for rows in state.todo),
             recovered_rows=self.recovered_rows,
             torn_bytes=self.journal.torn_bytes,

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from trimtab.errors import DataError
 from trimtab.purge.run.records import (
@@ -28,11 +29,15 @@ from trimtab.purge.run.records import (
     Line,
     NeedLine,
     PlanLine,
+    ReleasedLine,
     SharedLine,
     TakeoverLine,
     UndoneLine,
 )
 from trimtab.purge.run.state import NOT_BEGUN, Batch, Rows, Spent, joined, rows_with, without
+
+GRACE: Final = 1.25
+"""Rows are taken over after so many leases: clocks of two hosts may run at slightly other rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class Claim:
         Of the line that gave it to the run: its token.
     runs
         All that had it, the last one included: their files may lie aside.
+    at
+        Since when the last one has it.
     """
 
     run: str
@@ -52,6 +59,7 @@ class Claim:
     reserved: Spent
     number: int
     runs: tuple[str, ...]
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +146,8 @@ def _after(shared: Shared, line: Line) -> Shared:
             return _taken_over(shared, line)
         case DoneLine(apply=True):
             return _done(shared, line)
+        case ReleasedLine():
+            return _released(shared, line)
         case UndoneLine():
             return replace(shared, todo=joined((*shared.todo, *line.rows)))
         case NeedLine():
@@ -153,7 +163,7 @@ def _claimed(shared: Shared, line: ClaimLine) -> Shared:
     if _count(todo) != _count(shared.todo) - line.rows.count:
         raise _contradiction(shared, "rows are claimed that are not free")
     batch = Batch(line.rows, line.leave)
-    claim = Claim(line.run, batch, line.reserved, shared.number, (line.run,))
+    claim = Claim(line.run, batch, line.reserved, shared.number, (line.run,), line.at)
     number = shared.number
     return replace(shared, todo=todo, claims=(*shared.claims, claim), batches_number=number)
 
@@ -164,7 +174,8 @@ def _taken_over(shared: Shared, line: TakeoverLine) -> Shared:
         raise _contradiction(shared, "a batch is taken over from a run that does not have it")
     if shared.claim_of(line.run) is not None:
         raise _contradiction(shared, "a run takes a batch over and has one")
-    taken = replace(claim, run=line.run, number=shared.number, runs=(*claim.runs, line.run))
+    runs = (*claim.runs, line.run)
+    taken = replace(claim, run=line.run, number=shared.number, runs=runs, at=line.at)
     claims = tuple(taken if other is claim else other for other in shared.claims)
     return replace(shared, claims=claims, batches_number=shared.number)
 
@@ -190,6 +201,14 @@ def _done(shared: Shared, line: DoneLine) -> Shared:
         freed_bytes=shared.freed_bytes + line.freed_bytes,
         batches_number=shared.number,
     )
+
+
+def _released(shared: Shared, line: ReleasedLine) -> Shared:
+    claims = tuple(claim for claim in shared.claims if claim.batch.rows != line.rows)
+    if len(claims) == len(shared.claims):
+        raise _contradiction(shared, "a batch is released that nobody has")
+    spent = shared.spent + line.spent if line.at >= shared.since else shared.spent
+    return replace(shared, claims=claims, spent=spent, batches_number=shared.number)
 
 
 def _needed(shared: Shared, line: NeedLine) -> Shared:

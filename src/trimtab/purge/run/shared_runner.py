@@ -36,7 +36,7 @@ from trimtab.purge.run.decide import (
     looking,
     settling,
 )
-from trimtab.purge.run.journal import SharedJournal, Unsettled, opened_shared, spent_since
+from trimtab.purge.run.journal import SharedJournal, opened_shared, spent_since
 from trimtab.purge.run.messages import (
     Begun,
     Delete,
@@ -53,9 +53,11 @@ from trimtab.purge.run.messages import (
 )
 from trimtab.purge.run.protocols import RemovalBatch, Remover
 from trimtab.purge.run.records import ClaimLine, NeedLine, TakeoverLine, done_line
-from trimtab.purge.run.runner import Job, Run, RunResult, moment_of
-from trimtab.purge.run.shared import Claim
+from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.runner import Job, Run, moment_of
+from trimtab.purge.run.shared import GRACE, Claim
 from trimtab.purge.run.situation import Situation
+from trimtab.purge.run.standing import Unsettled
 from trimtab.purge.run.state import (
     CAPPED,
     CAPS_WINDOW_S,
@@ -69,8 +71,6 @@ from trimtab.purge.run.state import (
     outcome_of,
 )
 
-_GRACE: Final = 1.25
-"""Rows are taken over after so many leases: clocks of two hosts may run at slightly other rates."""
 _LOOK: Final = Look(Rows(0, 0))
 """Look at what comes next, whatever that is by then."""
 
@@ -175,9 +175,7 @@ class SharedRun(Run):
         job = self.job
         now = self._situation()
         since = self.journal.shared.since
-        self.by_others = spent_since(
-            job.journals, job.plan.file_system, since, but=self.journal.path
-        )
+        self.by_others = spent_since(job.journals, job.plan, since, but=self.journal.path)
         self.objections = guards.objections(now, guards.before_deleting())
         with shielded():
             self.journal.write(self._begin_line(now))
@@ -333,7 +331,7 @@ class SharedRun(Run):
         lost = (
             known[token]
             for token, since_s in self.seen.items()
-            if now_s - since_s > self._lease_s * _GRACE
+            if now_s - since_s > self._lease_s * GRACE
         )
         claim = next(lost, None)
         if claim is None:

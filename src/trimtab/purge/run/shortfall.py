@@ -6,7 +6,7 @@ from typing import Final
 
 from trimtab.message import Message
 from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.runner import RunResult
+from trimtab.purge.run.result import RunResult
 from trimtab.purge.run.state import CAPPED, DELETED, NOT_BEGUN
 from trimtab.units import format_bytes, format_percent
 

@@ -14,6 +14,7 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.policy import Policy
 from trimtab.purge.run.state import Allowance, Spent
+from trimtab.units import share_of
 
 SWITCH_WITHOUT_DIRECTORY: Final = "switch-directory-missing"
 SWITCH_UNREADABLE: Final = "switch-unreadable"
@@ -244,7 +245,7 @@ class Situation:
             limits.append(caps.bytes)
         if caps.filesystem_fraction is not None:
             capacity_bytes = 0 if self.usage is None else self.usage.total_bytes
-            limits.append(int(caps.filesystem_fraction * capacity_bytes))
+            limits.append(share_of(caps.filesystem_fraction, capacity_bytes))
         return Allowance(
             files=caps.files,
             bytes=min(limits, default=None),

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
+from trimtab.units import share_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +29,8 @@ NOT_BEGUN: Final = "not_begun"
 """An interrupted batch had not come to it: it is done again, and counts only then."""
 TOO_LATE: Final = "too_late"
 """So the core says of a row that it had not come to when the lease of its host ran out."""
+NOT_KNOWN: Final = "not_known"
+"""It was in a batch that a person ended without its plan: it may have been deleted or not."""
 GONE: Final = "gone"
 IN_QUARANTINE: Final = "in_quarantine"
 """It could not be put back, and waits for a person."""
@@ -231,7 +234,7 @@ class Allowance:
         """Return how many bytes of one user may go; ``None``: no limit."""
         if self.user_fraction is None:
             return None
-        return math.floor(self.user_fraction * self.user_bytes.get(uid, 0))
+        return share_of(self.user_fraction, self.user_bytes.get(uid, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +258,10 @@ class Listed:
             raise UsageError(f"rows {rows} are not within {self.rows}", code="rows-out-of-range")
         chosen = slice(start, start + rows.count)
         return Listed(rows, self.uids[chosen], self.allocated_bytes[chosen])
+
+    def bytes_of(self, stretches: Iterable[Rows]) -> int:
+        """Return what some of the rows take up together."""
+        return sum(sum(self.part(rows).allocated_bytes.tolist()) for rows in stretches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from trimtab.purge.rules import RulesInForce
 from trimtab.purge.run.aside import AsideFile
 from trimtab.purge.run.messages import Objection
 from trimtab.purge.run.records import RunPace
-from trimtab.purge.run.runner import RunResult
+from trimtab.purge.run.result import RunResult
 from trimtab.purge.signs import KINDS, MAY_BE, Kind, Signs, Suspicion, statement
 from trimtab.report.documents.encode import Derived, bounds, mapped, shape
 from trimtab.report.documents.measured import Problem
@@ -330,7 +330,10 @@ def _plain(value: object) -> Plain:
     return str(value)
 
 
-shape(FileSystemIdentity, omit=["device", "uuid", "mount"])
+shape(
+    FileSystemIdentity,
+    omit=["device", "uuid", "mount", "made_ns", "root_inode", "root_path"],
+)
 shape(Unread, derive={"path": _text("path")})
 shape(Shard, optional=["superseded"], omit=["read_ns"])
 shape(
@@ -551,7 +554,15 @@ shape(
 shape(
     RunResult,
     omit=["id", "apply", "torn_bytes"],
-    optional=["undone_rows", "users", "pace", "outcome_bytes"],
+    optional=[
+        "undone_rows",
+        "users",
+        "pace",
+        "outcome_bytes",
+        "after_s",
+        "in_flight",
+        "unmeasured",
+    ],
     derive={
         "run": "id",
         "applied": "apply",

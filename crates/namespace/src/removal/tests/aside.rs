@@ -30,6 +30,23 @@ fn a_stranded_file_is_listed_with_its_path_and_restored() {
     assert!(!world.at(".trimtab-purge-q").exists());
 }
 
+#[test]
+fn the_note_of_a_stranded_file_is_no_file_that_waits_and_stays_no_longer_than_it() {
+    let world = World::new();
+    let gone = |world: &World| fs::remove_dir(world.at("run")).unwrap();
+    assert_eq!(world.settle(save, gone), Outcome::InQuarantine);
+    let root = Root::open(world.directory.path()).unwrap();
+    let waiting = || Quarantine::open(&root, b".q").unwrap().stranded().unwrap();
+    assert_eq!(waiting(), [b".q/stranded/70-0".to_vec()]);
+    Quarantine::open(&root, b".q").unwrap().remove(&root);
+    assert_eq!(world.stranded(), ["saved"]);
+    assert!(world.at(".q/stranded/70-0.origin").exists());
+    // A person moves it back by hand, and does not know of the note.
+    fs::rename(world.at(".q/stranded/70-0"), world.at("saved")).unwrap();
+    Quarantine::open(&root, b".q").unwrap().remove(&root);
+    assert!(world.at("saved").exists() && !world.at(".q/stranded").exists());
+}
+
 fn fate_of_the_only_one(root: &Root, restore: bool, into: Option<&[u8]>) -> Fate {
     let listed = aside(root, restore, into).unwrap();
     assert_eq!(listed.len(), 1);
