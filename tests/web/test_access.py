@@ -76,6 +76,17 @@ def test_a_session_that_is_used_for_ever_ends(desk):
     assert statuses == [200] * (7 * 4) + [401] * 4
 
 
+def test_who_signs_out_needs_another_link(client, stranger):
+    cookies, token = dict(client.cookies), csrf_of(client)
+    assert client.post("/leave").status_code == 403  # another page's form
+    assert client.get("/api/v1/sites").status_code == 200
+    answer = client.post("/leave", data={"csrf": token})
+    assert (answer.status_code, "max-age=0" in answer.headers["set-cookie"].lower()) == (200, True)
+    assert not client.cookies
+    client.cookies.update(cookies)  # not only the browser forgot it
+    assert client.get("/api/v1/sites").status_code == 401
+
+
 def cookie_at(desk: Desk, host: str) -> str:
     """Return the cookie that a dashboard gives a browser that reaches it by a name."""
     tokens: list[str] = []
@@ -141,7 +152,7 @@ def test_what_pages_of_others_load_is_not_worked_out(client, site, mode, dest, s
     )
 
 
-def test_a_rate_is_of_a_user_whatever_proxy_they_come_by(desk, monkeypatch):
+def test_a_rate_is_of_a_user_whatever_proxy_they_come_by(desk, monkeypatch, caplog):
     monkeypatch.setattr(guarding, "BURST", 4.0)
     client = proxied(desk, "192.0.2.7")
     statuses = []
@@ -150,6 +161,7 @@ def test_a_rate_is_of_a_user_whatever_proxy_they_come_by(desk, monkeypatch):
         answer = client.get("/api/v1/sites", headers={"X-Forwarded-User": "carol"})
         statuses.append(answer.status_code)
     assert statuses == [200] * 4 + [429] * 2
+    assert [record.fields["user"] for record in caplog.records] == ["carol"] * 2
     assert client.get("/api/v1/sites", headers={"X-Forwarded-User": "dave"}).status_code == 200
 
 

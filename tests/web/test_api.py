@@ -217,7 +217,7 @@ def test_documents_that_are_remembered_are_bounded_and_of_this_state(desk, monke
     def body(name: str, size: int) -> bytes:
         return alone.encoded(SITE, name, make=lambda: made.append(name) or b"x" * size)
 
-    assert [len(body(name, 40)) for name in "abab"] == [40_000] * 4
+    assert [len(body(name, 40_000)) for name in "abab"] == [40_000] * 4
     assert made == ["a", "b"]
     body("c", 40_000)  # the oldest goes
     body("b", 40_000)

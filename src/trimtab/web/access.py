@@ -69,11 +69,14 @@ class Identity:
     ----------
     csrf
         What a change has to bring along: pages of other origins cannot read it.
+    may_leave
+        Whether it is a session of the dashboard's own, which can be ended here.
     """
 
     user: str
     role: Role
     csrf: str
+    may_leave: bool = False
 
 
 class Access(Protocol):
@@ -135,8 +138,14 @@ class TokenAccess:
         for cookie in cookies:
             name = _digest(cookie)
             if self._is_open(name):
-                return Identity(self._user, Role.ADMIN, _csrf(self._key, name))
+                return Identity(self._user, Role.ADMIN, _csrf(self._key, name), may_leave=True)
         return Message("session-ended", "the session has ended")
+
+    def leave(self, asking: Asking) -> None:
+        """End the session of a request."""
+        with self._lock:
+            for cookie in _cookies(asking.headers):
+                self._sessions.pop(_digest(cookie), None)
 
     def _is_open(self, name: bytes) -> bool:
         """Return whether a session goes on, which it then does for longer."""

@@ -45,6 +45,7 @@ _CLIENTS_MAX: Final = 4096
 FORM_FIELDS_MAX: Final = 16
 """Of an address or a form: the parser takes them apart one by one, in the event loop."""
 ENTER: Final = "/enter"
+LEAVE: Final = "/leave"
 CSRF_HEADER: Final = "x-csrf-token"
 CSRF_FIELD: Final = "csrf"
 _READS: Final = frozenset({"GET", "HEAD"})
@@ -137,6 +138,8 @@ class Guard:
                 await self._enter(scope, asking, self._access, guarded)
                 return
             identity = self._identify(asking)
+            if not self._rate.take(identity.user):
+                raise Refusal(429, Message("too-many-requests", "too many requests; wait a moment"))
             await self._pass_on(scope, receive, guarded, asking, identity)
         except Refusal as refusal:
             wants_json = scope["path"].startswith("/api/")
@@ -166,21 +169,9 @@ class Guard:
             raise Refusal(
                 401, Message("token-used", "this link was used already, or is not the newest one")
             )
-        (host,) = asking.headers["host"]
         # Not a redirect: from a link in another page the browser would not send the cookie along.
-        body = (
-            b"<!doctype html><html lang=en><meta charset=utf-8><title>Trimtab</title>"
-            b'<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'
-            b'<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Open the dashboard</a>'
-        )
-        headers = [
-            (b"content-type", b"text/html; charset=utf-8"),
-            (b"content-length", str(len(body)).encode()),
-            (b"cache-control", b"no-store"),
-            (b"set-cookie", _cookie_text(host, cookie)),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        body = b'<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Open the dashboard</a>'
+        await _send_page(send, body, _cookie_text(asking, cookie))
 
     def _identify(self, asking: Asking) -> Identity:
         # Who is known is not held up by strangers of the same address: all come by one proxy.
@@ -188,8 +179,6 @@ class Guard:
         if isinstance(identity, Message):
             self._count_refused(asking)
             raise Refusal(403 if code_of(identity) == "role-missing" else 401, identity)
-        if not self._rate.take(identity.user):
-            raise Refusal(429, Message("too-many-requests", "too many requests; wait a moment"))
         return identity
 
     def _count_refused(self, asking: Asking) -> None:
@@ -203,6 +192,10 @@ class Guard:
         body = await _body(receive, asking)
         if scope["method"] not in _READS:
             _refuse_forged(asking, identity, body)
+            if scope["path"] == LEAVE and isinstance(self._access, TokenAccess):
+                self._access.leave(asking)
+                await _send_page(send, b"<p>Signed out.", _cookie_text(asking, "", "; Max-Age=0"))
+                return
         turn = Turn(self._lanes, identity.user)
         scope["trimtab.identity"], scope["trimtab.turn"] = identity, turn
         sent = False
@@ -270,11 +263,27 @@ def _is_foreign(scope: Scope, asking: Asking) -> bool:
     return not is_link and not set(sites) <= {"same-origin", "none"}
 
 
-def _cookie_text(host: str, value: str) -> bytes:
-    """Return the header that gives a browser its session."""
+def _cookie_text(asking: Asking, value: str, life: str = "") -> bytes:
+    """Return the header that gives a browser its session, or takes it away."""
+    (host,) = asking.headers["host"]
     name = session_cookie(host)
     secure = "; Secure" if name.startswith("__Host-") else ""
-    return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}".encode()
+    return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{life}".encode()
+
+
+async def _send_page(send: Send, content: bytes, cookie: bytes) -> None:
+    body = (
+        b"<!doctype html><html lang=en><meta charset=utf-8><title>Trimtab</title>"
+        b'<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'
+    ) + content
+    headers = [
+        (b"content-type", b"text/html; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"set-cookie", cookie),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _refuse_forged(asking: Asking, identity: Identity, body: bytes) -> None:
