@@ -194,7 +194,6 @@ def memory(process: int, what: str) -> float:
 
 def measured(store: Path, directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Return the figures of some rounds, alone and with the abuser in turns."""
-
     with served(store, directory) as (port, process):
         entries = document(port, f"{API}/series")["series"]
         series = next(entry["id"] for entry in entries if "write_bandwidth" in entry["id"])
