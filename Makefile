@@ -8,6 +8,7 @@
 # make bench-import  what importing a year of results costs; result beside it
 # make bench-explain  what judging and explaining a year of 298 OSTs costs; result beside it
 # make bench-dashboard  the API of the dashboard on a year of 298 OSTs, 50 viewers, beside plain SQL; result beside it
+# make bench-dashboard-abused  the same viewers beside one user who asks for all that takes long; result beside it
 # make bench-scan  scanning a million files beside a bare loop, find and bfs; result beside it
 # make bench-removal  verified deletion beside a bare loop of unlinkat, rm and find; result beside it
 # make bench-incremental  an incremental scan beside a full one, 1 % of names changed; result beside it
@@ -63,7 +64,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-dashboard bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
+.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
 .PHONY: purge-case reproduce bench-judge bench-tcpd soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
 .PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers bench-incremental
 .DEFAULT_GOAL := run
@@ -131,6 +132,9 @@ bench-explain: .venv/.core .venv/.dev
 
 bench-dashboard: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/dashboard.py $(ARGS)
+
+bench-dashboard-abused: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/dashboard_abused.py $(ARGS)
 
 bench-flash: .venv/.core
 	$(BIN)/python benchmarks/flash_writes.py $(ARGS)

@@ -263,6 +263,16 @@ def measured(store: Path, directory: Path, asked: argparse.Namespace) -> dict[st
     }  # fmt: skip
 
 
+def kept_store(file: Path) -> Path:
+    """Return the store at a path; made, and searched for incidents, where there is none yet."""
+    if not file.exists():
+        prepare(file)
+        search = ["incidents", SITE, "--json", "--store", str(file)]
+        argv = [sys.executable, "-m", "trimtab.cli.main", *search]
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+    return file
+
+
 def main() -> None:
     """Measure in turns, print, and write the result where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -274,12 +284,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
-        kept = asked.store or directory / "year.db"
-        if not kept.exists():
-            prepare(kept)
-            search = ["incidents", SITE, "--json", "--store", str(kept)]
-            argv = [sys.executable, "-m", "trimtab.cli.main", *search]
-            subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+        kept = kept_store(asked.store or directory / "year.db")
         store = directory / "copy.db"
         shutil.copyfile(kept, store)
         result = {

@@ -58,6 +58,8 @@ def test_actions_are_listed_by_time_and_site(store: Store) -> None:
         store.put_action(each)
     assert store.actions("s") == (first, second)
     assert store.actions("s", since=LATER) == (second,)
+    assert store.actions("s", limit=1) == (second,)
+    assert store.actions("s", limit=9) == (first, second)
     assert store.actions("unknown") == ()
     kind = first.instruction.kind
     assert store.actions("s", kinds=(kind,)) == (first, second)

@@ -109,6 +109,17 @@ def test_categories_are_the_same_texts() -> None:
     assert kept.cast({pl.Categorical: pl.String}).equals(plain)
 
 
+@pytest.mark.parametrize("target", ["OST0001", "oss01", "OST0002", "a\x10b"])
+def test_readings_of_one_target_are_those_of_all_without_the_others(target: str) -> None:
+    batches = [
+        (one.at, batch.encode(one), None) for one in (snapshot(AT, 1.0), snapshot(LATER, 2.0))
+    ]
+    of_all = frames.telemetry_frames(batches)
+    of_one = frames.telemetry_frames(batches, target=target)
+    for whole, some in zip(of_all, of_one, strict=True):
+        assert some.equals(whole.filter(pl.col("target") == target))
+
+
 def test_no_snapshot_gives_empty_frames_of_the_same_columns() -> None:
     readings, settings = frames.telemetry_frames([])
     assert readings.schema == frames.readings_columns()

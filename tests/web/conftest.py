@@ -95,7 +95,7 @@ def stranger(desk: Desk, tokens: list[str]) -> TestClient:
     access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: 0.0)
     access.offer()
     guard = guard_of(desk, access)
-    return TestClient(guard, base_url=f"http://{HOST}", follow_redirects=False)
+    return TestClient(guard, base_url=f"https://{HOST}", follow_redirects=False)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from trimtab.config.problems import ConfigError
 from trimtab.errors import RefusedError
 from trimtab.model.event import EventKind
 from trimtab.web import guard as guarding
-from trimtab.web.access import ProxyAccess, TokenAccess
+from trimtab.web.access import Asking, Identity, ProxyAccess, TokenAccess
 from trimtab.web.command import _refuse_open
 from trimtab.web.desk import Desk
 from trimtab.web.openapi import described
@@ -52,7 +52,7 @@ def test_a_session_that_is_not_used_ends(desk):
     access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: now[0])
     access.offer()
     guard = guard_of(desk, access, lambda: now[0])
-    client = TestClient(guard, base_url=f"http://{HOST}")
+    client = TestClient(guard, base_url=f"https://{HOST}")
     client.get("/enter", params={"token": tokens[0]})
     now[0] = 11 * 3600.0
     assert client.get("/api/v1/sites").status_code == 200
@@ -61,12 +61,135 @@ def test_a_session_that_is_not_used_ends(desk):
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "session-ended")
 
 
+def test_a_session_that_is_used_for_ever_ends(desk):
+    """An open page uses it every ten minutes; so would who stole the cookie."""
+    now = [0.0]
+    tokens: list[str] = []
+    access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: now[0])
+    access.offer()
+    client = TestClient(guard_of(desk, access, lambda: now[0]), base_url=f"https://{HOST}")
+    client.get("/enter", params={"token": tokens[0]})
+    statuses = []
+    while now[0] < 8 * 86400.0:
+        now[0] += 6 * 3600.0
+        statuses.append(client.get("/api/v1/sites").status_code)
+    assert statuses == [200] * (7 * 4) + [401] * 4
+
+
+def test_who_signs_out_needs_another_link(client, stranger):
+    cookies, token = dict(client.cookies), csrf_of(client)
+    assert client.post("/leave").status_code == 403  # another page's form
+    assert client.get("/api/v1/sites").status_code == 200
+    answer = client.post("/leave", data={"csrf": token})
+    assert (answer.status_code, "max-age=0" in answer.headers["set-cookie"].lower()) == (200, True)
+    assert not client.cookies
+    client.cookies.update(cookies)  # not only the browser forgot it
+    assert client.get("/api/v1/sites").status_code == 401
+
+
+def cookie_at(desk: Desk, host: str) -> str:
+    """Return the cookie that a dashboard gives a browser that reaches it by a name."""
+    tokens: list[str] = []
+    access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: 0.0)
+    access.offer()
+    guard = guard_of(desk, access)
+    guard._hosts = frozenset({host})
+    client = TestClient(guard, base_url=f"http://{host}")
+    return client.get("/enter", params={"token": tokens[0]}).headers["set-cookie"]
+
+
+def test_a_cookie_is_named_for_its_port_or_bound_to_its_name(desk):
+    """Browsers send the cookies of a host to all of its ports."""
+    for host, name in (
+        ("127.0.0.1:8765", "trimtab_session_8765"),
+        ("localhost:9000", "trimtab_session_9000"),
+        ("[::1]:8765", "trimtab_session_8765"),
+        ("localhost", "trimtab_session_80"),
+        ("trimtab.example.org", "__Host-trimtab_session"),
+        ("trimtab.example.org:8443", "__Host-trimtab_session"),
+    ):
+        cookie, *attributes = cookie_at(desk, host).split("; ")
+        assert cookie.partition("=")[0] == name
+        secure = {"Secure"} if name.startswith("__Host-") else set()
+        assert set(attributes) == {"Path=/", "HttpOnly", "SameSite=Strict"} | secure
+
+
+def test_a_session_is_of_one_server_and_one_name(desk):
+    tokens: list[str] = []
+
+    def asked(access: TokenAccess, cookie: str) -> object:
+        return access.identify(Asking("", {"host": ("127.0.0.1:8765",), "cookie": (cookie,)}))
+
+    servers = [TokenAccess(tokens.append, user="alice", elapsed_s=lambda: 0.0) for _ in range(2)]
+    for server in servers:
+        server.offer()
+    value = servers[0].enter(tokens[0])
+    assert isinstance(asked(servers[0], f"trimtab_session_8765={value}"), Identity)
+    assert not isinstance(asked(servers[1], f"trimtab_session_8765={value}"), Identity)
+    for name in ("trimtab_session_8766", "trimtab_session", "__Host-trimtab_session"):
+        assert not isinstance(asked(servers[0], f"{name}={value}"), Identity)
+    # What other servers of this host set neither hides it nor stands for it.
+    for others in ('x={"a": [1]}; ', "trimtab_session_8765=planted; ", "=; ;; \xff=\x00; "):
+        assert isinstance(asked(servers[0], f"{others}trimtab_session_8765={value}"), Identity)
+
+
+@pytest.mark.parametrize(
+    ("site", "mode", "dest", "status"),
+    [
+        ("same-origin", "cors", "empty", 200),
+        ("none", "navigate", "document", 200),
+        ("cross-site", "navigate", "document", 200),
+        ("same-site", "cors", "empty", 403),
+        ("cross-site", "no-cors", "image", 403),
+        ("same-site", "navigate", "iframe", 403),
+    ],
+)
+def test_what_pages_of_others_load_is_not_worked_out(client, site, mode, dest, status):
+    headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+    assert client.get("/api/v1/sites", headers=headers).status_code == status
+    assert client.get("/enter?token=x", headers=headers).status_code == (
+        401 if status == 200 else 403
+    )
+
+
+def test_a_rate_is_of_a_user_whatever_proxy_they_come_by(desk, monkeypatch, caplog):
+    monkeypatch.setattr(guarding, "BURST", 4.0)
+    client = proxied(desk, "192.0.2.7")
+    statuses = []
+    for number in range(6):
+        client._transport.client = (f"192.0.2.{number + 1}", 5)  # type: ignore[attr-defined]
+        answer = client.get("/api/v1/sites", headers={"X-Forwarded-User": "carol"})
+        statuses.append(answer.status_code)
+    assert statuses == [200] * 4 + [429] * 2
+    assert [record.fields["user"] for record in caplog.records] == ["carol"] * 2
+    assert client.get("/api/v1/sites", headers={"X-Forwarded-User": "dave"}).status_code == 200
+
+
+def test_refusals_of_a_known_user_do_not_fill_the_log(client, caplog):
+    with caplog.at_level("WARNING", logger=LOG.name):
+        for _ in range(100):
+            assert client.post(f"/s/{SITE}/log", data={"kind": "note"}).status_code == 403
+    assert len(caplog.records) == guarding.REFUSED_BURST
+
+
+def test_a_form_of_many_fields_is_not_taken_apart(client, desk):
+    token, before = csrf_of(client), len(desk.store.events(site=SITE))
+    many = "&".join(f"a{number}=b" for number in range(guarding.FORM_FIELDS_MAX))
+    answer = client.post(
+        f"/s/{SITE}/log",
+        content=f"csrf={token}&kind=note&detail=x&{many}",
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
+    )
+    assert answer.status_code == 403
+    assert len(desk.store.events(site=SITE)) == before
+
+
 def proxied(desk: Desk, peer: str, secret: str | None = None) -> TestClient:
     settings = WebSettings(
         (HOST,), Proxy(("192.0.2.0/28",)), Roles(("*",), ("alice",), ("bob",)), secret
     )
     guard = guard_of(desk, ProxyAccess(settings))
-    return TestClient(guard, base_url=f"http://{HOST}", client=(peer, 5), follow_redirects=False)
+    return TestClient(guard, base_url=f"https://{HOST}", client=(peer, 5), follow_redirects=False)
 
 
 @pytest.mark.parametrize(

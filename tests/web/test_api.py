@@ -210,21 +210,21 @@ def test_a_judgement_is_remembered_until_the_store_changes(desk, monkeypatch):
 
 
 def test_documents_that_are_remembered_are_bounded_and_of_this_state(desk, monkeypatch):
-    monkeypatch.setattr(remembering, "BODIES_MAX_BYTES", 100)
+    monkeypatch.setattr(remembering, "BODIES_MAX_BYTES", 100_000)
     alone = Desk(desk.store, elapsed_s=iter(range(10**6)).__next__)
     made = []
 
     def body(name: str, size: int) -> bytes:
         return alone.encoded(SITE, name, make=lambda: made.append(name) or b"x" * size)
 
-    assert [len(body(name, 40)) for name in "abab"] == [40] * 4
+    assert [len(body(name, 40_000)) for name in "abab"] == [40_000] * 4
     assert made == ["a", "b"]
-    body("c", 40)  # the oldest goes
-    body("b", 40)
+    body("c", 40_000)  # the oldest goes
+    body("b", 40_000)
     assert made == ["a", "b", "c"]
-    body("a", 40)
+    body("a", 40_000)
     assert made == ["a", "b", "c", "a"]
-    assert len(body("large", 1000)) == 1000
+    assert len(body("large", 10**6)) == 10**6
     assert alone._bodies_bytes == 0
     add_event(desk.store, Place(SITE, None), kind="note", detail="something", now=hour(301))
     body("a", 10)

@@ -59,7 +59,7 @@ def pages(directory: Path) -> Iterator[dict[str, str]]:
         tokens: list[str] = []
         access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: 0.0)
         access.offer()
-        client = TestClient(guard_of(desk, access), base_url=f"http://{HOST}")
+        client = TestClient(guard_of(desk, access), base_url=f"https://{HOST}")
         client.get("/enter", params={"token": tokens[-1]})
         texts = {name: client.get(f"/s/{site.name}/{name}").text for name, _ in NAV}
         for name, kind in (("series", "runs"), ("targets", "target"), ("incidents", "incident")):

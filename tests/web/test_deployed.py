@@ -18,6 +18,9 @@ from tests.support.small_site import SITE
 from tests.web.serving import SECRET, by_proxy, serving
 
 from trimtab.model.event import EventKind
+from trimtab.web import guard as guarding
+from trimtab.web import server as servers
+from trimtab.web import turns
 
 pytestmark = pytest.mark.system
 
@@ -153,3 +156,20 @@ def test_nginx_signs_people_in_and_forges_nothing(proxied, desk):
     assert client.post(log, data={"detail": "x" * 70_000}, headers=bob).status_code == 413
     written = [event for event in desk.store.events(site=SITE) if event.detail == "by nginx"]
     assert [(e.kind, e.source) for e in written] == [(EventKind.NOTE, "dashboard: bob")]
+
+
+def test_nginx_passes_a_stream_on_as_it_comes(proxied):
+    client, _ = proxied
+    with client.stream("GET", f"/s/{SITE}/live", headers=signed("alice", "a")) as answer:
+        assert (answer.status_code, next(answer.iter_lines())) == (200, "event: state")
+
+
+def test_the_limits_of_the_shipped_files_fit_those_of_the_dashboard():
+    unit = dict(re.findall(r"^(\w+)=(\w+)$", UNIT.read_text(), re.MULTILINE))
+    assert int(unit["LimitNOFILE"]) > servers.CONNECTIONS_MAX + servers._FILES
+    assert (unit["MemoryMax"], unit["TasksMax"]) == ("2G", "256")
+    text = NGINX.read_text()
+    limits = {name: int(most) for name, most in re.findall(r"limit_conn (\w+) (\d+);", text)}
+    assert turns.STREAMS_OF_USER <= limits["trimtab_live"] < turns.STREAMS_MAX
+    assert limits["trimtab"] < servers.CONNECTIONS_MAX
+    assert f"client_max_body_size {guarding.BODY_MAX // 1024}k;" in text

@@ -132,7 +132,7 @@ def person(desk: Desk, user: str) -> TestClient:
     roles = Roles(("*",), ("olga",), ("root", "eva"))
     guard = guard_of(desk, ProxyAccess(WebSettings((HOST,), Proxy(("192.0.2.7",)), roles)))
     return TestClient(
-        guard, base_url=f"http://{HOST}", client=("192.0.2.7", 5), follow_redirects=False,
+        guard, base_url=f"https://{HOST}", client=("192.0.2.7", 5), follow_redirects=False,
         headers={"X-Forwarded-User": user},
     )  # fmt: skip
 

@@ -179,11 +179,8 @@ def test_a_page_is_told_of_a_change_and_of_nothing_else(desk):
     assert states[0] != states[1]
     assert set(words) - set(states) == {":\n\n"}
     assert sum(waited) == live.END_S
-    assert alone.streams == 0
 
 
-def test_pages_that_follow_are_bounded(client, desk, monkeypatch):
-    monkeypatch.setattr(desk, "streams", live.STREAMS_MAX)
-    assert client.get(f"/s/{SITE}/live").status_code == 400
+def test_a_page_that_follows_names_its_stream(client):
     assert client.get("/s/other/live").status_code == 404
     assert f'data-live="/s/{SITE}/live"' in client.get(f"/s/{SITE}/incidents").text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import TrimtabError
 from trimtab.loop.event_log import Place
 from trimtab.loop.exporting.plans import plans_waiting
-from trimtab.loop.purging.place import PurgePlace, purge_place
+from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.sites import is_beneath
 from trimtab.loop.watching.upcoming import watch_state
 from trimtab.message import Message
@@ -45,7 +45,7 @@ def overview(
     targets: tuple[TargetOverview, ...],
     events: Sequence[Event],
     now: datetime,
-    purges: PurgePlace | None = None,
+    purge: PurgeOverview,
 ) -> Overview:
     """Return a site at one glance.
 
@@ -61,10 +61,11 @@ def overview(
         Of its log book, the oldest first.
     now
         By the site's own clock.
+    purge
+        See `purge_overview`.
     """
     site, name = place.site, place.name
     watch = None if site is None else watch_state(site, store, now)
-    actions = store.actions(name)
     lease = None if watch is None else watch.lease
     return Overview(
         site=name,
@@ -78,11 +79,11 @@ def overview(
         judged=status.judged,
         targets=targets,
         armed=() if site is None else tuple(_armed(site)),
-        done=actions[: -ACTIONS_SHOWN - 1 : -1],
+        done=store.actions(name, limit=ACTIONS_SHOWN)[::-1],
         upcoming=()
         if watch is None
         else tuple(UpcomingOverview(item.item, item.next_at) for item in watch.items),
-        purge=purge_overview(place, events, now, purges or purge_place()),
+        purge=purge,
         troubles=site_troubles(standing),
     )
 

@@ -106,6 +106,7 @@ class ActingRecords(Connections):
         since: datetime | None = None,
         until: datetime | None = None,
         kinds: Collection[ActionKind] | None = None,
+        limit: int | None = None,
     ) -> tuple[Action, ...]:
         """Return the actions on a site that began within ``since`` and ``until``, oldest first.
 
@@ -113,13 +114,18 @@ class ActingRecords(Connections):
         ----------
         kinds
             Only these; ``None``: all.
+        limit
+            At most so many, the newest of them; ``None``: all.
         """
         query = queries.between(_of_site(site), schema.action.c.at, since, until)
         if kinds is not None:
             query = query.where(schema.action.c.kind.in_([kind.value for kind in kinds]))
+        if limit is not None:
+            at, number = schema.action.c.at, schema.action.c.number
+            query = query.order_by(None).order_by(at.desc(), number.desc()).limit(limit)
         with self._reading() as connection:
             records = connection.execute(query).all()
-        return tuple(map(_to_action, records))
+        return tuple(map(_to_action, records if limit is None else records[::-1]))
 
     def action(self, site: str, prefix: str) -> Action:
         """Return the action whose id begins so.

@@ -51,6 +51,7 @@ class ExplainingRecords(SnapshotRecords):
         names: Collection[str] | None = None,
         settings_at: Collection[datetime] | None = None,
         categories: bool = False,
+        target: str | None = None,
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return readings and settings of the snapshots of these times, by time.
 
@@ -75,7 +76,7 @@ class ExplainingRecords(SnapshotRecords):
                     for when, batch, base in records
                 ]
         return frames.telemetry_frames(
-            batches, names=names, settings_at=settings_at, categories=categories
+            batches, names=names, settings_at=settings_at, categories=categories, target=target
         )
 
     def survey_frame(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.telemetry import ROUNDED
 from trimtab.record.batch import Base, frame_of_batch
+from trimtab.record.text import storable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,6 +61,7 @@ def telemetry_frames(
     names: Collection[str] | None = None,
     settings_at: Collection[datetime] | None = None,
     categories: bool = False,
+    target: str | None = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return readings and settings of several snapshots, by time.
 
@@ -74,6 +76,9 @@ def telemetry_frames(
     categories
         Whether repeated texts of readings stay categories, as they are kept: of half a million
         rows most are looked at by few, and text takes longer to make than to read.
+    target
+        Only of this one, by its name; of all where ``None``. The others' rows are dropped as each
+        snapshot is read: a thousand of a large site do not fit into memory.
 
     Raises
     ------
@@ -85,6 +90,8 @@ def telemetry_frames(
     def read(timed_batch: TimedBatch) -> pl.DataFrame:
         at, batch, base = timed_batch
         frame = _frame(batch, base, at)
+        if target is not None:
+            frame = frame.filter(pl.col("target") == storable(target))
         without = settings_at is not None and at not in settings_at
         return frame.filter(_is_reading(names)) if without else frame
 

@@ -14,16 +14,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from http.cookies import CookieError, SimpleCookie
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 from trimtab.message import Message
 from trimtab.web.settings import EVERYBODY, Proxy, Roles, WebSettings
 
-COOKIE: Final = "trimtab_session"
+_COOKIE: Final = "trimtab_session"
+_COOKIES_MAX: Final = 4
+"""Of one name: a server on another port may have set some that stand before ours."""
 SECRET_HEADER: Final = "x-trimtab-secret"
 SESSION_S: Final = 12 * 3600.0
 """A session that is not used for so long ends."""
+SESSION_MOST_S: Final = 7 * 86400.0
+"""And one that is, after so long: an open page uses it for ever, and so would who stole it."""
 SESSIONS_MAX: Final = 64
 _USER_MAX: Final = 128
 
@@ -65,11 +69,14 @@ class Identity:
     ----------
     csrf
         What a change has to bring along: pages of other origins cannot read it.
+    may_leave
+        Whether it is a session of the dashboard's own, which can be ended here.
     """
 
     user: str
     role: Role
     csrf: str
+    may_leave: bool = False
 
 
 class Access(Protocol):
@@ -99,7 +106,7 @@ class TokenAccess:
         self._announce, self._user, self._elapsed_s = announce, user, elapsed_s
         self._key = secrets.token_bytes(32)
         self._lock = threading.Lock()
-        self._sessions: OrderedDict[bytes, float] = OrderedDict()
+        self._sessions: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
         self._token = b""
 
     def offer(self) -> None:
@@ -116,7 +123,8 @@ class TokenAccess:
                 return None
             self._token = b""
             cookie = secrets.token_urlsafe(32)
-            self._sessions[_digest(cookie)] = self._elapsed_s()
+            now = self._elapsed_s()
+            self._sessions[_digest(cookie)] = now, now
             while len(self._sessions) > SESSIONS_MAX:
                 self._sessions.popitem(last=False)
         self.offer()
@@ -124,18 +132,33 @@ class TokenAccess:
 
     def identify(self, asking: Asking) -> Identity | Message:
         """Return the person of a session."""
-        cookie = _cookie(asking.headers)
-        if cookie is None:
+        cookies = _cookies(asking.headers)
+        if not cookies:
             return Message("not-signed-in", "not signed in")
-        name, now = _digest(cookie), self._elapsed_s()
+        for cookie in cookies:
+            name = _digest(cookie)
+            if self._is_open(name):
+                return Identity(self._user, Role.ADMIN, _csrf(self._key, name), may_leave=True)
+        return Message("session-ended", "the session has ended")
+
+    def leave(self, asking: Asking) -> None:
+        """End the session of a request."""
         with self._lock:
-            used = self._sessions.get(name)
-            if used is None or now - used > SESSION_S:
-                self._sessions.pop(name, None)
-                return Message("session-ended", "the session has ended")
-            self._sessions[name] = now
-            self._sessions.move_to_end(name)
-        return Identity(self._user, Role.ADMIN, _csrf(self._key, name))
+            for cookie in _cookies(asking.headers):
+                self._sessions.pop(_digest(cookie), None)
+
+    def _is_open(self, name: bytes) -> bool:
+        """Return whether a session goes on, which it then does for longer."""
+        now = self._elapsed_s()
+        with self._lock:
+            session = self._sessions.pop(name, None)
+            if session is None:
+                return False
+            begun, used = session
+            if now - used > SESSION_S or now - begun > SESSION_MOST_S:
+                return False
+            self._sessions[name] = begun, now
+        return True
 
 
 class ProxyAccess:
@@ -193,15 +216,42 @@ def _csrf(key: bytes, name: bytes) -> str:
     return hmac.new(key, b"csrf\0" + name, hashlib.sha256).hexdigest()
 
 
-def _cookie(headers: Mapping[str, Sequence[str]]) -> str | None:
-    cookies: SimpleCookie = SimpleCookie()
+def session_cookie(host: str) -> str:
+    """Return the name of a session's cookie at a ``Host``.
+
+    Browsers send the cookies of a host to every port of it, and let each port set them. On this
+    host itself the name has the port, so that two dashboards do not sign each other's people out.
+    Other names are reached through TLS, where the prefix has browsers take the cookie from that
+    very name over TLS alone (RFC 6265bis, 4.1.3.2).
+
+    Examples
+    --------
+    >>> session_cookie("127.0.0.1:8765"), session_cookie("trimtab.example.org")
+    ('trimtab_session_8765', '__Host-trimtab_session')
+    """
+    parts = urlsplit(f"//{host}")
+    if is_loopback(parts.hostname or ""):
+        return f"{_COOKIE}_{parts.port or 80}"
+    return f"__Host-{_COOKIE}"
+
+
+def is_loopback(name: str) -> bool:
+    """Return whether a host's name or address is this host's own."""
+    if name == "localhost":
+        return True
     try:
-        for value in headers.get("cookie", ()):
-            cookies.load(value)
-    except CookieError:
-        return None
-    morsel = cookies.get(COOKIE)
-    return None if morsel is None else morsel.value
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _cookies(headers: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the values of the session's cookie, whatever else other servers of the host set."""
+    (host,) = headers["host"]
+    wanted = session_cookie(host)
+    parts = ";".join(headers.get("cookie", ())).split(";")
+    pairs = (part.partition("=") for part in parts)
+    return [value.strip() for name, _, value in pairs if name.strip() == wanted][:_COOKIES_MAX]
 
 
 def _is_user(name: str) -> bool:

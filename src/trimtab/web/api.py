@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,6 +24,7 @@ from trimtab.web import sampling
 from trimtab.web.access import Identity, Role
 from trimtab.web.desk import Desk
 from trimtab.web.openapi import answers
+from trimtab.web.turns import Turn
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,6 +70,27 @@ def admin_of(request: Request) -> Identity:
     return identity
 
 
+def turn_of(request: Request) -> Turn:
+    """Return the places that the request holds."""
+    return request.scope["trimtab.turn"]
+
+
+async def _heavy(request: Request) -> None:
+    await turn_of(request).heavy()
+
+
+def heavy_with(*names: str) -> Sequence[Any]:
+    """Return `HEAVY` for a route that takes long only where all of some parameters have values."""
+
+    async def heavy(request: Request) -> None:
+        if all(map(request.query_params.get, names)):
+            await turn_of(request).heavy()
+
+    return (Depends(heavy),)
+
+
+HEAVY: Final = (Depends(_heavy),)
+"""Of a route that takes long, or reads much of the store: it waits among those alone."""
 DeskOf = Annotated[Desk, Depends(desk_of)]
 Operator = Annotated[Identity, Depends(operator_of)]
 Admin = Annotated[Identity, Depends(admin_of)]
@@ -87,7 +110,11 @@ def remembered(
     at_once: bool = False,
 ) -> Response:
     """Return a document that depends on the store of a site and the address alone."""
-    place = (request.url.path, request.url.query)
+    # Without what the route does not know: any number of addresses are the same one.
+    route = request.scope["route"]
+    known = {field.alias for field in route.dependant.query_params}
+    pairs = [pair for pair in request.query_params.multi_items() if pair[0] in known]
+    place = (request.url.path, urlencode(sorted(pairs)))
     body = desk.encoded(site, *place, make=lambda: to_json(document()).encode(), at_once=at_once)
     return conditional(request, body, "application/json")
 
@@ -224,7 +251,11 @@ def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None)
     return frame if until is None else frame.filter(at <= until)
 
 
-@router.get("/sites/{site:path}/compare", responses=answers(documents.judged.CompareDocument))
+@router.get(
+    "/sites/{site:path}/compare",
+    responses=answers(documents.judged.CompareDocument),
+    dependencies=HEAVY,
+)
 def compare(
     request: Request,
     desk: DeskOf,
@@ -313,10 +344,19 @@ def targets(
 
 
 @router.get("/sites/{site:path}/actions", responses=answers(documents.acting.ActionsDocument))
-def actions(request: Request, desk: DeskOf, site: str, *, since: Moment = None) -> Response:
-    """Return the ledger of a site, oldest first."""
+def actions(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    *,
+    since: Moment = None,
+    until: Moment = None,
+    limit: Limit = LIMIT_MAX,
+) -> Response:
+    """Return the newest actions of the ledger of a site within a stretch, oldest first."""
     desk.place(site)
-    ledger = desk.store.actions(site, since=moment(since))
+    begin, end = moment(since), moment(until, end=True)
+    ledger = desk.store.actions(site, since=begin, until=end, limit=limit)
     return answer(request, documents.acting.ActionsDocument(str(desk.store.location), ledger, ()))
 
 
@@ -335,7 +375,11 @@ def events(
     begin, end = moment(since), moment(until, end=True)
 
     def document() -> pages.EventsPage:
-        stored = desk.store.events(site=site, since=begin, until=end)
+        stored = [
+            event
+            for event in desk.events(site)
+            if (begin is None or event.at >= begin) and (end is None or event.at <= end)
+        ]
         return pages.EventsPage(*paged(stored[::-1], offset, limit))
 
     desk.place(site)

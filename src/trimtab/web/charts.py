@@ -338,10 +338,9 @@ def _fullness_chart(desk: Desk, site: str, target: str) -> Chart | None:
     step = max(1, -(-len(times) // _SNAPSHOTS))
     chosen = times[::-1][::step][::-1]
     names = {"used_bytes", "available_bytes"}
-    readings, _ = desk.store.telemetry_frames(site, chosen, names=names)
-    import polars as pl
-
-    of_target = readings.filter(pl.col("target") == target)
+    of_target, _ = desk.store.telemetry_frames(
+        site, chosen, names=names, settings_at=(), target=target
+    )
     by_time: dict[datetime, dict[str, float]] = {}
     for at, name, number in of_target.select("at", "name", "number").iter_rows():
         if number is not None:

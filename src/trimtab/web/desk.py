@@ -28,7 +28,7 @@ from trimtab.judge.ladder.build import Scale, build_ladder
 from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.loop.event_log import Place
 from trimtab.loop.ladder import of_store, site_as_kept
-from trimtab.loop.overview import overview, target_overviews
+from trimtab.loop.overview import overview, purge_overview, target_overviews
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.purging.plans import SitePlan, site_plans, site_runs
 from trimtab.loop.results import Result, Results, results_in, signature_of
@@ -37,7 +37,7 @@ from trimtab.loop.sites import clock_of, is_beneath, site_file
 from trimtab.loop.standing import standing_of, with_series
 from trimtab.loop.status import status_of
 from trimtab.loop.sweep import StoredSweep, stored_sweep
-from trimtab.model.overview import Overview, TargetOverview
+from trimtab.model.overview import Overview, PurgeOverview, TargetOverview
 from trimtab.model.series import SeriesJudgement, SeriesKey
 from trimtab.model.site import SiteLimits
 from trimtab.model.standing import SiteStanding
@@ -109,7 +109,6 @@ class Desk(Remembering):
         self._answers: OrderedDict[object, object] = OrderedDict()
         self._judging = threading.Lock()  # what was recalled is taken up by one at a time
         self._recollections: dict[str, Recollections] = {}
-        self.streams = 0  # pages that follow changes
         self._results: tuple[object, Results] = (None, Results())
 
     def sites(self) -> tuple[Site, ...]:
@@ -221,15 +220,20 @@ class Desk(Remembering):
 
     def overview(self, name: str) -> Overview:
         """Return a site at one glance; its clock and the watch are looked at now."""
+        place, events, now = self.place(name), self.events(name), self.now(name)
+
+        def purge() -> PurgeOverview:
+            return purge_overview(place, events, now, self.purges)
+
         return overview(
             self.store,
-            self.place(name),
+            place,
             self.status(name),
             self.standing(name),
             targets=self.targets(name),
-            events=self.events(name),
-            now=self.now(name),
-            purges=self.purges,
+            events=events,
+            now=now,
+            purge=self.recent("purge", name, make=purge),
         )
 
     def incidents(self, name: str) -> tuple[KeptIncident, ...]:

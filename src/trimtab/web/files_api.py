@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
 
 from trimtab.errors import UsageError
 from trimtab.model.series import CovAt, Day
 from trimtab.web import documents as pages
-from trimtab.web.api import PREFIX, DeskOf, Moment, between, conditional, moment, remembered
+from trimtab.web.api import (
+    HEAVY,
+    PREFIX,
+    DeskOf,
+    Moment,
+    between,
+    conditional,
+    moment,
+    remembered,
+    turn_of,
+)
 from trimtab.web.openapi import answers
 
 if TYPE_CHECKING:
@@ -25,9 +37,13 @@ router = APIRouter(prefix=PREFIX)
 Form = Literal["csv", "parquet", "arrow"]
 Target = Annotated[str, Path(max_length=300)]
 SNAPSHOTS_MAX: Final = 1000
+_SNAPSHOTS_EACH: Final = 50
+"""Worked out at once: then others have their turn."""
+_FORMULA: Final = r"^([=+@\t\r\n\x{FF1D}\x{FF0B}\x{FF20}\x{FF0D}-])"
+"""With what a spreadsheet takes a cell for one; the latter four are wide forms of the others."""
 _LIFE: Final = 48
 _FORMS: Final[dict[str, tuple[str, Callable[[Any, io.BytesIO], object]]]] = {
-    "csv": ("text/csv; charset=utf-8", lambda frame, file: frame.write_csv(file)),
+    "csv": ("text/csv; charset=utf-8", lambda frame, file: harmless(frame).write_csv(file)),
     "parquet": ("application/vnd.apache.parquet", lambda frame, file: frame.write_parquet(file)),
     "arrow": ("application/vnd.apache.arrow.file", lambda frame, file: frame.write_ipc(file)),
 }
@@ -98,7 +114,7 @@ def _frame(kind: type[Day | CovAt], rows: tuple[Any, ...]) -> pl.DataFrame:
     return pl.DataFrame({name: [getattr(row, name) for row in rows] for name in columns})
 
 
-@router.get("/sites/{site:path}/surveys.{form}", response_class=Response)
+@router.get("/sites/{site:path}/surveys.{form}", response_class=Response, dependencies=HEAVY)
 def surveys_file(
     request: Request,
     desk: DeskOf,
@@ -118,7 +134,11 @@ def surveys_file(
     )
 
 
-@router.get("/sites/{site:path}/targets/{target:path}/readings.{form}", response_class=Response)
+@router.get(
+    "/sites/{site:path}/targets/{target:path}/readings.{form}",
+    response_class=Response,
+    dependencies=HEAVY,
+)
 def readings_file(
     request: Request,
     desk: DeskOf,
@@ -130,8 +150,6 @@ def readings_file(
     until: Moment = None,
 ) -> Response:
     """Return a target's readings in the snapshots of a stretch: at (UTC), name, label, value."""
-    import polars as pl
-
     _known(desk, site, target)
     times = desk.store.snapshot_times(site, since=moment(since), until=moment(until, end=True))
     if len(times) > SNAPSHOTS_MAX:
@@ -140,12 +158,66 @@ def readings_file(
             code="stretch-too-long",
             hint="name a shorter one: since, until",
         )
-    frame = _readings(desk, site, target, times)
-    columns = frame.select("at", "name", "label", "number", pl.col("text").alias("words"))
-    return as_file(request, columns, "readings", form)
+    parts = [times[at : at + _SNAPSHOTS_EACH] for at in range(0, len(times), _SNAPSHOTS_EACH)]
+
+    def part(times: Sequence[datetime]) -> pl.DataFrame:
+        import polars as pl
+
+        frame = _readings(desk, site, target, times)
+        return frame.select("at", "name", "label", "number", pl.col("text").alias("words"))
+
+    if form == "csv":
+        return _streamed_csv(request, part, parts or [()], "readings")
+    import polars as pl
+
+    return as_file(request, pl.concat(map(part, parts or [()])), "readings", form)
 
 
-@router.get("/sites/{site:path}/targets/{target:path}/life", responses=answers(pages.TargetLife))
+def _streamed_csv(
+    request: Request,
+    part: Callable[[Sequence[datetime]], pl.DataFrame],
+    parts: Sequence[Sequence[datetime]],
+    name: str,
+) -> Response:
+    """Return a table as it is worked out: no more of it is in memory than a part."""
+    turn = turn_of(request)
+
+    def written(times: Sequence[datetime], *, is_first: bool = False) -> bytes:
+        file = io.BytesIO()
+        harmless(part(times)).write_csv(file, include_header=is_first)
+        return file.getvalue()
+
+    first = written(parts[0], is_first=True)  # a failure is still answered with its problem
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield first
+        for times in parts[1:]:
+            await turn.computing()
+            try:
+                piece = await run_in_threadpool(written, times)
+            finally:
+                turn.computed()
+            yield piece
+
+    headers = {
+        "cache-control": "private, no-cache",
+        "content-disposition": f'attachment; filename="{name}.csv"',
+    }
+    return StreamingResponse(pieces(), media_type=_FORMS["csv"][0], headers=headers)
+
+
+def harmless(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table for spreadsheets: no text in it, which comes from servers, is a formula."""
+    import polars as pl
+
+    return frame.with_columns(pl.col(pl.String).str.replace(_FORMULA, "'$1"))
+
+
+@router.get(
+    "/sites/{site:path}/targets/{target:path}/life",
+    responses=answers(pages.TargetLife),
+    dependencies=HEAVY,
+)
 def target_life(request: Request, desk: DeskOf, site: str, target: Target) -> Response:
     """Return one target's life: readings of up to 48 snapshots, its surveys, its events."""
     seen = _known(desk, site, target)
@@ -184,14 +256,14 @@ def _known(desk: Desk, site: str, target: str) -> Any:
     raise UsageError("no such target", code="target-unknown")
 
 
-def _readings(desk: Desk, site: str, target: str, times: Any) -> pl.DataFrame:
-    import polars as pl
-
-    frame, _ = desk.store.telemetry_frames(site, times, settings_at=())
-    return frame.filter(pl.col("target") == target).sort("at", "name")
+def _readings(desk: Desk, site: str, target: str, times: Sequence[datetime]) -> pl.DataFrame:
+    frame, _ = desk.store.telemetry_frames(site, times, settings_at=(), target=target)
+    return frame.sort("at", "name")
 
 
-@router.get("/sites/{site:path}/runs/{run}/outputs/{number}", response_class=Response)
+@router.get(
+    "/sites/{site:path}/runs/{run}/outputs/{number}", response_class=Response, dependencies=HEAVY
+)
 def raw_output(
     request: Request,
     desk: DeskOf,

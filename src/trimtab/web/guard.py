@@ -17,7 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 from trimtab.loop.watching.log import fields
 from trimtab.message import Message, code_of
 from trimtab.visible import visible
-from trimtab.web.access import COOKIE, Access, Asking, Identity, TokenAccess
+from trimtab.web.access import Access, Asking, Identity, TokenAccess, session_cookie
+from trimtab.web.turns import Busy, Lanes, Turn
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -38,14 +39,16 @@ BURST: Final = 240.0
 REFUSED_PER_S: Final = 0.2
 REFUSED_BURST: Final = 20.0
 """Likewise of requests that were not let in."""
+RETRY_S: Final = 5
+"""After which a client that came too often, or found no place, may find one."""
 _CLIENTS_MAX: Final = 4096
+FORM_FIELDS_MAX: Final = 16
+"""Of an address or a form: the parser takes them apart one by one, in the event loop."""
 ENTER: Final = "/enter"
+LEAVE: Final = "/leave"
 CSRF_HEADER: Final = "x-csrf-token"
 CSRF_FIELD: Final = "csrf"
 _READS: Final = frozenset({"GET", "HEAD"})
-_FLOOD: Final = "too-many-refusals"
-"""Not logged one by one: a stranger could fill the disk of the log."""
-
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -115,6 +118,8 @@ class Guard:
         self._log, self._refuse = log, refuse
         self._rate = Buckets(RATE_PER_S, BURST, elapsed_s)
         self._refused = Buckets(REFUSED_PER_S, REFUSED_BURST, elapsed_s)
+        self._logged = Buckets(REFUSED_PER_S, REFUSED_BURST, elapsed_s)
+        self._lanes = Lanes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -126,21 +131,21 @@ class Guard:
         status: list[int] = []
         guarded = _with_headers(send, status)
         asking = _asking(scope)
-        identity, loud = None, True
+        identity = None
         try:
             self._check_target(scope, asking)
             if scope["path"] == ENTER and isinstance(self._access, TokenAccess):
                 await self._enter(scope, asking, self._access, guarded)
                 return
             identity = self._identify(asking)
+            if not self._rate.take(identity.user):
+                raise Refusal(429, Message("too-many-requests", "too many requests; wait a moment"))
             await self._pass_on(scope, receive, guarded, asking, identity)
         except Refusal as refusal:
-            loud = code_of(refusal.reason) != _FLOOD
             wants_json = scope["path"].startswith("/api/")
             await _answer(guarded, refusal, self._refuse(refusal, wants_json), json=wants_json)
         finally:
-            if loud:
-                self._audit(scope, asking, identity, status)
+            self._audit(scope, asking, identity, status)
 
     def _check_target(self, scope: Scope, asking: Asking) -> None:
         hosts = asking.headers.get("host", ())
@@ -150,10 +155,14 @@ class Guard:
             raise Refusal(414, Message("address-too-long", "the address is too long"))
         if scope["method"] not in {*_READS, "POST"}:
             raise Refusal(405, Message("method-unknown", "only GET, HEAD and POST are answered"))
+        if _is_foreign(scope, asking):
+            raise Refusal(
+                403, Message("origin-foreign", "the request comes from another site's page")
+            )
 
     async def _enter(self, scope: Scope, asking: Asking, access: TokenAccess, send: Send) -> None:
         """Let in whoever brings the token; from then on a cookie does."""
-        query = parse_qs(scope["query_string"].decode("ascii", "replace"))
+        query = fields_of(scope["query_string"])
         cookie = access.enter(query.get("token", [""])[0]) if scope["method"] == "GET" else None
         if cookie is None:
             self._count_refused(asking)
@@ -161,19 +170,8 @@ class Guard:
                 401, Message("token-used", "this link was used already, or is not the newest one")
             )
         # Not a redirect: from a link in another page the browser would not send the cookie along.
-        body = (
-            b"<!doctype html><html lang=en><meta charset=utf-8><title>Trimtab</title>"
-            b'<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'
-            b'<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Open the dashboard</a>'
-        )
-        headers = [
-            (b"content-type", b"text/html; charset=utf-8"),
-            (b"content-length", str(len(body)).encode()),
-            (b"cache-control", b"no-store"),
-            (b"set-cookie", f"{COOKIE}={cookie}; Path=/; HttpOnly; SameSite=Strict".encode()),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        body = b'<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Open the dashboard</a>'
+        await _send_page(send, body, _cookie_text(asking, cookie))
 
     def _identify(self, asking: Asking) -> Identity:
         # Who is known is not held up by strangers of the same address: all come by one proxy.
@@ -181,13 +179,12 @@ class Guard:
         if isinstance(identity, Message):
             self._count_refused(asking)
             raise Refusal(403 if code_of(identity) == "role-missing" else 401, identity)
-        if not self._rate.take(f"{identity.user}\0{asking.peer}"):
-            raise Refusal(429, Message("too-many-requests", "too many requests; wait a moment"))
         return identity
 
     def _count_refused(self, asking: Asking) -> None:
         if not self._refused.take(asking.peer):
-            raise Refusal(429, Message(_FLOOD, "too many refused requests; wait a minute"))
+            reason = Message("too-many-refusals", "too many refused requests; wait a minute")
+            raise Refusal(429, reason)
 
     async def _pass_on(
         self, scope: Scope, receive: Receive, send: Send, asking: Asking, identity: Identity
@@ -195,7 +192,12 @@ class Guard:
         body = await _body(receive, asking)
         if scope["method"] not in _READS:
             _refuse_forged(asking, identity, body)
-        scope["trimtab.identity"] = identity
+            if scope["path"] == LEAVE and isinstance(self._access, TokenAccess):
+                self._access.leave(asking)
+                await _send_page(send, b"<p>Signed out.", _cookie_text(asking, "", "; Max-Age=0"))
+                return
+        turn = Turn(self._lanes, identity.user)
+        scope["trimtab.identity"], scope["trimtab.turn"] = identity, turn
         sent = False
 
         async def replay() -> MutableMapping[str, Any]:
@@ -205,15 +207,32 @@ class Guard:
                 return {"type": "http.request", "body": body, "more_body": False}
             return await receive()
 
-        await self._application(scope, replay, send)
+        async def begun(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                turn.computed()
+            await send(message)
+
+        try:
+            await turn.light()
+            await self._application(scope, replay, begun)
+        except Busy as busy:
+            raise Refusal(503, Message(busy.code, f"{busy.message}; {busy.hint}")) from None
+        finally:
+            turn.end()
 
     def _audit(
         self, scope: Scope, asking: Asking, identity: Identity | None, status: list[int]
     ) -> None:
-        """Log every change and every refusal, with who asked."""
+        """Log every change and every refusal, with who asked; not a flood of refusals.
+
+        One who repeats a refused request could fill the disk of the log.
+        """
         outcome = status[0] if status else 500
         is_change = scope["method"] not in _READS
         if not is_change and outcome not in {401, 403, 421, 429}:
+            return
+        is_refusal = identity is None or outcome >= 400
+        if is_refusal and not self._logged.take(identity.user if identity else f"\0{asking.peer}"):
             return
         extra = fields(
             user=None if identity is None else identity.user,
@@ -223,10 +242,48 @@ class Guard:
             path=visible(scope["path"][:200]),
             status=outcome,
         )
-        if identity is not None and outcome < 400:
+        if not is_refusal:
             self._log.info("changed through the dashboard", extra=extra)
         else:
             self._log.warning("refused by the dashboard", extra=extra)
+
+
+def _is_foreign(scope: Scope, asking: Asking) -> bool:
+    """Return whether a browser says that a page of another origin asks, and not for a whole page.
+
+    Cookies go along with what a page of another port of this host asks for. It cannot read the
+    answers, but could have the dashboard work, and hold the places of the person's streams.
+    """
+    sites = asking.headers.get("sec-fetch-site", ())
+    is_link = (
+        scope["method"] in _READS
+        and asking.headers.get("sec-fetch-mode") == ["navigate"]
+        and asking.headers.get("sec-fetch-dest") == ["document"]
+    )
+    return not is_link and not set(sites) <= {"same-origin", "none"}
+
+
+def _cookie_text(asking: Asking, value: str, life: str = "") -> bytes:
+    """Return the header that gives a browser its session, or takes it away."""
+    (host,) = asking.headers["host"]
+    name = session_cookie(host)
+    secure = "; Secure" if name.startswith("__Host-") else ""
+    return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{life}".encode()
+
+
+async def _send_page(send: Send, content: bytes, cookie: bytes) -> None:
+    body = (
+        b"<!doctype html><html lang=en><meta charset=utf-8><title>Trimtab</title>"
+        b'<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'
+    ) + content
+    headers = [
+        (b"content-type", b"text/html; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"set-cookie", cookie),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _refuse_forged(asking: Asking, identity: Identity, body: bytes) -> None:
@@ -238,11 +295,19 @@ def _refuse_forged(asking: Asking, identity: Identity, body: bytes) -> None:
     sent = list(asking.headers.get(CSRF_HEADER, ()))
     (content_type, *_) = asking.headers.get("content-type", ("",))
     if not sent and content_type.partition(";")[0].strip() == "application/x-www-form-urlencoded":
-        sent = parse_qs(body.decode("utf-8", "replace")).get(CSRF_FIELD, [])
+        sent = fields_of(body).get(CSRF_FIELD, [])
     if len(sent) != 1 or not hmac.compare_digest(sent[0].encode(), identity.csrf.encode()):
         raise Refusal(
             403, Message("forgery-suspected", "the page is from an earlier start: load it again")
         )
+
+
+def fields_of(text: bytes) -> dict[str, list[str]]:
+    """Return the fields of an address or a form; none where it has more than any page of ours."""
+    try:
+        return parse_qs(text.decode("utf-8", "replace"), max_num_fields=FORM_FIELDS_MAX)
+    except ValueError:
+        return {}
 
 
 def _host_of(origin: str) -> str | None:
@@ -290,6 +355,8 @@ def _with_headers(send: Send, status: list[int]) -> Send:
             added = [pair for pair in HEADERS if pair[0] not in names]
             if b"cache-control" not in names:
                 added.append((b"cache-control", b"no-store"))
+            if message["status"] in {429, 503} and b"retry-after" not in names:
+                added.append((b"retry-after", str(RETRY_S).encode()))
             message["headers"] = [*message.get("headers", ()), *added]
         body = message.get("body", b"")
         for at in range(0, max(0, len(body) - PIECE), PIECE):

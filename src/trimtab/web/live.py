@@ -15,12 +15,12 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
-from trimtab.errors import TrimtabError, UsageError
-from trimtab.web.api import DeskOf
+from trimtab.errors import TrimtabError
+from trimtab.web.api import DeskOf, turn_of
 from trimtab.web.desk import Desk
 
 router = APIRouter(include_in_schema=False)
@@ -28,15 +28,13 @@ LOOK_S: Final = 2.0
 BEAT_S: Final = 15.0
 END_S: Final = 600.0
 """Then the browser asks again: whose session has ended is not let in any more."""
-STREAMS_MAX: Final = 200
 
 
 @router.get("/s/{site:path}/live")
-async def live(desk: DeskOf, site: str) -> Response:
+async def live(request: Request, desk: DeskOf, site: str) -> Response:
     """Tell whenever the store of a site has changed."""
     await run_in_threadpool(desk.place, site)
-    if desk.streams >= STREAMS_MAX:
-        raise UsageError("too many pages follow changes already", code="streams-many")
+    await turn_of(request).stream()
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(changes(desk, site), headers=headers, media_type="text/event-stream")
 
@@ -45,21 +43,17 @@ async def changes(
     desk: Desk, site: str, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 ) -> AsyncIterator[str]:
     """Yield the state of a site's store, and again whenever it differs; ends after `END_S`."""
-    desk.streams += 1
     last, silent_s = "", 0.0
-    try:
-        for _ in range(int(END_S / LOOK_S)):
-            state = await run_in_threadpool(_state, desk, site)
-            if state not in (None, last):
-                last, silent_s = state, 0.0
-                yield f"event: state\ndata: {state}\n\n"
-            elif silent_s >= BEAT_S:
-                silent_s = 0.0
-                yield ":\n\n"
-            await sleep(LOOK_S)
-            silent_s += LOOK_S
-    finally:
-        desk.streams -= 1
+    for _ in range(int(END_S / LOOK_S)):
+        state = await run_in_threadpool(_state, desk, site)
+        if state not in (None, last):
+            last, silent_s = state, 0.0
+            yield f"event: state\ndata: {state}\n\n"
+        elif silent_s >= BEAT_S:
+            silent_s = 0.0
+            yield ":\n\n"
+        await sleep(LOOK_S)
+        silent_s += LOOK_S
 
 
 def _state(desk: Desk, site: str) -> str | None:

@@ -19,7 +19,15 @@ from trimtab.report.render import drawn, stylesheet
 from trimtab.units import format_duration, format_percent
 from trimtab.visible import shell_text
 from trimtab.web import charts
-from trimtab.web.api import DeskOf, between, compared, conditional, moment
+from trimtab.web.api import (
+    HEAVY,
+    DeskOf,
+    between,
+    compared,
+    conditional,
+    heavy_with,
+    moment,
+)
 from trimtab.web.desk import Desk
 from trimtab.web.render import ROWS, likeliest, link, listed_sites, page, when
 from trimtab.web.series_parts import (
@@ -161,7 +169,7 @@ def _trim_ages(glance: Overview) -> list[tuple[str, str]]:
 # Series
 
 
-@router.get("/s/{site:path}/series")
+@router.get("/s/{site:path}/series", dependencies=heavy_with("before", "after"))
 def series_page(
     request: Request,
     desk: DeskOf,
@@ -229,13 +237,10 @@ Ends = tuple[datetime | None, datetime | None]
 def _comparison(desk: Desk, site: str, chosen: str, both: tuple[Ends, Ends]) -> Compared:
     judgement, frame = desk.series(site, chosen)
     sides = ["..".join(map(utc_text, ends)) for ends in both]
-
-    def make() -> Compared:
-        key = judgement.key
-        result = compared(desk, site, sides[0], sides[1], probe=key.probe, metric=key.metric)
-        return compared_parts(result, frame, judgement, both)
-
-    return desk.remembered(site, "compared", chosen, *sides, make=make)
+    key = judgement.key
+    result = compared(desk, site, sides[0], sides[1], probe=key.probe, metric=key.metric)
+    # Drawn again each time: of stretches there is no end, and a drawing is large.
+    return compared_parts(result, frame, judgement, both)
 
 
 def _sides(changes: Sequence[Any]) -> list[tuple[Any, str, str]]:
@@ -260,20 +265,21 @@ def chart_data(
 ) -> Response:
     """Return the specification of the chart of a series, with as many points as can be seen."""
 
-    def make() -> str:
+    def make() -> bytes:
         judgement, frame = desk.series(site, name)
         stretch = between(frame, moment(since or None), moment(until or None, end=True))
         largest: Any = frame["value"].max()
-        return json.dumps(charts.series_chart(judgement, stretch, largest=largest), allow_nan=False)
+        chart = charts.series_chart(judgement, stretch, largest=largest)
+        return json.dumps(chart, allow_nan=False).encode()
 
-    body = desk.remembered(site, "chart", name, since, until, make=make)
+    body = desk.encoded(site, "chart", name, since, until, make=make)
     return Response(body, media_type="application/json")
 
 
 _EXCERPT: Final = 40
 
 
-@router.get("/s/{site:path}/runs/{identifier}")
+@router.get("/s/{site:path}/runs/{identifier}", dependencies=HEAVY)
 def run_page(request: Request, desk: DeskOf, site: str, identifier: str) -> Response:
     """Show one run: each number beside the line of output that it was read from."""
     desk.place(site)
@@ -351,7 +357,7 @@ def survey_data(desk: DeskOf, site: str, metric: str) -> Response:
     )
 
 
-@router.get("/s/{site:path}/target/{name:path}")
+@router.get("/s/{site:path}/target/{name:path}", dependencies=HEAVY)
 def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Response:
     """Show one target: its readings now, its surveys, what happened to it."""
     state = desk.state(site)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -17,6 +16,7 @@ from trimtab.report.render import drawn
 from trimtab.site.schema import SCHEMA
 from trimtab.web import charts
 from trimtab.web.api import ACKNOWLEDGED, DeskOf, Operator, acknowledged, recorded
+from trimtab.web.guard import fields_of
 from trimtab.web.pages import Address, Offset
 from trimtab.web.render import ROWS, likeliest, link, page
 
@@ -118,8 +118,7 @@ async def log_form(request: Request, desk: DeskOf, operator: Operator, site: str
 
 async def form_field(request: Request, name: str) -> str:
     """Return a field of a form, empty where it has none."""
-    form = parse_qs((await request.body()).decode("utf-8", "replace"))
-    return form.get(name, [""])[0][:2000]
+    return fields_of(await request.body()).get(name, [""])[0][:2000]
 
 
 # Actions and settings
@@ -129,7 +128,6 @@ async def form_field(request: Request, name: str) -> str:
 def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 0) -> Response:
     """Show what was done and what waits, and the log book."""
     glance = desk.overview(site)
-    ledger = desk.store.actions(site)[::-1]
     plans, plan_problems = desk.plans(site)
     now = desk.now(site)
     events = desk.events(site)[::-1]
@@ -142,8 +140,8 @@ def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 
         glance=glance,
         plans=[(plan, plan.state(now), plan.waits(now)) for plan in plans],
         plan_problems=plan_problems,
-        ledger=ledger[:ROWS],
-        ledger_total=len(ledger),
+        ledger=desk.store.actions(site, limit=ROWS)[::-1],
+        ledger_total=sum(desk.store.action_counts(site).values()),
         events=events[offset : offset + ROWS],
         total=len(events),
         offset=offset,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -18,12 +19,15 @@ Mark = tuple[object, ...]
 Elsewhere = Callable[[str, Sequence[str]], tuple[Mark, Mapping[str, object]]]
 
 _REMEMBERED: Final = 512
+"""Values of one state of a site; those of `LONG` stay besides."""
+_LASTING_MAX: Final = 64
+"""Values that depend on their names alone: drawings, the larger ones."""
 LOOKS_S: Final = 1.0
 """A store is asked at most so often whether it has changed."""
 FILES_S: Final = 10.0
 """Files of purges and results are looked at at most so often."""
 BODIES_MAX_BYTES: Final = 32 * 2**20
-"""Of documents that are remembered as they are sent."""
+"""Of documents that are remembered as they are sent, and of their addresses."""
 
 _FILES, _LASTING = "\0files", "\0lasting"
 """Beside the sites, none of which can be called so."""
@@ -94,8 +98,9 @@ class Remembering:
             at, mark = self._marks.get(site, (float("-inf"), ()))
         if now - at >= LOOKS_S:
             mark = self.store.mark(site)
-            with self._lock:
-                self._marks[site] = (now, mark)
+            if mark:  # else there is no such site: nothing is kept of what somebody made up
+                with self._lock:
+                    self._marks[site] = (now, mark)
         return mark
 
     def forget_mark(self, site: str) -> None:
@@ -141,17 +146,33 @@ class Remembering:
 
     def lasting(self, *name: str, make: Callable[[], Value]) -> Value:
         """Return a value that depends on its name alone."""
-        return self._made(self._view_of(_LASTING, ()), name, make)
+        return self._made(self._view_of(_LASTING, (_LASTING,)), name, make, most=_LASTING_MAX)
 
-    def _made(self, view: _View, name: tuple[str, ...], make: Callable[[], Value]) -> Value:
+    def _made(
+        self,
+        view: _View,
+        name: tuple[str, ...],
+        make: Callable[[], Value],
+        *,
+        most: int = _REMEMBERED,
+    ) -> Value:
         with self._lock:
             slot = view.slots.setdefault(name, _Slot())
             view.slots.move_to_end(name)
-            while len(view.slots) > _REMEMBERED:
-                view.slots.popitem(last=False)
+            if len(view.slots) > most:
+                # What took long to work out is not given up for what somebody happened to ask for.
+                others = [other for other in view.slots if other[0] not in LONG]
+                for oldest in others[: max(0, len(others) - most)]:
+                    del view.slots[oldest]
         with slot.lock:
             if not slot.is_made:
-                slot.value, slot.is_made = make(), True
+                try:
+                    slot.value, slot.is_made = make(), True
+                except BaseException:
+                    with self._lock:  # a name that nothing has takes no place
+                        if view.slots.get(name) is slot:
+                            del view.slots[name]
+                    raise
             return cast("Value", slot.value)
 
     def _view(self, site: str) -> _View:
@@ -160,6 +181,8 @@ class Remembering:
         if site in of_thread:
             return of_thread[site]
         mark = self._mark(site)
+        if not mark:
+            return _View(mark)
         with self._lock:
             shown = self._views.get(site)
             if shown is None or (shown.mark != mark and self._beside is None):
@@ -175,7 +198,9 @@ class Remembering:
         with self._lock:
             view = self._presents.get(key)
             if view is None or view.mark != mark:
-                view = self._presents[key] = _View(mark)
+                view = _View(mark)
+                if mark:
+                    self._presents[key] = view
             return view
 
     def _renew(self, site: str, mark: Mark, shown: _View) -> None:
@@ -224,17 +249,27 @@ class Remembering:
             As `remembered` has it.
         """
         mark = self._mark(site) if at_once else self._view(site).mark
+        key = (site, *name)
         with self._lock:
-            known = self._bodies.get((site, *name))
+            known = self._bodies.get(key)
             if known is not None and known[0] == mark:
-                self._bodies.move_to_end((site, *name))
+                self._bodies.move_to_end(key)
                 return known[1]
         body = make()
         with self._lock:
-            _, old = self._bodies.pop((site, *name), (mark, b""))
-            self._bodies[(site, *name)] = (mark, body)
-            self._bodies_bytes += len(body) - len(old)
+            self._forget_body(key)
+            self._bodies[key] = (mark, body)
+            self._bodies_bytes += _size_of(key, body)
             while self._bodies_bytes > BODIES_MAX_BYTES:
-                _, (_, oldest) = self._bodies.popitem(last=False)
-                self._bodies_bytes -= len(oldest)
+                self._forget_body(next(iter(self._bodies)))
         return body
+
+    def _forget_body(self, key: tuple[str, ...]) -> None:
+        _, body = self._bodies.pop(key, ((), None))
+        if body is not None:
+            self._bodies_bytes -= _size_of(key, body)
+
+
+def _size_of(key: tuple[str, ...], body: bytes) -> int:
+    """Return the bytes that a document and its address take."""
+    return sum(map(sys.getsizeof, key)) + sys.getsizeof(body)

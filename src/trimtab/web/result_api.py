@@ -15,7 +15,15 @@ from trimtab.purge.index.owners import user_number
 from trimtab.report import documents
 from trimtab.web import documents as pages
 from trimtab.web.access import Identity, Role
-from trimtab.web.api import PREFIX, Admin, DeskOf, answer, identity_of, remembered
+from trimtab.web.api import (
+    PREFIX,
+    Admin,
+    DeskOf,
+    answer,
+    heavy_with,
+    identity_of,
+    remembered,
+)
 from trimtab.web.desk import Desk
 from trimtab.web.openapi import answers
 
@@ -41,7 +49,11 @@ def sweeps(request: Request, desk: DeskOf, site: str) -> Response:
     return answer(request, pages.SweepsPage(desk.sweeps(site)))
 
 
-@router.get("/sites/{site:path}/sweeps/{name}", responses=answers(documents.judged.SweepDocument))
+@router.get(
+    "/sites/{site:path}/sweeps/{name}",
+    responses=answers(documents.judged.SweepDocument),
+    dependencies=heavy_with("workload"),
+)
 def sweep(
     request: Request,
     desk: DeskOf,

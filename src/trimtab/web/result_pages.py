@@ -26,7 +26,7 @@ from trimtab.report.sweep import sweep_document
 from trimtab.report.whatif import whatif_document
 from trimtab.units import format_bytes
 from trimtab.web.access import Role
-from trimtab.web.api import Admin, DeskOf
+from trimtab.web.api import Admin, DeskOf, heavy_with
 from trimtab.web.pages import Address, Offset
 from trimtab.web.record_pages import form_field
 from trimtab.web.render import ROWS, link, page, when
@@ -107,7 +107,7 @@ def _drawn(desk: Desk, document: Document) -> tuple[tuple[Section, Drawings], ..
 # Sweeps
 
 
-@router.get("/s/{site:path}/sweeps")
+@router.get("/s/{site:path}/sweeps", dependencies=heavy_with("workload"))
 def sweeps_page(
     request: Request, desk: DeskOf, site: str, *, name: Address = "", workload: Address = ""
 ) -> Response:

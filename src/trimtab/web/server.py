@@ -53,6 +53,7 @@ _STATUSES: Final = {
     "sweep-unknown": 404,
     "plan-unknown": 404,
     "role-too-low": 403,
+    "busy": 503,
 }
 
 
