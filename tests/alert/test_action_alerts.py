@@ -1,4 +1,4 @@
-"""Alerts about actions that fail: once a day for each policy."""
+"""Alerts about actions that fail, once a day for each policy, and about forged approvals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from tests.alert.views import DAY, HOUR, NOON
 
 from trimtab.alert.decide import decide
-from trimtab.alert.observed import ActionView, Observed
+from trimtab.alert.observed import ActionView, ForgedApproval, Observed
 from trimtab.model.alert import Alert, Phase
 
 
@@ -29,3 +29,16 @@ def test_a_policy_that_fails_is_told_once_a_day_and_an_old_failure_never_again()
     assert (first.name, first.subject) == ("action-failed", "action:trim")
     assert first.title.startswith("3 actions of the policy trim did not succeed (2 failed, 1 refu")
     assert first.lines == ("Last answer: no such device",)
+
+
+def test_a_forged_approval_is_told_once() -> None:
+    forged = ForgedApproval("0199", NOON - HOUR, "dashboard approval: bob")
+    seen = Observed("scratch", forged=(forged,))
+    (alert,) = decide(seen, (), NOON)
+    assert (alert.name, alert.subject, alert.phase) == (
+        "approval-forged",
+        "approval:0199",
+        Phase.OPENED,
+    )
+    assert "dashboard approval: bob" in alert.title
+    assert decide(seen, (alert,), NOON + DAY) == []

@@ -14,12 +14,13 @@ from trimtab.alert.incidents import incident_alerts
 from trimtab.alert.ledger import NOTHING, OPEN, Draft, Subject, subjects_of
 from trimtab.alert.observed import ActionView, Observed
 from trimtab.alert.states import state_alerts
-from trimtab.alert.table import ACTION_FAILED, AGAIN, WATCH_GONE
+from trimtab.alert.table import ACTION_FAILED, AGAIN, APPROVAL_FORGED, WATCH_GONE
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
 from trimtab.units import plural
 
 _ACTION_PREFIX: Final = "action:"
+_APPROVAL_PREFIX: Final = "approval:"
 
 
 def decide(observed: Observed, sent: Sequence[Alert], now: datetime) -> list[Alert]:
@@ -37,6 +38,7 @@ def decide(observed: Observed, sent: Sequence[Alert], now: datetime) -> list[Ale
         *state_alerts(observed, subjects, draft),
         *incident_alerts(observed, subjects, draft),
         *_actions(observed, subjects, draft),
+        *_forged(observed, subjects, draft),
         *_watched_again(subjects, draft),
     ]
     return sorted(alerts, key=lambda alert: alert.severity.rank)
@@ -97,6 +99,25 @@ def _actions(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> 
             since=view.at,
             lines=() if view.detail is None else (f"Last answer: {view.detail}",),
         )
+
+
+def _forged(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> Iterator[Alert]:
+    """Yield an alert for each approval that nobody signed, once."""
+    for entry in observed.forged:
+        name = _APPROVAL_PREFIX + entry.event
+        subject = subjects.get(name, Subject(name, {}))
+        if subject.belief == NOTHING:
+            yield draft.alert(
+                subject,
+                APPROVAL_FORGED,
+                Phase.OPENED,
+                Severity.CRITICAL,
+                title=f"the log book of {observed.site} has an approval of a purge plan without a "
+                f"valid signature ({entry.source}); it counts for nothing; next: find out who can "
+                "write the store",
+                facts={},
+                since=entry.at,
+            )
 
 
 def _due(subject: Subject, now: datetime) -> bool:

@@ -81,6 +81,23 @@ class ActionView:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgedApproval:
+    """An entry of the log book that claims an admin's approval and lacks a valid signature.
+
+    Attributes
+    ----------
+    event
+        Id of the entry.
+    source
+        In whose name it was written.
+    """
+
+    event: str
+    at: datetime
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything that alerts of a site are decided on.
 
@@ -94,6 +111,8 @@ class Observed:
         The last two, the newest first.
     actions
         Of the last day, those that failed, by policy.
+    forged
+        Approvals of purge plans in the log book that nobody signed.
     """
 
     site: str
@@ -103,3 +122,4 @@ class Observed:
     incidents: tuple[IncidentView, ...] = ()
     snapshots: tuple[SnapshotView, ...] = ()
     actions: tuple[ActionView, ...] = field(default_factory=tuple)
+    forged: tuple[ForgedApproval, ...] = ()

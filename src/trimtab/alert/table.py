@@ -12,6 +12,7 @@ from trimtab.model.finding import Severity
 INCIDENT: Final = "incident"
 INTEGRITY: Final = "integrity"
 ACTION_FAILED: Final = "action-failed"
+APPROVAL_FORGED: Final = "approval-forged"
 WATCH_GONE: Final = "watch-gone"
 """Sent by `trimtab watch --check`, as a watch that is gone cannot."""
 TEST: Final = "test"
@@ -74,5 +75,5 @@ AGAIN: Final[Mapping[Severity, timedelta]] = {
 """The shortest time between two alerts that one subject became worse: what comes meanwhile is
 collected in the next."""
 
-NAMES: Final = (INCIDENT, INTEGRITY, ACTION_FAILED, WATCH_GONE, *(state.name for state in STATES))
+NAMES: Final = (INCIDENT, INTEGRITY, ACTION_FAILED, APPROVAL_FORGED, WATCH_GONE, *(state.name for state in STATES))
 """Every alert that is sent; each has its section in docs/runbook.md."""
