@@ -19,7 +19,7 @@ from trimtab.errors import RefusedError, UnreadableError
 from trimtab.message import Message
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
-from trimtab.record import checksums, queries, rows, schema, slots
+from trimtab.record import checksums, rows, schema, slots
 from trimtab.record.batch import encode
 from trimtab.record.pruning import Pruned
 from trimtab.record.raw import YOUNG_S

@@ -75,5 +75,12 @@ AGAIN: Final[Mapping[Severity, timedelta]] = {
 """The shortest time between two alerts that one subject became worse: what comes meanwhile is
 collected in the next."""
 
-NAMES: Final = (INCIDENT, INTEGRITY, ACTION_FAILED, APPROVAL_FORGED, WATCH_GONE, *(state.name for state in STATES))
+NAMES: Final = (
+    INCIDENT,
+    INTEGRITY,
+    ACTION_FAILED,
+    APPROVAL_FORGED,
+    WATCH_GONE,
+    *(state.name for state in STATES),
+)
 """Every alert that is sent; each has its section in docs/runbook.md."""

@@ -58,8 +58,8 @@ def _damaged(document: StoreCheckDocument) -> UnreadableError | None:
         f"the store {document.store} is damaged: {plural(rows, 'row')} and "
         f"{plural(len(document.problems), 'other problem')}",
         code="store-damaged",
-        hint="restore a backup; or trimtab store copy STORE NEW, which leaves damaged rows out, then "
-        "trimtab import of the raw outputs that are whole; `sqlite3 FILE .recover` where pages of "
+        hint="restore a backup; or trimtab store copy STORE NEW, which leaves damaged rows out, "
+        "then trimtab import of the raw outputs that are whole; `sqlite3 FILE .recover` where pages of "
         "the file are lost",
     )
 

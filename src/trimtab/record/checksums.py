@@ -47,7 +47,6 @@ from sqlalchemy.sql import visitors
 from sqlalchemy.types import TypeDecorator
 
 from trimtab.errors import UnreadableError
-from trimtab.message import Message
 from trimtab.record import schema
 from trimtab.units import plural
 from trimtab.visible import visible
@@ -334,6 +333,9 @@ def guard(engine: Engine, location: Location) -> None:
                 checked[table.name] = now
                 if table is schema.run:
                     sound.clear()
+        if schema.snapshot in tables and not now - checked.get("snapshot", -AGAIN_S) < AGAIN_S:
+            _require_snapshot_index(connection, location)
+            checked["snapshot"] = now
         if schema.sample in tables:
             damaged = damaged_samples(connection, options.get(_RUNS), known=sound)
             if damaged:
@@ -352,6 +354,29 @@ def _require_table(connection: Connection, table: Table, location: Location) -> 
     damage = damage_of(connection, table)
     if damage.damaged:
         raise _refused(location, table.name, [*damage.damaged.values()], "damaged")
+
+
+def _order(row: tuple[Any, ...]) -> list[tuple[str, Any]]:
+    return [(type(value).__name__, value) for value in row]  # a damaged one may be text
+
+
+def _require_snapshot_index(connection: Connection, location: Location) -> None:
+    """Refuse an index of snapshots that misses one, as a query by time would.
+
+    SQLite's own check would read every batch: all that is kept of years.
+    """
+    if connection.dialect.name != "sqlite":
+        return
+    columns = "site, at, number FROM snapshot"
+    by_index = f"SELECT {columns} INDEXED BY ix_snapshot_site_at ORDER BY site, at, number"
+    in_order = [tuple(row) for row in connection.exec_driver_sql(by_index)]
+    rows = [tuple(row) for row in connection.exec_driver_sql(f"SELECT {columns} NOT INDEXED")]
+    if in_order != sorted(rows, key=_order):
+        raise UnreadableError(
+            f"the store {location} is damaged: the index of its snapshots does not match them",
+            code="store-damaged",
+            hint=_NEXT,
+        )
 
 
 _NEXT: Final = (

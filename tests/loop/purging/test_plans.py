@@ -83,17 +83,13 @@ def test_a_plan_is_armed_only_after_an_approval_of_its_hash(tmp_path, plan, purg
     with Store.open(store_file) as store:
         (waiting,), problems = site_plans(place, purges, store.events(site="scratch"), NOW)
         assert (waiting.state(NOW), problems) == ("waits for approval", ())
-        approve(
-            store, place, [waiting], place=purges, sha256=plan.sha256, who="bob", now=NOW
-        )
+        approve(store, place, [waiting], place=purges, sha256=plan.sha256, who="bob", now=NOW)
     assert arm_plan(plan.directory, place=purges, now=NOW, person=7, check=check).by.person == 7
     with Store.open(store_file) as store:
         (armed,), _ = site_plans(place, purges, store.events(site="scratch"), NOW)
         assert armed.state(NOW) == "armed"
         with raises(RefusedError, "plan-not-waiting"):
-            approve(
-                store, place, [armed], place=purges, sha256=plan.sha256, who="eva", now=NOW
-            )
+            approve(store, place, [armed], place=purges, sha256=plan.sha256, who="eva", now=NOW)
         with raises(UsageError, "plan-unknown"):
             approve(store, place, [armed], place=purges, sha256="0" * 64, who="eva", now=NOW)
 
