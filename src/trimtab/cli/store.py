@@ -39,13 +39,13 @@ def check(store_url: str | None, contents: bool) -> None:
     from trimtab.loop.stores import check_store
     from trimtab.report import documents
 
-    place, found = check_store(store_url, contents=contents)
+    place, result = check_store(store_url, contents=contents)
     tables = tuple(
         documents.kept.StoreTable(name, each.rows, (*each.damaged.values(),), each.unchecked)
-        for name, each in found.tables.items()
+        for name, each in result.tables.items()
     )
     document = documents.kept.StoreCheckDocument(
-        place, found.is_whole, found.problems, tables, found.runs, found.by_server
+        place, result.is_whole, result.problems, tables, result.runs, result.by_server
     )
     show(lambda: document, lambda: print_check(document), error=_damaged(document))
 
@@ -59,8 +59,8 @@ def _damaged(document: StoreCheckDocument) -> UnreadableError | None:
         f"{plural(len(document.problems), 'other problem')}",
         code="store-damaged",
         hint="restore a backup; or trimtab store copy STORE NEW, which leaves damaged rows out, "
-        "then trimtab import of the raw outputs that are whole; `sqlite3 FILE .recover` where pages of "
-        "the file are lost",
+        "then trimtab import of the raw outputs that are whole; `sqlite3 FILE .recover` where pages "
+        "of the file are lost",
     )
 
 

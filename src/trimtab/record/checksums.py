@@ -318,11 +318,15 @@ def guard(engine: Engine, location: Location) -> None:
     sound: set[int] = set()
 
     def look(
-        connection: Connection, statement: Any, _many: Any, _one: Any, given: Mapping[str, Any]
+        connection: Connection,
+        statement: Any,
+        _rows: Any,
+        _parameters: Any,
+        execution: Mapping[str, Any],
     ) -> None:
         if not isinstance(statement, Select):
             return
-        options = {**connection.get_execution_options(), **given}
+        options = {**connection.get_execution_options(), **execution}
         if "trimtab_writes" in options or "trimtab_unchecked" in options:
             return
         tables = {element for element in visitors.iterate(statement) if isinstance(element, Table)}
@@ -385,9 +389,9 @@ _NEXT: Final = (
 )
 
 
-def _refused(location: Location, noun: str, names: list[str], what: str) -> UnreadableError:
+def _refused(location: Location, noun: str, names: list[str], problem: str) -> UnreadableError:
     more = ", ..." if len(names) > _NAMED else ""
-    text = f"{plural(len(names), noun, ',')} {what} ({', '.join(names[:_NAMED])}{more})"
+    text = f"{plural(len(names), noun, ',')} {problem} ({', '.join(names[:_NAMED])}{more})"
     return UnreadableError(
         f"the store {location} has {text}: no answer is given that would rest on less or on wrong "
         "values",
@@ -425,10 +429,10 @@ def _covered(table: Table, connection: Connection) -> list[ColumnElement[Any]]:
 
 def _values(table: Table, row: Mapping[str, Any]) -> list[Any]:
     """Return what the database will hold of a row that is to be inserted."""
-    return [_kept(column, row.get(column.name)) for column in _columns(table)]
+    return [_database_value(column, row.get(column.name)) for column in _columns(table)]
 
 
-def _kept(column: Column[Any], value: Any) -> Any:
+def _database_value(column: Column[Any], value: Any) -> Any:
     kind = column.type
     if value is None:
         return None

@@ -72,19 +72,21 @@ class StoreCheck:
 def check(connection: Connection, raw: RawDirectory, *, contents: bool) -> StoreCheck:
     """Return what is damaged; it is only read."""
     connection.execution_options(**UNCHECKED)
-    found: list[str] = []
+    database_problems: list[str] = []
 
     def unreadable(table: str, error: Exception) -> None:
         text = f"the table {table} cannot be read to its end: {getattr(error, 'orig', error)}"
-        found.append(Message("table-unreadable", text))
+        database_problems.append(Message("table-unreadable", text))
 
     try:
-        found += problems(connection, raw, contents=contents)
+        database_problems += problems(connection, raw, contents=contents)
     except (DatabaseError, sqlite3.DatabaseError) as error:
         unreadable("output", error)
     tables = lost_rows(connection, unreadable)
     runs = tuple(_damaged_run(connection, raw, number) for number in tables["run"].damaged)
-    return StoreCheck(tuple(found), tables, runs, connection.dialect.name == "postgresql")
+    return StoreCheck(
+        tuple(database_problems), tables, runs, connection.dialect.name == "postgresql"
+    )
 
 
 def problems(connection: Connection, raw: RawDirectory, *, contents: bool) -> Iterator[str]:
@@ -124,11 +126,11 @@ def _damaged_run(connection: Connection, raw: RawDirectory, number: int) -> Dama
     outputs = select(
         output.stdout_sha256, output.stdout_bytes, output.stderr_sha256, output.stderr_bytes
     ).where(output.run == number)
-    kept = connection.execute(outputs).all()
+    rows = connection.execute(outputs).all()
     try:
-        for stdout, stdout_bytes, stderr, stderr_bytes in kept:
+        for stdout, stdout_bytes, stderr, stderr_bytes in rows:
             raw.get(stdout, stdout_bytes)
             raw.get(stderr, stderr_bytes)
     except UnreadableError:
         return DamagedRun(*map(str, row), raw_is_whole=False)
-    return DamagedRun(*map(str, row), raw_is_whole=bool(kept))
+    return DamagedRun(*map(str, row), raw_is_whole=bool(rows))
