@@ -445,7 +445,7 @@ def _database_value(column: Column[Any], value: Any) -> Any:
     return value
 
 
-def _fetched(connection: Connection, query: Select[Any]) -> list[tuple[Any, ...]]:
+def _fetched(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return rows with values as the database has them, not as the columns' types make them."""
     try:
         return _raw(connection, query)
@@ -462,7 +462,7 @@ def _fetched(connection: Connection, query: Select[Any]) -> list[tuple[Any, ...]
         driver.text_factory = str
 
 
-def _raw(connection: Connection, query: Select[Any]) -> list[tuple[Any, ...]]:
+def _raw(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     with connection.execute(query, execution_options=UNCHECKED) as result:
         assert result.cursor is not None
-        return result.cursor.fetchall()
+        return list(result.cursor.fetchall())
