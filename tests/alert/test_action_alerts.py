@@ -1,4 +1,4 @@
-"""Alerts about actions that fail, once a day for each policy, and about the scheduled purge."""
+"""Alerts about actions, the scheduled purge and forged approvals, each told as often as is due."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from tests.alert.views import DAY, HOUR, NOON
 
 from trimtab.alert.decide import decide
-from trimtab.alert.observed import ActionView, Observed
+from trimtab.alert.observed import ActionView, ForgedApproval, Observed
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.purging import PurgeTrouble
 
@@ -54,3 +54,16 @@ def test_a_purge_that_fails_is_told_once_a_day_at_most_and_when_it_works_again()
     assert (first.name, first.subject) == ("purge-failed", "purge")
     since = f"{NOON - HOUR:%Y-%m-%d}"
     assert first.title == f"it failed; next: trimtab event list scratch --since {since}"
+
+
+def test_a_forged_approval_is_told_once() -> None:
+    forged = ForgedApproval("0199", NOON - HOUR, "dashboard approval: bob")
+    seen = Observed("scratch", forged=(forged,))
+    (alert,) = decide(seen, (), NOON)
+    assert (alert.name, alert.subject, alert.phase) == (
+        "approval-forged",
+        "approval:0199",
+        Phase.OPENED,
+    )
+    assert "dashboard approval: bob" in alert.title
+    assert decide(seen, (alert,), NOON + DAY) == []

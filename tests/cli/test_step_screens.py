@@ -134,7 +134,7 @@ FOUND = ("Lustre 2.15.5, file system scratch", "4 OSTs and 2 MDTs")
 INSTALLED = ("/etc/trimtab/sites/scratch.toml", "/etc/systemd/system/trimtab-watch@.service")
 COPIED = StoreCopyDocument(
     "scratch.db", "postgresql://trimtab@db/trimtab",
-    {"run": 70_000, "sample": 1_792_000, "snapshot": 6751}, 75_600, ("ab" * 32,),
+    {"run": 70_000, "sample": 1_792_000, "snapshot": 6751}, 75_600, ("ab" * 32,), {},
 )  # fmt: skip
 REFUSED = Message("receiver-unreachable", "it cannot be reached: Connection refused")
 

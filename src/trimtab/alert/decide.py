@@ -14,13 +14,20 @@ from trimtab.alert.incidents import incident_alerts
 from trimtab.alert.ledger import NOTHING, OPEN, Draft, Subject, subjects_of
 from trimtab.alert.observed import ActionView, Observed
 from trimtab.alert.states import state_alerts
-from trimtab.alert.table import ACTION_FAILED, AGAIN, PURGE_FAILED, WATCH_GONE
+from trimtab.alert.table import (
+    ACTION_FAILED,
+    AGAIN,
+    APPROVAL_FORGED,
+    PURGE_FAILED,
+    WATCH_GONE,
+)
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
 from trimtab.units import plural
 
 _ACTION_PREFIX: Final = "action:"
 _PURGE: Final = "purge"
+_APPROVAL_PREFIX: Final = "approval:"
 
 
 def decide(observed: Observed, sent: Sequence[Alert], now: datetime) -> list[Alert]:
@@ -39,6 +46,7 @@ def decide(observed: Observed, sent: Sequence[Alert], now: datetime) -> list[Ale
         *incident_alerts(observed, subjects, draft),
         *_actions(observed, subjects, draft),
         *_purges(observed, subjects, draft),
+        *_forged(observed, subjects, draft),
         *_watched_again(subjects, draft),
     ]
     return sorted(alerts, key=lambda alert: alert.severity.rank)
@@ -124,6 +132,25 @@ def _purges(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> I
     elif is_open:
         title = f"the scheduled purge of {observed.site} works again"
         yield draft.alert(subject, PURGE_FAILED, Phase.CLOSED, severity, title=title, facts={})
+
+
+def _forged(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> Iterator[Alert]:
+    """Yield an alert for each approval that nobody signed, once."""
+    for entry in observed.forged:
+        name = _APPROVAL_PREFIX + entry.event
+        subject = subjects.get(name, Subject(name, {}))
+        if subject.belief == NOTHING:
+            yield draft.alert(
+                subject,
+                APPROVAL_FORGED,
+                Phase.OPENED,
+                Severity.CRITICAL,
+                title=f"the log book of {observed.site} has an approval of a purge plan without a "
+                f"valid signature ({entry.source}); it counts for nothing; next: find out who can "
+                "write the store",
+                facts={},
+                since=entry.at,
+            )
 
 
 def _due(subject: Subject, now: datetime) -> bool:

@@ -82,6 +82,23 @@ class ActionView:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgedApproval:
+    """An entry of the log book that claims an admin's approval and lacks a valid signature.
+
+    Attributes
+    ----------
+    event
+        Id of the entry.
+    source
+        In whose name it was written.
+    """
+
+    event: str
+    at: datetime
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything that alerts of a site are decided on.
 
@@ -97,6 +114,8 @@ class Observed:
         Of the last day, those that failed, by policy.
     purging
         What is wrong with the scheduled purge.
+    forged
+        Approvals of purge plans in the log book that nobody signed.
     """
 
     site: str
@@ -107,3 +126,4 @@ class Observed:
     snapshots: tuple[SnapshotView, ...] = ()
     actions: tuple[ActionView, ...] = field(default_factory=tuple)
     purging: tuple[PurgeTrouble, ...] = ()
+    forged: tuple[ForgedApproval, ...] = ()

@@ -14,6 +14,7 @@ INTEGRITY: Final = "integrity"
 ACTION_FAILED: Final = "action-failed"
 PURGE_FAILED: Final = "purge-failed"
 """A scheduled purge that was not begun, did not end, or freed less than its plan said."""
+APPROVAL_FORGED: Final = "approval-forged"
 WATCH_GONE: Final = "watch-gone"
 """Sent by `trimtab watch --check`, as a watch that is gone cannot."""
 TEST: Final = "test"
@@ -81,6 +82,7 @@ NAMES: Final = (
     INTEGRITY,
     ACTION_FAILED,
     PURGE_FAILED,
+    APPROVAL_FORGED,
     WATCH_GONE,
     *(state.name for state in STATES),
 )

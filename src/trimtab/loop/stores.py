@@ -12,6 +12,7 @@ from trimtab.record.location import locate
 
 if TYPE_CHECKING:
     from trimtab.record.copying import Copied
+    from trimtab.record.integrity import StoreCheck
     from trimtab.record.store import Store
 
 _AT_HAND: Final[dict[str, Store]] = {}
@@ -57,6 +58,12 @@ def copy_store(
     with open_store(source) as original, open_store(target, create=True) as copy:
         copied = original.copy_to(copy, now=datetime.now(UTC), progress=progress)
         return (str(original.location), str(copy.location)), copied
+
+
+def check_store(url: str | None, *, contents: bool) -> tuple[str, StoreCheck]:
+    """Return a store's place as people may see it, and what is damaged in it."""
+    with open_store(url) as store:
+        return str(store.location), store.check(contents=contents)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from sqlalchemy import Row, Select, insert, select, update
 from trimtab.errors import RefusedError, UsageError
 from trimtab.message import Message, code_of
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
-from trimtab.record import queries, rows, schema
+from trimtab.record import checksums, queries, rows, schema
 from trimtab.record.connections import Connections
 
 _UNCODED = "reason-uncoded"
@@ -98,6 +98,8 @@ class ActingRecords(Connections):
             this = schema.action.c.id == action.id
             if connection.execute(update(schema.action).where(this).values(values)).rowcount == 0:
                 connection.execute(insert(schema.action).values(values))
+            else:
+                checksums.resum(connection, schema.action, this)
 
     def actions(
         self,

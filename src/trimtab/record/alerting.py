@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, select
 
 from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.model.finding import Severity
-from trimtab.record import queries, rows, schema
+from trimtab.record import checksums, queries, rows, schema
 from trimtab.record.connections import Connections
 
 REMEMBERED: Final = timedelta(days=400)
@@ -48,7 +48,7 @@ class AlertRecords(Connections):
             stored = connection.execute(query).scalar_one_or_none()
             if stored is not None:
                 deliveries = {**stored, **_plain([delivery])}
-                connection.execute(update(schema.alert).where(this).values(deliveries=deliveries))
+                checksums.change(connection, schema.alert, {"deliveries": deliveries}, this)
 
     def alerts(
         self, site: str, *, since: datetime | None = None, until: datetime | None = None

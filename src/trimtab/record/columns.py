@@ -10,6 +10,7 @@ from sqlalchemy import BigInteger, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
+from trimtab.errors import UnreadableError
 from trimtab.record.text import restored, storable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,7 +33,10 @@ class UtcMicroseconds(TypeDecorator[datetime]):
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
         """Return the time, aware and in UTC."""
-        return None if value is None else _EPOCH + timedelta(microseconds=value)
+        try:
+            return None if value is None else _EPOCH + timedelta(microseconds=value)
+        except (TypeError, OverflowError) as error:
+            raise _damaged("time", error) from error
 
 
 class AnyText(TypeDecorator[str]):
@@ -47,7 +51,10 @@ class AnyText(TypeDecorator[str]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         """Return the text as it was given."""
-        return None if value is None else restored(value)
+        try:
+            return None if value is None else restored(value)
+        except TypeError as error:
+            raise _damaged("text", error) from error
 
 
 class PlainJson(TypeDecorator[Any]):
@@ -62,4 +69,16 @@ class PlainJson(TypeDecorator[Any]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> object:
         """Return the values; tuples come back as lists."""
-        return None if value is None else json.loads(restored(value))
+        try:
+            return None if value is None else json.loads(restored(value))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _damaged("JSON", error) from error
+
+
+def _damaged(noun: str, error: Exception) -> UnreadableError:
+    """Return that a value is none of its column's kind: of a row from before the checksums."""
+    return UnreadableError(
+        f"the store holds a value that is no {noun}: {error}",
+        code="store-rows-damaged",
+        hint="trimtab store check lists what is damaged; restore a backup",
+    )

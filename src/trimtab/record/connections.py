@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine
 
 from trimtab.errors import UnreadableError
+from trimtab.record.checksums import guard
 from trimtab.record.database import WRITES, refuse_other_revision
 from trimtab.record.failures import store_errors
 from trimtab.record.location import Location
@@ -22,6 +23,7 @@ class Connections:
         self.location = location
         self.raw = RawDirectory(location.raw)
         self._file = _identity(location)
+        guard(engine, location)
 
     def look_again(self) -> bool:
         """Return whether another store was put in the place of the one that was opened.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import Connection, Table, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, Table, func, insert, select, text
 
 from trimtab.errors import RefusedError, UnreadableError, UsageError
 from trimtab.record import schema
+from trimtab.record.checksums import UNCHECKED, Damage, lost_rows
 from trimtab.record.connections import Connections
 from trimtab.record.raw import EMPTY_SHA256
 from trimtab.record.slots import process_text
@@ -33,11 +34,15 @@ class Copied:
         Raw outputs that are beside the copy now; 0 where both stores share their directory.
     missing
         Raw outputs that were missing or damaged beside the original, by their SHA-256.
+    damaged
+        Damaged rows of each table that were left out, by what names them; of runs with all that is
+        theirs.
     """
 
     rows: dict[str, int]
     outputs: int
     missing: tuple[str, ...]
+    damaged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class CopyRecords(Connections):
@@ -61,10 +66,13 @@ class CopyRecords(Connections):
             The target holds something.
         RefusedError
             A watch has the lease on a site: what it adds later would be missing in the copy.
+        UnreadableError
+            The row of a site is damaged. Other damaged rows are left out.
         """
         with self._reading() as source, target._writing() as sink:
             if source.dialect.name == "postgresql":
                 source.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+            source.execution_options(**UNCHECKED)
             _refuse_a_watched(source, now)
             if any(_count(sink, table) for table in schema.metadata.sorted_tables):
                 raise UsageError(
@@ -73,16 +81,25 @@ class CopyRecords(Connections):
                     hint="name a new file, or an empty database",
                 )
             outputs, missing = self._copy_outputs(source, target, progress)
+            lost = lost_rows(source)
+            if lost["site"].damaged:
+                raise UnreadableError(
+                    f"the store {self.location} has a damaged row of a site, on which all that is "
+                    "kept of it rests",
+                    code="store-rows-damaged",
+                    hint="restore a backup",
+                )
             rows: dict[str, int] = {}
             total = sum(_count(source, table) for table in schema.metadata.sorted_tables)
             for table in schema.metadata.sorted_tables:
                 done = sum(rows.values())
                 rows[table.name] = 0
-                for count in _copy_rows(source, sink, table):
+                for count in _copy_rows(source, sink, table, lost):
                     rows[table.name] += count
                     part = (done + rows[table.name]) / max(total, 1)
                     progress(f"copying {table.name}", part)
-        return Copied(rows, outputs, missing)
+        left_out = {name: (*each.damaged.values(),) for name, each in lost.items() if each.damaged}
+        return Copied(rows, outputs, missing, left_out)
 
     def _copy_outputs(
         self, source: Connection, target: CopyRecords, progress: Progress
@@ -91,7 +108,10 @@ class CopyRecords(Connections):
             return 0, ()
         columns = schema.output.c
         sizes: dict[str, int] = {}
-        for row in source.execute(select(schema.output).where(columns.pruned_at.is_(None))):
+        query = select(
+            columns.stdout_sha256, columns.stdout_bytes, columns.stderr_sha256, columns.stderr_bytes
+        )
+        for row in source.execute(query.where(columns.pruned_at.is_(None))):
             sizes[row.stdout_sha256] = row.stdout_bytes
             sizes[row.stderr_sha256] = row.stderr_bytes
         sizes.pop(EMPTY_SHA256, None)
@@ -121,15 +141,29 @@ def _refuse_a_watched(source: Connection, now: datetime) -> None:
         )
 
 
+def _whole(table: Table, lost: Mapping[str, Damage]) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions on rows that are whole, and belong to a run that is."""
+    damaged = [] if table.name not in lost else list(lost[table.name].damaged)
+    if table in (schema.sample, schema.output):
+        yield table.c.run.not_in(list(lost["run"].damaged))
+        for run, ordinal in damaged:
+            yield ~((table.c.run == run) & (table.c.ordinal == ordinal))
+    elif damaged:
+        yield table.c.number.not_in(damaged)
+
+
 def _count(connection: Connection, table: Table) -> int:
     return connection.execute(select(func.count()).select_from(table)).scalar_one()
 
 
-def _copy_rows(source: Connection, sink: Connection, table: Table) -> Iterator[int]:
+def _copy_rows(
+    source: Connection, sink: Connection, table: Table, lost: Mapping[str, Damage]
+) -> Iterator[int]:
     """Yield how many rows were copied, part after part; then make new numbers follow the last."""
     order = list(table.primary_key.columns)
     reading = source.execution_options(yield_per=_ROWS_AT_ONCE)
-    for part in reading.execute(select(table).order_by(*order)).mappings().partitions():
+    query = select(table).order_by(*order).where(*_whole(table, lost))
+    for part in reading.execute(query).mappings().partitions():
         sink.execute(insert(table), [dict(row) for row in part])
         yield len(part)
     if sink.dialect.name == "postgresql" and "number" in table.c:

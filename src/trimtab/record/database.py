@@ -15,6 +15,7 @@ import fcntl
 import os
 import sqlite3
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ from sqlalchemy.pool import QueuePool
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.record import schema
-from trimtab.record.failures import BUSY_TIMEOUT_S, store_errors
+from trimtab.record.failures import BUSY_TIMEOUT_S, DAMAGED_HINT, store_errors
 from trimtab.record.location import Answers, Location, refuse_shared_file_system
 from trimtab.record.raw import make_directories, synchronise
 from trimtab.units import is_digits
@@ -86,6 +87,13 @@ def _open_sqlite(location: Location, path: Path, *, create: bool) -> None:
         with _directory_lock(path, location):
             _migrate_sqlite(path, location)
     with closing(_connect(path)) as connection:
+        sealed = connection.execute("PRAGMA user_version").fetchone()[0]
+        if sealed not in (0, _definitions(connection)):
+            raise UnreadableError(
+                f"the store {location} is damaged: the definitions of its tables were changed",
+                code="store-damaged",
+                hint=DAMAGED_HINT,
+            )
         # Kept in the file; a store that was restored from a dump or backup may lack it.
         connection.execute("PRAGMA journal_mode=WAL")
 
@@ -323,6 +331,19 @@ def _remove_with_companions(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
+def _definitions(connection: sqlite3.Connection) -> int:
+    """Return a checksum of the definitions of our tables and indexes, and of the revision.
+
+    It is SQLite's ``user_version``, so that a damaged definition is not taken for another question.
+    """
+    indexes = {index.name for table in schema.metadata.tables.values() for index in table.indexes}
+    ours = {*schema.metadata.tables, *indexes, schema.VERSION_TABLE}
+    query = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+    rows = [row for row in connection.execute(query) if row[1] in ours]
+    revision = connection.execute(f"SELECT version_num FROM {schema.VERSION_TABLE}").fetchall()
+    return zlib.crc32(repr([rows, revision]).encode()) & 0x7FFFFFFF
+
+
 def _upgrade(connection: Connection) -> None:
     """Run what is missing of the revisions, in the transaction that is open."""
     from alembic import command
@@ -334,6 +355,9 @@ def _upgrade(connection: Connection) -> None:
     config.attributes["connection"] = connection
     config.attributes["version_table"] = schema.VERSION_TABLE
     command.upgrade(config, schema.HEAD)
+    driver = connection.connection.driver_connection
+    if isinstance(driver, sqlite3.Connection):
+        connection.exec_driver_sql(f"PRAGMA user_version = {_definitions(driver)}")
 
 
 def _open_postgresql(location: Location, *, create: bool) -> Engine:

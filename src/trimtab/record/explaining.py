@@ -7,10 +7,10 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING
 
-from sqlalchemy import BigInteger, Text, delete, func, insert, select, type_coerce, update
+from sqlalchemy import BigInteger, Text, delete, func, insert, select, type_coerce
 
 from trimtab.model.run import Run, RunStatus
-from trimtab.record import frames, queries, rows, schema
+from trimtab.record import checksums, frames, queries, rows, schema
 from trimtab.record.history import JUDGED
 from trimtab.record.kept import Judged, KeptIncident, LeftOut
 from trimtab.record.snapshots import SnapshotRecords
@@ -63,18 +63,18 @@ class ExplainingRecords(SnapshotRecords):
         with self._reading() as connection:
             for start in range(0, len(wanted), _AT_ONCE):
                 query = (
-                    select(at, schema.snapshot.c.batch, schema.snapshot.c.base)
+                    select(schema.snapshot)
                     .join(schema.site, schema.site.c.number == schema.snapshot.c.site)
                     .where(schema.site.c.name == site)
                     .where(at.in_(wanted[start : start + _AT_ONCE]))
                     .order_by(at)
                 )
                 records = connection.execute(query).all()
-                bases = self._bases_of(connection, (base for _, _, base in records))
-                batches += [
-                    (when, batch, None if base is None else bases[base])
-                    for when, batch, base in records
-                ]
+                bases = self._bases_of(connection, (row.base for row in records))
+                for row in records:
+                    checksums.require_row(schema.snapshot, row._mapping, f"the snapshot {row.id}")
+                    base = None if row.base is None else bases[row.base]
+                    batches.append((row.at, row.batch, base))
         return frames.telemetry_frames(
             batches, names=names, settings_at=settings_at, categories=categories, target=target
         )
@@ -97,8 +97,16 @@ class ExplainingRecords(SnapshotRecords):
             .where(sample.target.is_not(None), sample.statistic == "total")
             .where(sample.reason.is_(None), sample.value.is_not(None))
         )
+        runs = (
+            select(run.number)
+            .join(schema.site, schema.site.c.number == run.site)
+            .where(schema.site.c.name == site)
+        )
         with self._reading() as connection:
-            records = connection.execute(queries.between(query, run.at, since, until)).all()
+            records = connection.execute(
+                queries.between(query, run.at, since, until),
+                execution_options=checksums.of_runs(queries.between(runs, run.at, since, until)),
+            ).all()
         return frames.survey_frame(records)
 
     def last_survey(self, site: str) -> tuple[tuple[datetime, str, str, float], ...]:
@@ -118,7 +126,13 @@ class ExplainingRecords(SnapshotRecords):
         )
         values_of: dict[tuple[str, str], list[float]] = {}
         with self._reading() as connection:
-            row = connection.execute(newest).one_or_none()
+            runs = (
+                select(run.number)
+                .join(schema.site, schema.site.c.number == run.site)
+                .where(schema.site.c.name == site)
+            )
+            only = checksums.of_runs(runs)
+            row = connection.execute(newest, execution_options=only).one_or_none()
             if row is None:
                 return ()
             wanted = select(sample.target, sample.metric, sample.value).where(
@@ -128,7 +142,7 @@ class ExplainingRecords(SnapshotRecords):
                 sample.reason.is_(None),
                 sample.value.is_not(None),
             )
-            for target, metric, value in connection.execute(wanted):
+            for target, metric, value in connection.execute(wanted, execution_options=only):
                 values_of.setdefault((target, metric), []).append(value)
         return tuple(
             (row.at, target, metric, median(values))
@@ -214,7 +228,7 @@ class ExplainingRecords(SnapshotRecords):
                 connection.execute(insert(table), values)
             this = schema.site.c.number == number
             marks = {"judged_at": judged.at, "judged_until": judged.until}
-            connection.execute(update(schema.site).where(this).values(marks))
+            checksums.change(connection, schema.site, marks, this)
 
     def incidents(
         self,

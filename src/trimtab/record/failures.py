@@ -25,7 +25,7 @@ _FULL_MARGIN_BYTES = 64 * 1024  # less than this and SQLite cannot even grow its
 _OF_THE_SERVER = {"08", "28", "3D", "3F", "53", "57", "58", "XX"}
 _OF_THE_DATABASE = {"42501", "25006", "55P03"}
 _NOTHING_LOST = "what was kept before is whole"
-_DAMAGED_HINT = (
+DAMAGED_HINT = (
     "keep the file as it is and restore a copy; `sqlite3 FILE .recover` saves what can be read"
 )
 
@@ -92,7 +92,7 @@ def _sqlite(error: sqlite3.Error, location: Location) -> UnreadableError | None:
             code, problem, hint = (
                 "store-damaged",
                 "is damaged or is not a SQLite database",
-                _DAMAGED_HINT,
+                DAMAGED_HINT,
             )
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
             code, problem = "store-busy", f"was held by another process for {BUSY_TIMEOUT_S:.0f} s"
@@ -107,6 +107,8 @@ def _sqlite(error: sqlite3.Error, location: Location) -> UnreadableError | None:
         case "SQLITE_IOERR" | "SQLITE_PROTOCOL" | "SQLITE_NOMEM":
             code, problem = "store-disk-failing", "cannot be read or written: its disk fails"
             hint = _NOTHING_LOST
+        case _ if str(error).startswith("Could not decode"):
+            code, problem, hint = "store-damaged", "holds text that is no UTF-8", DAMAGED_HINT
         case _:
             return None
     return UnreadableError(f"the store {location} {problem} ({error})", code=code, hint=hint)

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, case, func, select
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.record import schema
+from trimtab.record.checksums import of_runs
 from trimtab.record.comparability import ASKED
 from trimtab.record.kept import Series
 
@@ -123,9 +124,11 @@ def unjudged(connection: Connection, site: str, probe: str | None) -> dict[str, 
         (of_run.exists() & ~figures.exists(), "only-summaries"),
     ).label("why")
     query = _of_sites(select(why, func.count()), [schema.site.c.name == site]).group_by(why)
+    runs = _of_sites(select(run.number), [schema.site.c.name == site])
     if probe is not None:
-        query = query.where(run.probe == probe)
-    return {name: count for name, count in connection.execute(query) if name is not None}
+        query, runs = query.where(run.probe == probe), runs.where(run.probe == probe)
+    records = connection.execute(query, execution_options=of_runs(runs))
+    return {name: count for name, count in records if name is not None}
 
 
 def _metrics(
@@ -147,7 +150,9 @@ def _metrics(
     )
     if metric is not None:
         measured = measured.where(sample.metric == metric)
-    metrics = set(connection.execute(_of_sites(measured, of_series)).scalars())
+    wanted = of_runs(_of_sites(select(run.number), of_series))
+    records = connection.execute(_of_sites(measured, of_series), execution_options=wanted)
+    metrics = set(records.scalars())
     if target is not None:
         return metrics
     # One run speaks for all: those of one series were asked the same.
@@ -189,8 +194,10 @@ def _medians(
         query = query.where(sample.metric == metric)
     repeated: dict[tuple[int, str], list[float]] = {}
     whole: dict[tuple[int, str], list[float]] = {}
+    wanted = of_runs(_of_sites(select(schema.run.c.number), of_series))
+    records = connection.execute(_of_sites(query, of_series), execution_options=wanted)
     # A year is 70,000 rows: this loop is what `trimtab status` waits for.
-    for number, name, repetition, value in connection.execute(_of_sites(query, of_series)):
+    for number, name, repetition, value in records:
         values = whole if repetition is None else repeated
         values.setdefault((number, name), []).append(value)
     medians: dict[int, dict[str, float]] = {}

@@ -17,11 +17,10 @@ from sqlalchemy import (
     Table,
     insert,
     select,
-    update,
 )
 
 from trimtab.model.run import Run, Sample
-from trimtab.record import rows, schema
+from trimtab.record import checksums, rows, schema
 from trimtab.record.kept import ImportedRun, KeptOutput
 
 AT_ONCE = 500  # whose samples are asked for in one query: older SQLites take 999 values
@@ -141,9 +140,8 @@ def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> li
 def _give_time(connection: Connection, identifier: str, run: Run) -> None:
     """Give a run that was imported without a time the one that is known by now."""
     if run.at is not None:
-        this = (schema.run.c.id == identifier) & schema.run.c.at.is_(None)
         values = {"at": run.at, "until": run.until, "at_reason": None}
-        connection.execute(update(schema.run).where(this).values(values))
+        checksums.change(connection, schema.run, values, schema.run.c.id == identifier)
 
 
 def _imported_keys(
@@ -224,7 +222,8 @@ def samples_of(
         )
         if whole:
             query = query.where(sample.target.is_(None))
-        for row in connection.execute(query):
+        runs = select(schema.run.c.number).where(schema.run.c.number.in_(wanted))
+        for row in connection.execute(query, execution_options=checksums.of_runs(runs)):
             samples.setdefault(row.run, []).append(rows.to_sample(row))
     return {number: tuple(values) for number, values in samples.items()}
 

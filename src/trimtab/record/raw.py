@@ -13,6 +13,7 @@ import ctypes
 import errno
 import hashlib
 import os
+import re
 import secrets
 import time
 import zlib
@@ -22,7 +23,9 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import UnreadableError
+from trimtab.visible import visible
 
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 YOUNG_S: Final = 3600.0
 """How long after it was put content is safe from removal, whether a row names it or not."""
@@ -35,7 +38,19 @@ class RawDirectory:
     path: Path
 
     def file(self, sha256: str) -> Path:
-        """Return where the content with that hash lies."""
+        """Return where the content with that hash lies.
+
+        Raises
+        ------
+        UnreadableError
+            It is no hash: as a path it could lead out of the directory.
+        """
+        if _SHA256.fullmatch(sha256) is None:
+            raise UnreadableError(
+                f"{visible(sha256[:80])!r} is not the name of a raw output",
+                code="raw-output-unnamed",
+                hint="the row that names it is damaged or forged: trimtab store check",
+            )
         return self.path / sha256[:2] / f"{sha256}.z"
 
     @staticmethod
@@ -140,6 +155,8 @@ class RawDirectory:
         UnreadableError
             It could not be removed.
         """
+        if _SHA256.fullmatch(sha256) is None:
+            return None
         file = self.file(sha256)
         try:
             status = file.stat()

@@ -18,6 +18,7 @@ from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample
 from trimtab.record import schema
+from trimtab.record.checksums import require_row, samples_checksum
 from trimtab.record.comparability import comparability_key
 from trimtab.record.kept import KeptOutput, Site
 
@@ -54,8 +55,15 @@ def _columns(table: Table, kind: type) -> tuple[str, ...]:
 
 def of_run(run: Run, site_number: int, import_key: str | None) -> dict[str, Any]:
     """Return the row of a run, without its samples and outputs."""
-    key = comparability_key(run)
-    return row_of(run, schema.run, site=site_number, comparability=key, import_key=import_key)
+    samples = [of_sample(sample, 0, ordinal) for ordinal, sample in enumerate(run.samples)]
+    return row_of(
+        run,
+        schema.run,
+        site=site_number,
+        comparability=comparability_key(run),
+        import_key=import_key,
+        sample_checksum=samples_checksum(samples),
+    )
 
 
 def of_sample(sample: Sample, run_number: int, ordinal: int) -> dict[str, Any]:
@@ -123,6 +131,7 @@ def to_sample(row: Row[Any]) -> Sample:
 
 def to_output(row: Row[Any]) -> KeptOutput:
     """Return what is known of a raw output without reading it."""
+    require_row(schema.output, row._mapping, f"output {row.ordinal} of run number {row.run}")
     return value_of(KeptOutput, row, argv=tuple(row.argv))
 
 

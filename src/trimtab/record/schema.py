@@ -23,7 +23,7 @@ compares the two.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -41,7 +41,7 @@ from sqlalchemy import (
 
 from trimtab.record.columns import AnyText, PlainJson, UtcMicroseconds
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 """Every revision that this program knows, oldest first."""
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "trimtab_revision"
@@ -55,12 +55,28 @@ NAMING: Final = {
     "pk": "pk_%(table_name)s",
 }
 
+CHECKSUM: Final = "checksum"
+"""The column of a row's checksum; ``None`` in rows of before there was one."""
+UNCHECKED: Final = {"unchecked": True}
+"""Of a column that the checksum does not cover."""
+
 metadata = MetaData(naming_convention=NAMING)
 
 # SQLite numbers rows itself only where the type is INTEGER to the letter.
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 # Byte order, so that a prefix is a range of the index whatever the database's language is.
 _ID = Text().with_variant(Text(collation="C"), "postgresql")
+
+
+def _checksum() -> Column[int]:
+    return Column(CHECKSUM, BigInteger, default=_row_checksum)
+
+
+def _row_checksum(context: Any) -> int:
+    from trimtab.record.checksums import row_checksum  # which needs the tables
+
+    return row_checksum(context)
+
 
 site = Table(
     "site",
@@ -74,6 +90,7 @@ site = Table(
     # When its incidents were last looked for, and the last run that was looked at.
     Column("judged_at", UtcMicroseconds),
     Column("judged_until", UtcMicroseconds),
+    _checksum(),
 )
 
 run = Table(
@@ -97,6 +114,9 @@ run = Table(
     Column("problem", AnyText),
     # sha256 of the raw output of an imported run; several runs of our own may print the same.
     Column("import_key", AnyText),
+    # Of its samples.
+    Column("sample_checksum", BigInteger),
+    _checksum(),
     Index(None, "site", "kind", "import_key", unique=True),
     Index(None, "site", "comparability", "at"),
     Index(None, "site", "at"),
@@ -118,7 +138,8 @@ output = Table(
     Column("elapsed_s", Double),
     Column("truncated", Boolean, nullable=False),
     # When its content was removed; what is known of it stays.
-    Column("pruned_at", UtcMicroseconds),
+    Column("pruned_at", UtcMicroseconds, info=UNCHECKED),
+    _checksum(),
     sqlite_with_rowid=False,
 )
 
@@ -158,9 +179,11 @@ snapshot = Table(
     Column("at", UtcMicroseconds, nullable=False),
     Column("driver", AnyText, nullable=False),
     Column("complete", Boolean, nullable=False),
-    Column("batch", LargeBinary, nullable=False),
+    # Compressed, with a checksum within.
+    Column("batch", LargeBinary, nullable=False, info=UNCHECKED),
     # None: the batch is whole, as all were once.
     Column("base", ForeignKey("snapshot_base.number")),
+    _checksum(),
     Index(None, "site", "at"),
     Index(None, "base"),
 )
@@ -177,6 +200,7 @@ event = Table(
     Column("targets", PlainJson, nullable=False),
     Column("detail", AnyText, nullable=False),
     Column("source", AnyText, nullable=False),
+    _checksum(),
     Index(None, "site", "at"),
 )
 
@@ -197,6 +221,7 @@ slot = Table(
     Column("verdicts", PlainJson, nullable=False),
     Column("detail", AnyText),
     Column("holder", AnyText),
+    _checksum(),
     Index(None, "site", "item", "due_at", unique=True),
     Index(None, "site", "state"),
     Index(None, "site", "due_at"),
@@ -227,6 +252,7 @@ incident = Table(
     Column("summary", AnyText, nullable=False),
     # The explanation, as the JSON document has it.
     Column("document", PlainJson, nullable=False),
+    _checksum(),
     Index(None, "site", "id", unique=True),
     Index(None, "site", "at"),
 )
@@ -259,6 +285,7 @@ action = Table(
     Column("found", AnyText),
     Column("detail", AnyText),
     Column("facts", PlainJson, nullable=False),
+    _checksum(),
     Index(None, "site", "at"),
 )
 
@@ -290,5 +317,6 @@ alert = Table(
     Column("facts", PlainJson, nullable=False),
     # Receiver to state, time and detail.
     Column("deliveries", PlainJson, nullable=False),
+    _checksum(),
     Index(None, "site", "at"),
 )

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, or_
 
 from trimtab.model.run import RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
-from trimtab.record import queries, schema
+from trimtab.record import checksums, queries, schema
 from trimtab.record.rows import row_of, understood, value_of
 
 
@@ -156,15 +156,12 @@ def put(connection: Connection, slot: Slot) -> bool:
     number = queries.site_number(connection, slot.site)
     values = _row(slot, number)
     table = schema.slot
+    this = _this(slot, number)
     # Asked and changed in one statement: a takeover by another host that comes in between waits for
     # it, or is seen by it, on PostgreSQL too.
-    ours = update(table).where(
-        table.c.site == number,
-        table.c.item == slot.item,
-        table.c.due_at == slot.due_at,
-        _may_be_put(slot),
-    )
+    ours = update(table).where(*this, _may_be_put(slot))
     if connection.execute(ours.values(values)).rowcount == 1:
+        checksums.resum(connection, table, *this)
         return True
     added = connection.execute(queries.insert_unless_there(connection, table, **values))
     return added.rowcount == 1
@@ -193,27 +190,32 @@ def claim(connection: Connection, slot: Slot) -> bool:
     added = connection.execute(queries.insert_unless_there(connection, table, **values))
     if added.rowcount == 1:
         return True
-    this = (
-        table.c.site == number,
-        table.c.item == slot.item,
-        table.c.due_at == slot.due_at,
-    )
+    this = _this(slot, number)
     taken_over = connection.execute(
         update(table)
         .where(*this, table.c.state == SlotState.STARTED.value)
         .values(started_at=slot.started_at, holder=slot.holder)
     )
     if taken_over.rowcount == 1:
+        checksums.resum(connection, table, *this)
         return True
     absent = connection.execute(select(table.c.run).where(*this)).scalar()
     missed = connection.execute(
         update(table).where(*this, table.c.state == SlotState.MISSED.value).values(values)
     )
+    if missed.rowcount == 1:
+        checksums.resum(connection, table, *this)
     if missed.rowcount == 1 and absent is not None:
         run = schema.run.c
         nothing = (run.id == absent, run.status == RunStatus.NOT_STARTED.value)
         connection.execute(delete(schema.run).where(*nothing))
     return missed.rowcount == 1
+
+
+def _this(slot: Slot, site_number: int) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions that only the row of the slot meets."""
+    table = schema.slot.c
+    return table.site == site_number, table.item == slot.item, table.due_at == slot.due_at
 
 
 def _row(slot: Slot, site_number: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, Select, delete, func, select
 
 from trimtab.model.identifier import new_identifier
 from trimtab.model.telemetry import Snapshot
-from trimtab.record import queries, rows, schema
+from trimtab.record import checksums, queries, rows, schema
 from trimtab.record.batch import Base, Values, decode, frame_of
 from trimtab.record.connections import Connections
 from trimtab.record.location import Location
@@ -157,6 +157,7 @@ class SnapshotRecords(Connections):
         return tuple(self._snapshot(record, bases) for record in records)
 
     def _snapshot(self, row: Row[Any], bases: Mapping[int, Base]) -> Snapshot:
+        checksums.require_row(schema.snapshot, row._mapping, f"the snapshot {row.id}")
         base = None if row.base is None else bases[row.base]
         key = row.id, row.batch, None if base is None else base.digest
         snapshot = self._decoded.get(key)

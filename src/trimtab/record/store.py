@@ -8,21 +8,22 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.model.check import HistoryPoint
 from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run
-from trimtab.record import history, queries, rows, schema
+from trimtab.record import checksums, history, queries, rows, schema
 from trimtab.record.acting import ActingRecords
 from trimtab.record.alerting import AlertRecords
+from trimtab.record.checksums import UNCHECKED
 from trimtab.record.copying import CopyRecords
 from trimtab.record.counting import CountRecords
 from trimtab.record.database import open_database
 from trimtab.record.explaining import ExplainingRecords
-from trimtab.record.integrity import problems
+from trimtab.record.integrity import StoreCheck, check, problems
 from trimtab.record.kept import ImportedRun, KeptOutput, Series, Site
 from trimtab.record.location import Answers, locate
 from trimtab.record.pruning import Pruned, prune_some
@@ -135,7 +136,7 @@ class Store(
                 )
             after = replace(before, **values)
             if after != before:
-                connection.execute(update(schema.site).where(this).values(values))
+                checksums.change(connection, schema.site, values, this)
         return after
 
     # Runs
@@ -450,7 +451,13 @@ class Store(
             Whether to read every raw output and check its hash; otherwise only that it is there.
         """
         with self._reading() as connection:
+            connection.execution_options(**UNCHECKED)
             return tuple(problems(connection, self.raw, contents=contents))
+
+    def check(self, *, contents: bool = False) -> StoreCheck:
+        """Return what is whole of the store and what is damaged; see `integrity`."""
+        with self._reading() as connection:
+            return check(connection, self.raw, contents=contents)
 
     # Within
 

@@ -364,7 +364,7 @@ class Desk(Remembering):
         place, events = self.place(name), self.events(name)
 
         def make() -> tuple[object, tuple[tuple[SitePlan, ...], tuple[Message, ...]]]:
-            return events, site_plans(place, self.purges, events)
+            return events, site_plans(place, self.purges, events, self.now(name))
 
         held, plans = self.recent("plans", name, make=make)
         if held is not events:  # an approval may have come

@@ -170,7 +170,15 @@ def approved(desk: Desk, site: str, admin: Identity, sha256: str) -> Event:
     place = desk.place(site)
     desk.forget_plans(site)
     listed, _ = desk.plans(site)
-    event = approve(desk.store, place, listed, sha256=sha256, who=admin.user, now=desk.now(site))
+    event = approve(
+        desk.store,
+        place,
+        listed,
+        place=desk.purges,
+        sha256=sha256,
+        who=admin.user,
+        now=desk.now(site),
+    )
     desk.forget_mark(site)
     return event
 

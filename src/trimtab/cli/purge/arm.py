@@ -41,12 +41,9 @@ def command(plan: Path, approved_on: str | None, store_url: str | None, place: s
         raise UsageError(
             "--store is where --approved looks", code="options-exclusive", hint="--approved SITE"
         )
-    armed = arm_plan(
-        plan,
-        place=purge_place(place),
-        now=utc_now(),
-        check=None if approved_on is None else approval_on(approved_on, store_url),
-    )
+    purges, now = purge_place(place), utc_now()
+    check = None if approved_on is None else approval_on(approved_on, store_url, purges, now)
+    armed = arm_plan(plan, place=purges, now=now, check=check)
     publication = armed.loaded.publication
     assert publication is not None
     show(

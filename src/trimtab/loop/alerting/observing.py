@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.alert.observed import (
     ActionView,
+    ForgedApproval,
     IncidentView,
     Observed,
     PlaceView,
     SnapshotView,
 )
+from trimtab.errors import TrimtabError
 from trimtab.explain.troubles import host_troubles, target_troubles
+from trimtab.loop.purging.place import purge_place
 from trimtab.loop.standing import purging_of
 from trimtab.loop.status import GOING_ON
 from trimtab.measure.plain import as_dict, as_list, as_number
 from trimtab.model.action import Action, Outcome
 from trimtab.model.site import Site
+from trimtab.purge.plan.key import read_key
 from trimtab.record.kept import KeptIncident
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from trimtab.model.event import Event
     from trimtab.model.telemetry import Reading, Snapshot
     from trimtab.record.store import Store
 
@@ -72,6 +77,7 @@ def observe(
         snapshots=(views or SnapshotViews()).of(site, store.snapshots(site.name, limit=2)),
         actions=_failed(store.actions(site.name, since=now - _DAY)),
         purging=purging_of(store, site.name, now),
+        forged=_forged(store.events(site=site.name, since=now - RECENT)),
     )
 
 
@@ -128,6 +134,25 @@ def _bad_checksums(readings: Iterable[Reading]) -> float | None:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _forged(events: Iterable[Event]) -> tuple[ForgedApproval, ...]:
+    """Return the approvals that this host's key did not sign; none where it has no key."""
+    from trimtab.loop.purging.approval import claimed, is_signed
+
+    entries = claimed(events)
+    if not entries:
+        return ()
+    place = purge_place()
+    try:
+        key = read_key(place.key, owner=place.owner)
+    except TrimtabError:
+        return ()
+    return tuple(
+        ForgedApproval(entry.id, entry.at, entry.source)
+        for entry in entries
+        if not is_signed(entry, key)
+    )
 
 
 def _is_failure(action: Action) -> bool:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from trimtab.errors import RefusedError
 from trimtab.loop.event_log import place_of
+from trimtab.loop.purging.approval import require_approval
 from trimtab.loop.purging.noticing import policy_of
 from trimtab.loop.purging.place import PurgePlace, prepared
-from trimtab.loop.purging.plans import require_approval
 from trimtab.loop.sites import site_file, with_store
 from trimtab.loop.stores import open_store
 from trimtab.purge.plan.key import read_key
@@ -53,7 +53,9 @@ class Armed:
         return self.by.at_s if self.people > 1 else None
 
 
-def approval_on(where: str, store_url: str | None) -> Callable[[LoadedPlan], object]:
+def approval_on(
+    where: str, store_url: str | None, place: PurgePlace, now: datetime
+) -> Callable[[LoadedPlan], object]:
     """Return what raises unless an admin approved a plan on the dashboard of a site."""
 
     def check(loaded: LoadedPlan) -> object:
@@ -61,7 +63,8 @@ def approval_on(where: str, store_url: str | None) -> Callable[[LoadedPlan], obj
         site = None if loaded_site is None else loaded_site.site
         with open_store(with_store(site, store_url)) as store:
             name = place_of(store, where).name
-            return require_approval(store.events(site=name), loaded)
+            key = read_key(place.key, owner=place.owner)
+            return require_approval(store.events(site=name), loaded, key, site=name, now=now)
 
     return check
 

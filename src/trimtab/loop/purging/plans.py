@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from trimtab.errors import RefusedError, TrimtabError, UnreadableError, UsageError
-from trimtab.loop.event_log import Place, add_event
+from trimtab.loop.event_log import Place
+from trimtab.loop.purging.approval import APPROVAL_SOURCE, approvals, signed_approval
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.sites import is_beneath
 from trimtab.message import Message
-from trimtab.model.event import Event, EventKind
+from trimtab.model.event import Event
 from trimtab.purge.notice.words import LINES_SUFFIX
 from trimtab.purge.plan.freeze import PLAN_FILE
 from trimtab.purge.plan.key import read_key
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 
 PLANS_MAX: Final = 20
 LINES_SKIPPED_MAX: Final = 100_000
-APPROVED: Final = "approved purge plan"
-APPROVAL_SOURCE: Final = "dashboard approval"
-"""No other entry of the log book has such a source: one that people write is of another."""
 _LINE_MAX: Final = 64 * 1024
 
 
@@ -76,7 +74,7 @@ class SitePlan:
 
 
 def site_plans(
-    site: Place, place: PurgePlace, events: Sequence[Event]
+    site: Place, place: PurgePlace, events: Sequence[Event], now: datetime
 ) -> tuple[tuple[SitePlan, ...], tuple[Message, ...]]:
     """Return the newest plans of a site, and why others, or all, cannot be shown.
 
@@ -86,6 +84,8 @@ def site_plans(
     ----------
     events
         Of the site's log book.
+    now
+        Aware; approvals of a later time are not valid.
     """
     directory = None if site.site is None else site.site.policies.purge.directory
     if directory is None:
@@ -112,28 +112,30 @@ def site_plans(
             problems.append(Message(error.code, f"{visible(path.parent.name)}: {error.message}"))
             continue
         armed = read_arming(place.journals, loaded.plan.id, loaded.sha256, owner=place.owner)
-        plans.append(SitePlan(loaded, approvals(events, loaded), armed))
+        known = approvals(events, loaded, key, site=site.name, now=now)
+        problems += [
+            Message(
+                "approval-forged",
+                f"an entry of the log book claims an approval of {loaded.plan.id} "
+                f"({visible(entry.source)}) that this host did not sign as it stands",
+            )
+            for entry in known.forged
+        ]
+        plans.append(SitePlan(loaded, known.valid, armed))
     return tuple(plans), tuple(problems)
 
 
-def approvals(events: Sequence[Event], loaded: LoadedPlan) -> tuple[Event, ...]:
-    """Return the entries of a log book that approve exactly this plan."""
-    words = _words(loaded)
-    return tuple(
-        event
-        for event in events
-        if event.detail == words and event.source.startswith(f"{APPROVAL_SOURCE}: ")
-    )
-
-
-def _words(loaded: LoadedPlan) -> str:
-    return f"{APPROVED} {loaded.plan.id} sha256 {loaded.sha256}"
-
-
 def approve(
-    store: Store, site: Place, plans: Sequence[SitePlan], *, sha256: str, who: str, now: datetime
+    store: Store,
+    site: Place,
+    plans: Sequence[SitePlan],
+    *,
+    place: PurgePlace,
+    sha256: str,
+    who: str,
+    now: datetime,
 ) -> Event:
-    """Write that an admin approves a plan into the log book, and return the entry.
+    """Write that an admin approves a plan into the log book, signed, and return the entry.
 
     It arms nothing: ``trimtab purge arm PLAN --approved SITE`` on the plan's host does, and asks
     for this entry.
@@ -157,30 +159,12 @@ def approve(
         raise RefusedError(
             f"the plan does not wait for approval: it is {plan.state(now)}", code="plan-not-waiting"
         )
-    source = f"{APPROVAL_SOURCE}: {who}"
-    if any(event.source == source for event in plan.approved):
+    if any(event.source == f"{APPROVAL_SOURCE}: {who}" for event in plan.approved):
         raise RefusedError("you approved this plan already", code="plan-approved")
-    return add_event(
-        store, site, kind=EventKind.NOTE.value, detail=_words(plan.loaded), now=now, source=source
-    )
-
-
-def require_approval(events: Sequence[Event], loaded: LoadedPlan) -> tuple[Event, ...]:
-    """Return who approved a plan.
-
-    Raises
-    ------
-    RefusedError
-        Nobody approved a plan of this hash.
-    """
-    approved = approvals(events, loaded)
-    if not approved:
-        raise RefusedError(
-            f"no admin approved plan {loaded.plan.id} ({loaded.sha256[:16]}...) on the dashboard",
-            code="plan-not-approved",
-            hint="its page Purge shows the plan with this hash",
-        )
-    return approved
+    key = read_key(place.key, owner=place.owner)
+    event = signed_approval(key, plan.loaded, site=site.name, who=who, now=now)
+    store.add_event(event)
+    return event
 
 
 def site_runs(site: Place, place: PurgePlace) -> PurgeReport:

@@ -76,6 +76,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "runs": "kept.RunsDocument",
     "show": "kept.ShowDocument",
     "store": "kept.StoreCopyDocument",
+    "store-check": "kept.StoreCheckDocument",
     "error": "measured.FailureDocument",
 }
 """Name of the schema to the module and class of what the command prints."""

@@ -13,6 +13,7 @@ from trimtab.model.status import (
     SlowestTargets,
     Status,
 )
+from trimtab.record.integrity import DamagedRun
 from trimtab.record.kept import KeptOutput
 from trimtab.record.slots import Lease, Slot, WatchState
 from trimtab.report.documents import acting, measured  # noqa: F401 (declare plans, runs, verdicts)
@@ -33,6 +34,48 @@ class OutputRow:
 
     output: KeptOutput
     stdout_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTable:
+    """Rows of one table.
+
+    Attributes
+    ----------
+    damaged
+        What names each damaged row: its id, if it has one.
+    unchecked
+        Rows without a checksum, written before there was one.
+    """
+
+    table: str
+    rows: int
+    damaged: tuple[str, ...]
+    unchecked: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCheckDocument:
+    """``trimtab store check --json``: what is whole of a store, and what is damaged.
+
+    Attributes
+    ----------
+    whole
+        Whether nothing is damaged.
+    problems
+        Of the database itself and of the raw outputs.
+    runs
+        The damaged ones, with their series.
+    by_server
+        Whether the database is PostgreSQL's, whose server checks its own pages.
+    """
+
+    store: str
+    whole: bool
+    problems: tuple[str, ...]
+    tables: tuple[StoreTable, ...]
+    runs: tuple[DamagedRun, ...]
+    by_server: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +136,8 @@ class StoreCopyDocument:
         Raw outputs copied; 0 where both stores share their directory.
     missing
         Raw outputs that were missing or damaged beside the source, by their SHA-256.
+    damaged
+        Damaged rows that were left out, of each table, by what names them.
     """
 
     source: str
@@ -100,6 +145,7 @@ class StoreCopyDocument:
     rows: dict[str, int]
     outputs: int
     missing: tuple[str, ...]
+    damaged: dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +179,7 @@ class WatchStateDocument:
     plans: tuple[Plan, ...]
 
 
+shape(StoreCopyDocument, optional=["damaged"])
 shape(SeriesStatus, derive={"metric": "verdict.metric", "unit": "verdict.unit"})
 shape(
     SlowestTargets,
