@@ -139,7 +139,7 @@ def of_runs(runs: Select[Any]) -> dict[str, Any]:
     return {_RUNS: runs}
 
 
-def require_row(table: Table, row: Mapping[str, Any], noun: str) -> None:
+def require_row(table: Table, row: Mapping[Any, Any], noun: str) -> None:
     """Refuse a row of `BY_ROW` that is damaged.
 
     Parameters
@@ -427,7 +427,7 @@ def _covered(table: Table, connection: Connection) -> list[ColumnElement[Any]]:
     ]
 
 
-def _values(table: Table, row: Mapping[str, Any]) -> list[Any]:
+def _values(table: Table, row: Mapping[Any, Any]) -> list[Any]:
     """Return what the database will hold of a row that is to be inserted."""
     return [_database_value(column, row.get(column.name)) for column in _columns(table)]
 
