@@ -21,6 +21,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from trimtab.errors import ToolError, UsageError
+from trimtab.extras import install_command
 from trimtab.loop.workers import Question, Together, processors, side_by_side
 from trimtab.model.dask import is_local, local_workers
 from trimtab.twin.version import code_version
@@ -101,7 +102,7 @@ def _client(address: str, count: int) -> Iterator[Any]:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise UsageError(
-            "Dask is not installed", code="dask-missing", hint="pip install 'trimtab[dask]'"
+            "Dask is not installed", code="dask-missing", hint=install_command("dask")
         ) from error
     terms: dict[str, Any] = {"timeout": _WORKERS_S, "set_as_default": False}
     if is_local(address):
