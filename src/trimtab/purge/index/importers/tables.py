@@ -189,7 +189,8 @@ def read_parquet(
             texts = {column: batch[column] for column in at}
             yield frame_of(texts, mapping, records, reading, names)
             first += batch.height
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        # A panic, which is no Exception: pages that were damaged, where Polars relies on them.
         raise DataError(
             f"it cannot be read as Parquet: {visible(str(error))}",
             code="table-malformed",
