@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-UNIT: Final = ROOT / "src/trimtab/loop/installing/trimtab-watch@.service"
+UNITS: Final = (
+    ROOT / "src/trimtab/loop/installing/trimtab-watch@.service",
+    ROOT / "deploy/trimtab-web.service",
+)
 PREFIX: Final = Path("opt/trimtab")
 SUMMARY: Final = "Keeps an all-flash parallel file system fast and predictable"
 DESCRIPTION: Final = (
@@ -102,12 +105,14 @@ def staged(tree: Path, wheel: Path, release: Release, uv: str) -> None:
     links.mkdir(parents=True)
     for name in COMMANDS:
         (links / name).symlink_to(f"/{PREFIX}/bin/{name}")
-    place(tree / "usr/lib/systemd/system", UNIT)
+    place(tree / "usr/lib/systemd/system", *UNITS)
+    for kind in ("sysusers.d", "tmpfiles.d"):
+        place(tree / "usr/lib" / kind, ROOT / "deploy" / kind / "trimtab.conf")
     run(sys.executable, ROOT / "scripts/shell_files.py", tree / "usr/share")
     place(tree / "usr/share/doc/trimtab", ROOT / "LICENSE", ROOT / "CHANGELOG.md")
-    for examples in ("sudoers.d", "prometheus", "grafana"):
-        if (ROOT / "deploy" / examples).is_dir():
-            shutil.copytree(ROOT / "deploy" / examples, tree / "usr/share/trimtab" / examples)
+    place(tree / "usr/share/licenses/trimtab", ROOT / "LICENSE")
+    for examples in ("sudoers.d", "prometheus", "grafana", "nginx"):
+        shutil.copytree(ROOT / "deploy" / examples, tree / "usr/share/trimtab" / examples)
     for directory, mode in (("etc/trimtab/sites", 0o755), ("var/lib/trimtab", 0o750)):
         (tree / directory).mkdir(mode=mode, parents=True)
 
@@ -132,13 +137,16 @@ def debian(tree: Path, out: Path, release: Release) -> Path:
         f"Package: trimtab\nVersion: {release.version}\nArchitecture: {architecture}\n"
         f"Maintainer: the Trimtab developers <root@localhost>\nSection: admin\nPriority: optional\n"
         f"Installed-Size: {size_kib}\n"
-        f"Depends: python3 (>= {minor}), python3 (<< {following}), libc6 (>= {release.c_library})\n"
+        f"Depends: python3 (>= {minor}), python3 (<< {following}), libc6 (>= {release.c_library}), "
+        f"systemd | systemd-standalone-sysusers | systemd-sysusers\n"
         f"Recommends: openssh-client\nSuggests: fio\nDescription: {SUMMARY}\n"
         + "".join(f" {line}\n" for line in DESCRIPTION)
     )
-    write_script(control / "postinst", RELOAD)
+    write_script(
+        control / "postinst", f'{SHELL}if [ "$1" = configure ]; then\n{SET_UP}fi\n{RELOAD}'
+    )
     write_script(control / "prerm", STOP_DEBIAN)
-    write_script(control / "postrm", RELOAD)
+    write_script(control / "postrm", SHELL + RELOAD)
     package = out / f"trimtab_{release.version}_{architecture}.deb"
     run("dpkg-deb", "--build", "--root-owner-group", "-Zzstd", "-z3", tree, package)
     shutil.rmtree(control)
@@ -160,7 +168,8 @@ def rpm(tree: Path, out: Path, release: Release) -> Path:
             python=f"/usr/bin/{release.python}",
             c_library=f"libc.so.6(GLIBC_{release.c_library})(64bit)",
             tree=tree,
-            reload=RELOAD.removeprefix("#!/bin/sh\nset -e\n"),
+            set_up=SET_UP,
+            reload=RELOAD,
             stop=STOP_RPM,
         )
     )
@@ -178,15 +187,17 @@ def write_script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-RELOAD: Final = """#!/bin/sh
-set -e
-if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
+SHELL: Final = "#!/bin/sh\nset -e\n"
+SET_UP: Final = """if command -v systemd-sysusers >/dev/null; then systemd-sysusers trimtab.conf; fi
+if command -v systemd-tmpfiles >/dev/null; then systemd-tmpfiles --create trimtab.conf || true; fi
 """
+"""The user, and the place of the store; a host without systemd has no services either."""
+RELOAD: Final = "if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi\n"
 _STOP: Final = """if [ -d /run/systemd/system ]; then
-  systemctl stop 'trimtab-watch@*.service' || true
+  systemctl stop 'trimtab-watch@*.service' trimtab-web.service || true
 fi
 """
-STOP_DEBIAN: Final = f'#!/bin/sh\nset -e\nif [ "$1" = remove ]; then\n{_STOP}fi\n'
+STOP_DEBIAN: Final = f'{SHELL}if [ "$1" = remove ]; then\n{_STOP}fi\n'
 STOP_RPM: Final = f'if [ "$1" = 0 ]; then\n{_STOP}fi'
 SPEC: Final = """%global __os_install_post %{{nil}}
 %global debug_package %{{nil}}
@@ -205,7 +216,7 @@ Requires: {python} {c_library}
 mkdir -p %{{buildroot}}
 cp -a {tree}/. %{{buildroot}}/
 %post
-{reload}
+{set_up}{reload}
 %preun
 {stop}
 %postun
@@ -216,7 +227,12 @@ cp -a {tree}/. %{{buildroot}}/
 /usr/bin/trimtab
 /usr/bin/trimtab-ioload
 /usr/lib/systemd/system/trimtab-watch@.service
+/usr/lib/systemd/system/trimtab-web.service
+/usr/lib/sysusers.d/trimtab.conf
+/usr/lib/tmpfiles.d/trimtab.conf
 /usr/share/doc/trimtab
+%dir /usr/share/licenses/trimtab
+%license /usr/share/licenses/trimtab/LICENSE
 /usr/share/trimtab
 /usr/share/man/man1/trimtab*
 /usr/share/bash-completion/completions/trimtab

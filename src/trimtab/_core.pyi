@@ -829,9 +829,14 @@ class Columns:
         """
 
 def place_paths(
-    paths: Sequence[bytes], root: bytes, beneath: bytes
+    paths: Sequence[bytes], root: bytes, beneath: bytes, absolute: bool | None = None
 ) -> tuple[Columns, list[tuple[int, str]]]:
     """Return ``parent`` and ``name`` of paths, null where one is not beneath the root.
+
+    Parameters
+    ----------
+    absolute
+        Whether all paths have to be absolute, or relative; ``None``: each may be either.
 
     Returns
     -------
@@ -906,6 +911,12 @@ class RecordReader:
         What each record begins with, a tab behind it.
     vanishing
         Whether an empty first field stands for a file that is gone.
+    closed
+        Whether each record repeats its first field behind the path.
+    foreign
+        What no path holds; empty: it may hold anything.
+    latest_ns
+        No file was changed later; used or written neither, where records are not closed.
     record_max_bytes
         More is no record.
     shown
@@ -922,6 +933,9 @@ class RecordReader:
         joined: bool,
         token: bytes | None,
         vanishing: bool,
+        closed: bool,
+        foreign: bytes,
+        latest_ns: int,
         record_max_bytes: int,
         shown: int,
     ) -> None: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trimtab.cli import main as cli
+from trimtab.extras import install_command
 
 
 @pytest.mark.parametrize(
@@ -27,4 +28,4 @@ def test_a_page_without_charts_names_the_extra(
     with pytest.raises(SystemExit) as ended:
         cli.main(["status"])
     assert ended.value.code == 2
-    assert "trimtab[charts]" in capsys.readouterr().err
+    assert install_command("charts") in capsys.readouterr().err

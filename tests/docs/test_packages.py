@@ -35,6 +35,10 @@ mkdir /tmp/scratch
 trimtab check /tmp/scratch --no-probe --json --store /tmp/t.db > /tmp/check.json
 trimtab twin list > /dev/null
 test -f /usr/lib/systemd/system/trimtab-watch@.service
+test -f /usr/lib/systemd/system/trimtab-web.service
+test -f /usr/share/trimtab/nginx/trimtab.conf
+cmp /usr/share/licenses/trimtab/LICENSE /usr/share/doc/trimtab/LICENSE
+test "$(getent passwd trimtab | cut -d : -f 6)" = /var/lib/trimtab
 test -d /etc/trimtab/sites
 test ! -e /opt/trimtab/etc/clustershell
 test "$(stat -c %a /var/lib/trimtab)" = 750
@@ -97,15 +101,20 @@ def test_the_deb_is_installed_run_and_removed(tmp_path: Path, packages: dict[str
     script = f"""
 dpkg --purge trimtab > /dev/null 2>&1 || true
 rm -rf /opt/trimtab /var/lib/trimtab /etc/trimtab
+userdel trimtab 2> /dev/null || true
 dpkg --install /tmp/package
 {RUN}
-systemd-analyze verify --man=no trimtab-watch@scratch.service
+systemd-analyze verify --man=no trimtab-watch@scratch.service trimtab-web.service
+chown trimtab:trimtab /var/lib/trimtab
+dpkg --install /tmp/package
+test "$(stat -c %U:%a /var/lib/trimtab)" = trimtab:750
 touch /etc/trimtab/sites/scratch.toml /var/lib/trimtab/trimtab.db
 dpkg --remove trimtab
 test ! -e /opt/trimtab
 test ! -e /usr/bin/trimtab
 test -f /etc/trimtab/sites/scratch.toml
 test -f /var/lib/trimtab/trimtab.db
+id trimtab > /dev/null
 echo all was well
 """
     output = in_a_copy(tmp_path, packages["deb"], script)
@@ -118,8 +127,11 @@ def test_the_rpm_is_installed_run_and_removed(tmp_path: Path, packages: dict[str
     script = f"""
 dpkg --purge trimtab > /dev/null 2>&1 || true
 rm -rf /opt/trimtab /var/lib/trimtab /etc/trimtab
+userdel trimtab 2> /dev/null || true
 rpm --install --nodeps /tmp/package 2> /dev/null
 {RUN}
+rpm --query --licensefiles trimtab | grep -q licenses/trimtab/LICENSE
+rpm --verify --nodeps trimtab
 rpm --query --requires trimtab | grep -q /usr/bin/python3
 touch /etc/trimtab/sites/scratch.toml /var/lib/trimtab/trimtab.db
 rpm --erase trimtab 2> /dev/null

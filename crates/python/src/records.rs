@@ -41,7 +41,7 @@ type Shown<'py> = (String, u64, u64, Bound<'py, PyBytes>);
 impl RecordReader {
     /// Of records with tabs between their fields.
     #[new]
-    #[pyo3(signature = (fields, *, root, beneath, terminator, joined, token, vanishing, record_max_bytes, shown))]
+    #[pyo3(signature = (fields, *, root, beneath, terminator, joined, token, vanishing, closed, foreign, latest_ns, record_max_bytes, shown))]
     #[expect(clippy::too_many_arguments, reason = "one call, by name")]
     fn new(
         fields: Vec<(String, String, String)>,
@@ -51,12 +51,18 @@ impl RecordReader {
         joined: bool,
         token: Option<&[u8]>,
         vanishing: bool,
+        closed: bool,
+        foreign: Vec<u8>,
+        latest_ns: i64,
         record_max_bytes: usize,
         shown: usize,
     ) -> PyResult<Self> {
         let fields = named(fields)?;
-        let layout = Layout { fields, terminator, vanishing, shown, parting: Parting::Tabs };
-        let records = Records::new(layout, Placing::new(root, beneath), Clock::default());
+        let parting = Parting::Tabs;
+        let layout =
+            Layout { fields, terminator, vanishing, shown, closed, foreign, latest_ns, parting };
+        let placing = Placing::new(root, beneath).uniform(None);
+        let records = Records::new(layout, placing, Clock::default());
         let list = if joined {
             List::Joined(Joining::new(records, token, record_max_bytes))
         } else {
@@ -84,7 +90,16 @@ impl RecordReader {
         let pieces = pieces.ok_or_else(|| PyValueError::new_err("no such piece"))?;
         let parting = Parting::Clause { pieces, percent };
         let fields = named(fields)?;
-        let layout = Layout { fields, terminator: b'\n', vanishing: false, shown, parting };
+        let layout = Layout {
+            fields,
+            terminator: b'\n',
+            vanishing: false,
+            shown,
+            closed: false,
+            foreign: Vec::new(),
+            latest_ns: i64::MAX,
+            parting,
+        };
         let clock = Clock { zone: zone.and_then(Zone::new), escaped, ..Clock::default() };
         let records = Records::new(layout, Placing::new(root, beneath), clock);
         Ok(Self { list: List::Plain(records) })
@@ -172,15 +187,20 @@ impl RecordBatch {
 
 /// Paths as directory and name beneath a root; the indices of those that have no place, and why.
 #[pyfunction]
+#[pyo3(signature = (paths, root, beneath, absolute=None))]
 pub fn place_paths(
     py: Python<'_>,
     paths: Vec<Bound<'_, PyBytes>>,
     root: &[u8],
     beneath: &[u8],
+    absolute: Option<bool>,
 ) -> (Columns, Vec<(usize, &'static str)>) {
     let held: Vec<&[u8]> = paths.iter().map(|path| path.as_bytes()).collect();
     let rows = held.len();
-    let placing = Placing::new(root, beneath);
+    let mut placing = Placing::new(root, beneath);
+    if absolute.is_some() {
+        placing = placing.uniform(absolute);
+    }
     let (columns, unplaced) = py.detach(|| placing.place(held.into_iter()));
     (Columns::new(columns.into(), rows), unplaced)
 }

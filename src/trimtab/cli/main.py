@@ -17,6 +17,7 @@ import click
 from trimtab import __version__
 from trimtab.cli.lazy import COMPLETE, LazyGroup
 from trimtab.errors import Interrupted, TrimtabError, UnreadableError, UsageError
+from trimtab.extras import install_command
 from trimtab.launch.interruption import interruptible
 from trimtab.visible import visible
 
@@ -203,7 +204,7 @@ def _invoke(context: click.Context) -> None:
         raise UsageError(
             f"pages need {error.name}, which is not installed",
             code="charts-missing",
-            hint="pip install 'trimtab[charts]'",
+            hint=install_command("charts"),
         ) from error
 
 

@@ -22,6 +22,7 @@ from trimtab import __version__
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UnreadableError
 from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Limits, Observed
+from trimtab.extras import install_command
 from trimtab.launch.allocation import Demand
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.loop.event_log import Place
@@ -411,7 +412,7 @@ class _Check:
         from trimtab.report.write import write_report
 
         if self.wanted.report is None and find_spec("altair") is None:
-            reason = Message("charts-missing", "it needs charts: pip install 'trimtab[charts]'")
+            reason = Message("charts-missing", f"it needs charts: {install_command('charts')}")
             not_seen = (*result.not_available, Missing("report", reason))
             return replace(result, not_available=not_seen, report=None)
         self.progress("writing the report", 1.0)

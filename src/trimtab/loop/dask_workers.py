@@ -23,6 +23,7 @@ from uuid import uuid4
 
 from trimtab import errors
 from trimtab.errors import DataError, ToolError, TrimtabError, UsageError
+from trimtab.extras import install_command
 from trimtab.loop.answers import ASK_WHOSE, answer_type, packed, unpacked
 from trimtab.loop.dask_trust import nothing_unpickled, scheduler_address
 from trimtab.loop.workers import (
@@ -110,7 +111,7 @@ def _client(scheduler: str) -> Iterator[Any]:
         from distributed import Client
     except ImportError as error:
         raise UsageError(
-            "Dask is not installed", code="dask-missing", hint="pip install 'trimtab[dask]'"
+            "Dask is not installed", code="dask-missing", hint=install_command("dask")
         ) from error
 
     class Deaf(Client):

@@ -285,7 +285,7 @@ def chart(series: SeriesJudgement) -> altair.Chart | altair.LayerChart:
 
 
 def to_pandas(frame: pl.DataFrame) -> pandas.DataFrame:
-    """Return a frame for pandas, which Trimtab does not depend on: ``pip install pandas``."""
+    """Return a frame for pandas, which Trimtab does not depend on and has to be installed."""
     import pandas
     import polars as pl
 

@@ -25,6 +25,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.pool import QueuePool
 
 from trimtab.errors import UnreadableError, UsageError
+from trimtab.extras import install_command
 from trimtab.record import schema
 from trimtab.record.failures import BUSY_TIMEOUT_S, DAMAGED_HINT, store_errors
 from trimtab.record.location import Answers, Location, refuse_shared_file_system
@@ -367,7 +368,7 @@ def _open_postgresql(location: Location, *, create: bool) -> Engine:
         raise UsageError(
             f"the store {location} needs psycopg, which is not installed",
             code="psycopg-missing",
-            hint="pip install 'trimtab[postgresql]'",
+            hint=install_command("postgresql"),
         ) from error
     engine = create_engine(location.url, pool_pre_ping=True)
     try:

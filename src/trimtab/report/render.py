@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-NOT_DRAWN: Final = "Not drawn: vl-convert is not installed (pip install 'trimtab[charts]')."
+NOT_DRAWN: Final = "Not drawn: vl-convert, of the extra charts, is not installed."
 
 _SIZE = re.compile(r'\A<svg [^>]*?width="([0-9.]+)" height="([0-9.]+)"[^>]*>')
 _IDENTIFIER = re.compile(r'(\bid="|url\(#|href="#)([A-Za-z][\w-]*)')

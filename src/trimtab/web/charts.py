@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import UsageError
+from trimtab.extras import install_command
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import ChangeStatus, SeriesJudgement
 from trimtab.report import judge_charts
@@ -57,7 +58,7 @@ def vega_bundle() -> str:
         raise UsageError(
             "charts need vl-convert, which is not installed",
             code="extra-missing",
-            hint="pip install 'trimtab[web]'",
+            hint=install_command("web"),
         ) from error
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from trimtab.errors import RefusedError, UsageError
+from trimtab.extras import install_command
 
 if TYPE_CHECKING:
     from trimtab.loop.event_log import Place
@@ -185,5 +186,5 @@ def refuse_without_libraries() -> None:
         raise UsageError(
             f"the dashboard needs {error.name}, which is not installed",
             code="extra-missing",
-            hint="pip install 'trimtab[web]'",
+            hint=install_command("web"),
         ) from error

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.purge.index.importers import gnu_find, gpfs, lfs_find
-from trimtab.purge.index.importers.printf import GNU, LFS, PATTERNS, Directive, parse_format
+from trimtab.purge.index.importers.printf import GNU, LFS, PATTERNS, Format, parse_format
 from trimtab.purge.index.paths import ROOT_ITSELF, split_paths
 from trimtab.purge.index.reading import Reading
 
@@ -99,13 +99,32 @@ READERS: Mapping[str, Callable[[bytes], Any]] = {
 LOOSE = ("birth-seconds", "birth-timespec", "stripes", "indices", "passed")
 
 
-def twin_row(text: bytes, directives: tuple[Directive, ...]) -> Row | str | None:
-    """Return the row of a record, why it is refused, or ``None`` where it is passed over."""
+def twin_row(  # noqa: C901 (as the record is read, step by step)
+    text: bytes, form: Format, foreign: bytes, kinds: list[bool]
+) -> Row | str | None:
+    """Return the row of a record, why it is refused, or ``None`` where it is passed over.
+
+    Parameters
+    ----------
+    foreign
+        What no path may hold.
+    kinds
+        Whether the paths so far were absolute; it is added to.
+    """
+    directives = form.directives
     *values, path = parts = text.split(b"\t", len(directives))
-    if directives[0].reader == "fid" and not text.partition(b"\t")[0] and b"\t" in text:
+    gone = directives[0].reader == "fid" and text.startswith(b"\t")
+    if gone and not form.closed:
         return None
-    if len(parts) <= len(directives):
-        return f"it has {len(parts)} fields instead of {len(directives) + 1}"
+    path, closing, last = path.rpartition(b"\t") if form.closed else (path, b"", b"")
+    if len(parts) <= len(directives) or (form.closed and not closing):
+        return f"it has {len(parts)} fields instead of {len(directives) + 1 + form.closed}"
+    if form.closed and last != values[0]:
+        return "it ends with another identity than it begins with: parts of two records, or of one"
+    if foreign and foreign in path:
+        return "the path goes on with another record: the end between them is lost"
+    if gone:
+        return None
     row: Row = {}
     for directive, value in zip(directives, values, strict=True):
         word = value.decode(errors="replace")
@@ -116,7 +135,10 @@ def twin_row(text: bytes, directives: tuple[Directive, ...]) -> Row | str | None
             return "a field is not what the format prints"
         if directive.column is not None:
             row[directive.column] = READERS[directive.reader](value)
-    (row["parent"],), (row["name"],), reasons = split_paths([path], b"/scratch")
+    kinds += [path.startswith(b"/")] if path else []
+    (row["parent"],), (row["name"],), reasons = split_paths(
+        [path], b"/scratch", absolute=kinds[0] if kinds else None
+    )
     if reasons:
         return reasons[0] if reasons[0] != ROOT_ITSELF else None
     wrong = [
@@ -205,7 +227,7 @@ PATHS = [
 ]
 
 
-def values(directives: tuple[Directive, ...], paths: list[bytes]) -> st.SearchStrategy[bytes]:
+def values(form: Format, paths: list[bytes]) -> st.SearchStrategy[bytes]:
     """Return records: most fields fit."""
     fields = [
         st.one_of(
@@ -214,9 +236,10 @@ def values(directives: tuple[Directive, ...], paths: list[bytes]) -> st.SearchSt
             st.just(FITTING.get(one.shape, b"7")),
             st.sampled_from(ODD[one.shape]),
         )
-        for one in directives
+        for one in form.directives
     ]
-    whole = st.tuples(*fields, st.sampled_from(paths)).map(b"\t".join)
+    parts = st.tuples(*fields, st.sampled_from(paths))
+    whole = parts.map(lambda fields: b"\t".join([*fields, *fields[: form.closed]]))
     return st.one_of(whole, whole, whole, whole.map(lambda text: text[: len(text) // 2]))
 
 
@@ -253,10 +276,11 @@ def _checked(
 @pytest.mark.parametrize("form", [gnu_find.FULL, CUSTOM])
 @given(st.data())
 def test_lists_of_find_are_read_as_the_twin_reads_them(form: str, data: st.DataObject) -> None:
-    directives = parse_format(form, GNU).directives
-    twin = partial(twin_row, directives=directives)
-    paths = [*PATHS, b"/scratch/n\nl"]
-    records = data.draw(st.lists(values(directives, paths), max_size=12))
+    parsed = parse_format(form, GNU)
+    foreign = b"" if parsed.closed else b"\t/scratch/"
+    twin = partial(twin_row, form=parsed, foreign=foreign, kinds=[])
+    paths = [*PATHS, b"/scratch/n\nl", b"/scratch/a7\t/scratch/b"]
+    records = data.draw(st.lists(values(parsed, paths), max_size=12))
     content, texts = b"trimtab-list 1 started=5\0", []
     for number, text in enumerate(records, start=2):
         texts.append((number, len(content), text))
@@ -269,8 +293,9 @@ def test_lists_of_find_are_read_as_the_twin_reads_them(form: str, data: st.DataO
 @pytest.mark.parametrize("form", [lfs_find.FULL, LAYOUT])
 @given(st.data())
 def test_lists_of_lfs_find_are_read_as_the_twin_reads_them(form: str, data: st.DataObject) -> None:
-    directives = parse_format(form, LFS).directives
-    twin = partial(twin_row, directives=directives)
+    parsed = parse_format(form, LFS)
+    directives = parsed.directives
+    twin = partial(twin_row, form=parsed, foreign=TOKEN, kinds=[])
     forged = TOKEN[:-1] + b"\t" + b"7\t" * len(directives) + b"/scratch/victim"
     inside = [
         b"/scratch/n\nl",
@@ -278,9 +303,9 @@ def test_lists_of_lfs_find_are_read_as_the_twin_reads_them(form: str, data: st.D
         b"/scratch/e\ntrimtab-end ended=9",
         b"/scratch/a\n" + forged,
         b"/scratch/m" + TOKEN + b"\tx",
-        b"/scratch/a\n" + TOKEN,
+        *([] if parsed.closed else [b"/scratch/a\n" + TOKEN]),  # else: two records, both torn
     ]
-    records = data.draw(st.lists(values(directives, [*PATHS, *inside]), max_size=12))
+    records = data.draw(st.lists(values(parsed, [*PATHS, *inside]), max_size=12))
     content, texts, number = b"trimtab-list 1 started=5 token=%s\n" % TOKEN, [], 2
     for text in records:
         texts.append((number, len(content), text))
@@ -393,10 +418,11 @@ def test_lists_of_gpfs_are_read_as_the_twin_reads_them(
 def test_no_split_of_a_list_changes_what_is_read(module: Any) -> None:
     known = GNU if module is gnu_find else LFS
     directives = parse_format(module.FULL, known).directives
-    text = b"\t".join([*(FITTING.get(one.shape, b"7") for one in directives), b"/scratch/a\nb"])
+    fields = [FITTING.get(one.shape, b"7") for one in directives]
+    text = b"\t".join([*fields, b"/scratch/a\nb", fields[0]])
     end = b"\0" if module is gnu_find else b"\n"
     token, before = (b"", b"") if module is gnu_find else (b" token=" + TOKEN, TOKEN + b"\t")
-    content = b"trimtab-list 1 started=5" + token + end + (before + text + end) * 2
+    content = b"trimtab-list 2 started=5" + token + end + (before + text + end) * 2
     content += before + b"x" + end + before + b"trimtab-end ended=6" + end
     for cut in range(1, len(content)):
         reading = Reading(root=b"/scratch")

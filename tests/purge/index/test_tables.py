@@ -223,7 +223,7 @@ pieces = st.sampled_from([b"1", b"22", b"a", b"\xff", b'"', b'"', b",", b",", b"
 @given(st.lists(pieces, max_size=30).map(b"".join), st.integers(8, 40))
 @example(b'a,1\n"b"x,"2\n"c""\n",3\n\r\nd,4,5\ne,\n"f', 9)
 def test_a_table_is_parted_as_the_standard_library_does(content: bytes, chunk_bytes: int) -> None:
-    content = b"p,q\n1" + content
+    content = b"p,q\n1" + content + b"\n"  # without its end the last record may have been cut off
     texts: list[dict[str, pl.Series]] = []
     reading = Reading(root=b"/scratch")
     mapping = parse_map(["path=p,uid=q,size_bytes=q"])
@@ -242,6 +242,21 @@ def test_a_table_is_parted_as_the_standard_library_does(content: bytes, chunk_by
             for text, value in zip(expected, read, strict=True)
         ]
         assert all(same)
+
+
+def test_a_table_that_was_cut_off_within_a_row_does_not_give_that_row() -> None:
+    whole = b'path,uid,size\na,1,23\n"b",4,5\n'
+    mapping = parse_map(["path=path,uid=uid,size_bytes=size"])
+    for length in range(whole.index(b"a,1") + 1, len(whole)):
+        content = whole[:length]
+        reading = Reading(root=b"/scratch")
+        frames = list(tables.read_csv(io.BytesIO(content), reading, mapping=mapping))
+        assert sum(frame.height for frame in frames) == content.count(b"\n") - 1
+        assert reading.refused == (not content.endswith(b"\n"))
+        if reading.refused:
+            (cut,) = reading.examples
+            assert cut.reason == "the list ends within it"
+            assert cut.offset_bytes == content.rindex(b"\n") + 1
 
 
 def test_a_row_that_is_refused_is_shown_where_it_stands(tmp_path: Path) -> None:

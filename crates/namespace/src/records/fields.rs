@@ -190,6 +190,16 @@ impl Reader {
         )
     }
 
+    /// Whether it is a time of use or change, and the last of its column is after some moment.
+    pub(super) fn is_after(self, moment_ns: i64, column: &Column) -> bool {
+        match (self, &column.values) {
+            (Self::Seconds(_), Values::Signed(values)) => {
+                values.last().is_some_and(|&value_ns| value_ns > moment_ns)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether what has a value has the shape too.
     pub(super) fn is_exact(self) -> bool {
         matches!(self, Self::Birth(_) | Self::Stripes)

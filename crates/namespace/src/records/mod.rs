@@ -8,6 +8,10 @@
 //! A block holds whole records, each with its terminator. Where names may hold the terminator, a record
 //! is whole only when the next begins, so that the last of a block waits for the next block. What is
 //! refused is told in the order of the steps: put together, parted, shapes, values.
+//!
+//! A list of which a part was lost may have a record that begins as one file's and ends as another's. A
+//! closed record says its identity at both ends. Of others only what cannot be is noticed: a path that
+//! goes on with another record, and a time after the list.
 
 mod fields;
 mod joining;
@@ -21,13 +25,16 @@ pub use shown::{Clock, Piece, Value, Zone};
 
 use std::borrow::Cow;
 
-use memchr::memchr_iter;
+use memchr::{memchr_iter, memmem, memrchr};
 use shown::Shown;
 
 use crate::columns::{Column, Values};
 
 /// Which field of a clause's record is the snapshot.
 const SNAPSHOT: usize = 2;
+const UNCLOSED: &str =
+    "it ends with another identity than it begins with: parts of two records, or of one";
+const RUN_ON: &str = "the path goes on with another record: the end between them is lost";
 const TEXT_MOST: usize = 160;
 
 /// Where a record is in its list: its number, from 1, and the offset of its first byte.
@@ -99,6 +106,13 @@ pub struct Layout {
     pub vanishing: bool,
     /// How many refused records are kept to be shown.
     pub shown: usize,
+    /// Whether the first field, the identity, is repeated behind the path.
+    pub closed: bool,
+    /// What no path of a whole record holds; empty: it may hold anything.
+    pub foreign: Vec<u8>,
+    /// No file was changed later. Users set the other times as they like: where records are closed, they
+    /// are what the file system has.
+    pub latest_ns: i64,
     /// How fields are parted.
     pub parting: Parting,
 }
@@ -146,6 +160,7 @@ pub struct Records {
     /// Where the fields of a record begin and end, the path behind them.
     cuts: Vec<(usize, usize)>,
     wrong: Vec<usize>,
+    late: Vec<usize>,
     clause: Option<(Shown, bool)>,
     /// Of times as a clause shows them.
     pub clock: Clock,
@@ -183,6 +198,7 @@ impl Records {
             tabs: Vec::new(),
             cuts: Vec::new(),
             wrong: Vec::new(),
+            late: Vec::new(),
             clause,
             clock,
         }
@@ -237,12 +253,17 @@ impl Records {
 
     fn record(&mut self, text: &[u8], place: Place) {
         self.many += 1;
-        if self.layout.vanishing && text.first() == Some(&b'\t') {
+        let vanished = self.layout.vanishing && text.first() == Some(&b'\t');
+        if vanished && !self.layout.closed {
             self.vanished += 1;
             return;
         }
         if let Err(reason) = self.part(text) {
             self.refuse(Step::Parted, &reason, place, text);
+            return;
+        }
+        if vanished {
+            self.vanished += 1;
             return;
         }
         let rows = self.placing.rows();
@@ -252,11 +273,13 @@ impl Records {
             return;
         }
         match self.place(text) {
-            Ok(()) if self.wrong.is_empty() => return,
+            Ok(()) if self.wrong.is_empty() && self.late.is_empty() => return,
             Ok(()) => {
-                let name = |&at: &usize| self.layout.fields[at].column.as_str();
-                let names: Vec<&str> = self.wrong.iter().map(name).collect();
-                let reason = format!("{}: not what it should be", names.join(", "));
+                let reason = if self.wrong.is_empty() {
+                    format!("{}: more than a day after the list was made", self.names(&self.late))
+                } else {
+                    format!("{}: not what it should be", self.names(&self.wrong))
+                };
                 self.refuse(Step::Placed, &reason, place, text);
             }
             Err(paths::Unplaced::Refused(reason)) => {
@@ -265,6 +288,11 @@ impl Records {
             Err(paths::Unplaced::Root) => {}
         }
         self.forget(rows);
+    }
+
+    fn names(&self, fields: &[usize]) -> String {
+        let name = |&at: &usize| self.layout.fields[at].column.as_str();
+        fields.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
     /// Finds the fields of a record.
@@ -282,9 +310,12 @@ impl Records {
         }
         let count = self.layout.fields.len();
         fields::places_of(b'\t', text, count, &mut self.tabs);
-        if self.tabs.len() < count {
+        let behind = self.tabs.last().map_or(0, |&tab| tab + 1);
+        let closing = memrchr(b'\t', &text[behind..]).filter(|_| self.layout.closed);
+        let closed = usize::from(self.layout.closed);
+        if self.tabs.len() < count || (self.layout.closed && closing.is_none()) {
             let fields = self.tabs.len() + 1;
-            return Err(format!("it has {fields} fields instead of {}", count + 1).into());
+            return Err(format!("it has {fields} fields instead of {}", count + 1 + closed).into());
         }
         self.cuts.clear();
         let mut begin = 0;
@@ -292,7 +323,16 @@ impl Records {
             self.cuts.push((begin, tab));
             begin = tab + 1;
         }
-        self.cuts.push((begin, text.len()));
+        let end = closing.map_or(text.len(), |at| begin + at);
+        self.cuts.push((begin, end));
+        if closing.is_some() && text[end + 1..] != text[..self.tabs[0]] {
+            return Err(UNCLOSED.into());
+        }
+        if !self.layout.foreign.is_empty()
+            && memmem::find(&text[begin..end], &self.layout.foreign).is_some()
+        {
+            return Err(RUN_ON.into());
+        }
         Ok(())
     }
 
@@ -312,6 +352,7 @@ impl Records {
     /// Adds the values of a row; returns whether each field is what its directive prints.
     fn fields(&mut self, text: &[u8]) -> bool {
         self.wrong.clear();
+        self.late.clear();
         let fields = self.layout.fields.iter().zip(&mut self.columns);
         for (at, ((field, column), &(begin, end))) in fields.zip(&self.cuts).enumerate() {
             let value = &text[begin..end];
@@ -322,6 +363,11 @@ impl Records {
                 }
             } else if !(known && field.reader.is_exact() || fits(field, value)) {
                 return false;
+            }
+            if field.reader.is_after(self.layout.latest_ns, column)
+                && (!self.layout.closed || field.column == "ctime_ns")
+            {
+                self.late.push(at);
             }
         }
         let of_file = self.kind.is_none_or(|at| letter(&self.columns[at]) == b'f');

@@ -12,6 +12,10 @@ use crate::columns::{Column, Values, Views};
 pub struct Placing {
     top: Vec<u8>,
     beneath: Vec<u8>,
+    /// Whether all paths have to be absolute, or all relative.
+    uniform: bool,
+    /// Whether they are absolute; unknown before the first.
+    absolute: Option<bool>,
     /// The directory of the path before, with the root and the slash behind it, and its view.
     last: (Vec<u8>, u128),
     parents: Views,
@@ -35,10 +39,18 @@ impl Placing {
         Self {
             top,
             beneath: beneath.to_vec(),
+            uniform: false,
+            absolute: None,
             last,
             parents: Views::default(),
             names: Views::default(),
         }
+    }
+
+    /// Returns the same of a list whose paths are all absolute or all relative, as the first of them.
+    #[must_use]
+    pub fn uniform(self, absolute: Option<bool>) -> Self {
+        Self { uniform: true, absolute, ..self }
     }
 
     /// Returns the columns of paths, null where one has no place, and why it has none by its index.
@@ -94,6 +106,7 @@ impl Placing {
             }
         }
         if let Some(at) = plain(path, &self.top) {
+            self.of_a_kind(path)?;
             let parent = path.get(self.top.len()..at).unwrap_or_default();
             let view = self.parents.keep(parent);
             self.parents.views.push(view);
@@ -103,10 +116,25 @@ impl Placing {
             self.last.1 = view;
             return Ok(());
         }
+        self.of_a_kind(path)?;
         let (parent, name) = with_care(path, &self.top, &self.beneath)?;
         self.parents.push(&parent);
         self.names.push(&name);
         Ok(())
+    }
+
+    /// Looks whether a path is absolute where the others are: a tool prints all in one way, and what is
+    /// left of a torn one may look like the other.
+    fn of_a_kind(&mut self, path: &[u8]) -> Result<(), Unplaced> {
+        let Some(is_absolute) = path.first().map(|&byte| byte == b'/').filter(|_| self.uniform)
+        else {
+            return Ok(());
+        };
+        match *self.absolute.get_or_insert(is_absolute) {
+            absolute if absolute == is_absolute => Ok(()),
+            true => Err(Unplaced::Refused("it is relative in a list of absolute paths")),
+            false => Err(Unplaced::Refused("it is absolute in a list of relative paths")),
+        }
     }
 }
 
@@ -173,5 +201,16 @@ mod tests {
         }
         let reason = "its path goes through .., which may lead anywhere";
         assert_eq!(unplaced, [(1, reason), (2, "")]);
+    }
+
+    #[test]
+    fn paths_of_one_list_are_all_relative_or_all_absolute() {
+        let paths = || [&b""[..], b"./a", b"/s/b", b"c"].into_iter();
+        let (_, unplaced) = Placing::new(b"/s", b"").uniform(None).place(paths());
+        let none = (0, "it has no path");
+        assert_eq!(unplaced, [none, (2, "it is absolute in a list of relative paths")]);
+        let (_, unplaced) = Placing::new(b"/s", b"").uniform(Some(true)).place(paths());
+        let reason = "it is relative in a list of absolute paths";
+        assert_eq!(unplaced, [none, (1, reason), (3, reason)]);
     }
 }

@@ -1,8 +1,8 @@
 """Darshan: what an application itself read and wrote, by rank and by OST.
 
-A log of Darshan is binary, and only PyDarshan reads it (``python -m pip install
-'trimtab[darshan]'``). `dump_command` gives the process that turns one into JSON lines, and this
-format reads those; see `trimtab.measure.darshan.dump` for why.
+A log of Darshan is binary, and only PyDarshan reads it (the extra ``darshan``). `dump_command`
+gives the process that turns one into JSON lines, and this format reads those; see
+`trimtab.measure.darshan.dump` for why.
 
 Each module of Darshan that moved bytes is a result of its own: ``posix``, ``mpi-io`` and
 ``stdio``. MPI-IO calls POSIX, so their bytes are the same ones and must not be added.
@@ -27,6 +27,7 @@ from functools import partial
 from typing import Any, Final
 
 from trimtab.errors import DataError
+from trimtab.extras import install_command
 from trimtab.measure.darshan import targets
 from trimtab.measure.darshan.groups import SUMS, TIMES, Group, Module, group_of, time_of
 from trimtab.measure.measurement import ACCESSES, BANDWIDTH, Measurement
@@ -76,7 +77,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
         raise DataError(
             "a Darshan log is binary",
             code="darshan-log-binary",
-            hint="PyDarshan reads it: pip install 'trimtab[darshan]'",
+            hint=f"PyDarshan reads it: {install_command('darshan')}",
         )
     header, job, modules = _parts(source)
     moving = [

@@ -27,12 +27,12 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, Final, TextIO
 
+from trimtab.extras import install_command
 from trimtab.message import Message
 
 FORMAT_VERSION: Final = 1
 MODULES: Final = {"POSIX": "POSIX", "MPI-IO": "MPIIO", "STDIO": "STDIO"}
 """Modules that count bytes and times of files, with the prefix of their counters."""
-MISSING: Final = "PyDarshan is not installed: python -m pip install 'trimtab[darshan]'"
 SHARED: Final = -1
 """The rank of a record that several processes share."""
 
@@ -52,7 +52,7 @@ def main(path: str, out: TextIO) -> int:
                 out.write(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
         problem = complaints[0] if complaints else None
     except ImportError:
-        problem = MISSING
+        problem = f"PyDarshan is not installed: {install_command('darshan')}"
     # Whatever PyDarshan raises on a damaged log (it has no errors of its own) is about the log.
     except Exception as error:  # noqa: BLE001
         problem = Message(

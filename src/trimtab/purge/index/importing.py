@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _PROGRESS_ROWS: Final = 100_000
 _EARLY_S: Final = 10 * 365 * 86400
 """Ten years after 1970: where no file was used later, the times are in another unit."""
+_CLOCKS_NS: Final = 86400 * NS_PER_S
+"""Clocks of clients and servers may differ by so much; a later time than the list's is damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +143,14 @@ def import_list(
     tallied = _Tallied(progress)
     opened = contextlib.nullcontext() if source is Source.GUFI else _opened(file, reading)
     with _aside(directory) as work, opened as stream:
+        reading.latest_ns = _written_ns(stream, reading, now) + _CLOCKS_NS
         writer = ShardWriter(work)
         try:
             frames = tallied.counted(_frames(source, file, stream, reading, form, work))
             shards = fill(writer, frames)
         except DataError as error:
             raise error if error.file else error.of(visible(str(file))) from error
-        changed_ns = min(_written_ns(stream, reading), _ns(now))
+        changed_ns = _written_ns(stream, reading, now)
         tallied.warn(reading)
         if writer.repeated:
             reading.note(f"{writer.repeated} names stood in the list twice and were taken once")
@@ -222,10 +225,10 @@ def _frames(  # noqa: C901, PLR0917 (a table)
     )
 
 
-def _written_ns(stream: BinaryIO | None, reading: Reading) -> int:
-    if stream is None:
-        return reading.written_ns or 0
-    return os.fstat(stream.fileno()).st_mtime_ns
+def _written_ns(stream: BinaryIO | None, reading: Reading, now: datetime) -> int:
+    """Return when a list was last written to, as far as that is known: not later than now."""
+    written_ns = reading.written_ns if stream is None else os.fstat(stream.fileno()).st_mtime_ns
+    return _ns(now) if written_ns is None else min(written_ns, _ns(now))
 
 
 def _stream(stream: BinaryIO | None) -> BinaryIO:

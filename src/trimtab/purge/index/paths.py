@@ -17,7 +17,7 @@ ROOT_ITSELF: Final = ""
 
 
 def split_paths(
-    paths: Sequence[bytes], root: bytes, *, beneath: bytes = b""
+    paths: Sequence[bytes], root: bytes, *, beneath: bytes = b"", absolute: bool | None = None
 ) -> tuple[pl.Series, pl.Series, dict[int, str]]:
     """Return directory and name of each path, and by its index why one is not to be had.
 
@@ -29,6 +29,8 @@ def split_paths(
         An absolute path without a slash at its end, but for the root of all.
     beneath
         What relative paths begin with instead of ``./``; it is taken off.
+    absolute
+        Whether all have to be absolute, or relative; ``None``: each may be either.
 
     Examples
     --------
@@ -40,6 +42,6 @@ def split_paths(
 
     from trimtab._core import place_paths
 
-    columns, unplaced = place_paths(paths, root, beneath)
+    columns, unplaced = place_paths(paths, root, beneath, absolute)
     parents, names = pl.DataFrame(columns)
     return parents, names, dict(unplaced)

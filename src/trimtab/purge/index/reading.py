@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO, Final, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, overload
 
+from trimtab.purge.index.fields import INT64_MAX
 from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM, Lack, Refused, TimeTrust
 from trimtab.purge.index.paths import ROOT_ITSELF, split_paths
 from trimtab.visible import visible
@@ -48,10 +49,20 @@ class Reading:
         Whether every name can be told from the records around it.
     beneath
         What relative paths begin with, to be taken off.
+    absolute
+        Whether paths are absolute, where one tool wrote all of them in one way; once one is known.
+    latest_ns
+        A later time cannot be: more than a day after the list was made.
+    bounded
+        Which times that holds for. Users set two of them as they like, so that later ones are found
+        on real file systems: they are refused only where a lost part of a list could make them up.
     """
 
     root: bytes
     beneath: bytes = b""
+    absolute: bool | None = None
+    latest_ns: int = INT64_MAX
+    bounded: tuple[str, ...] = ("ctime_ns",)
     columns: set[str] = field(default_factory=set)
     times: TimeTrust = TimeTrust.EXACT_NS
     resolution_ns: int = 1
@@ -92,6 +103,14 @@ class Reading:
             if len(self.examples) < EXAMPLES_MAXIMUM:
                 beginning = visible(os.fsdecode(text))
                 self.examples.append(Refused(number, offset, reason, beginning))
+
+    def take_kind(self, paths: Iterable[bytes]) -> None:
+        """Take the first path for how the tool wrote all of them: absolute or relative.
+
+        What is left of a torn path may be of the other kind.
+        """
+        if self.absolute is None:
+            self.absolute = next((path.startswith(b"/") for path in paths if path), None)
 
     def note(self, sentence: str) -> None:
         """Keep what a reader of the index should know, once."""
@@ -265,21 +284,27 @@ def placed(
 
     from trimtab.purge.index.schema import TIMES, required
 
-    parents, names, reasons = split_paths(paths, reading.root, beneath=reading.beneath)
+    parents, names, reasons = split_paths(
+        paths, reading.root, beneath=reading.beneath, absolute=reading.absolute
+    )
     frame = frame.with_columns(parents, names)
     # A project that cannot be read could be an exempt one; a layout or a birth is no such matter.
     needed = [name for name in frame.columns if name in (*required(), *TIMES, "project")]
-    good = frame.select(pl.all_horizontal(pl.col(needed).is_not_null())).to_series()
+    times = [name for name in reading.bounded if name in needed]
+    in_time = [pl.col(name) <= reading.latest_ns for name in times]
+    good = frame.select(pl.all_horizontal(pl.col(needed).is_not_null(), *in_time)).to_series()
+    good = good.fill_null(value=False)
     if good.all():
         return frame
     for at in (~good).arg_true().to_list():
         reason = reasons.get(at)
         if reason != ROOT_ITSELF:  # the root has no name, and is no trouble
-            records.refuse(at, reason or _wrong(frame, at, needed), reading)
+            records.refuse(at, reason or _wrong(frame.row(at, named=True), needed, times), reading)
     return frame.filter(good)
 
 
-def _wrong(frame: pl.DataFrame, at: int, needed: list[str]) -> str:
-    row = frame.row(at, named=True)
-    wrong = [name for name in needed if row[name] is None]
-    return f"{', '.join(wrong)}: not what it should be"
+def _wrong(row: Mapping[str, Any], needed: Sequence[str], times: Sequence[str]) -> str:
+    if wrong := [name for name in needed if row[name] is None]:
+        return f"{', '.join(wrong)}: not what it should be"
+    latest = max(times, key=lambda name: row[name])
+    return f"{latest}: more than a day after the list was made"

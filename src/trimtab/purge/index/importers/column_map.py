@@ -208,7 +208,10 @@ def frame_of(
         if mapped.target == "id":
             frame = frame.with_columns(id_kind=pl.lit(mapped.unit))
     # b"" is refused by what splits paths; a value that cannot be decoded becomes one.
-    return placed(frame, rows, _joined(paths), reading)
+    texts_of_paths = _joined(paths)
+    if "path" in paths:
+        reading.take_kind(texts_of_paths)
+    return placed(frame, rows, texts_of_paths, reading)
 
 
 def _joined(paths: Mapping[str, list[bytes | None]]) -> list[bytes]:

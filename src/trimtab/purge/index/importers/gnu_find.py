@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from trimtab.errors import DataError
 from trimtab.purge.index.importers.printf import (
     GNU,
+    Head,
     Taker,
     ended,
     fitting,
@@ -28,8 +29,10 @@ from trimtab.visible import shell_text
 if TYPE_CHECKING:
     import polars as pl
 
-FULL: Final = r"%D\t%i\t%y\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%B@\t%p\0"
-"""What Trimtab asks for."""
+FULL: Final = r"%i\t%y\t%D\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%B@\t%p\t%i\0"
+"""What Trimtab asks for: the inode number at both ends shows that nothing between them is lost."""
+OPEN: Final = r"%D\t%i\t%y\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%B@\t%p\0"
+"""What it asked for before records were closed."""
 SHORT: Final = r"%i\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%p\0"
 """What many sites have: of regular files, by ``-type f``."""
 
@@ -43,7 +46,7 @@ def script(root: str) -> str:
         ["find", root, "-ignore_readdir_race", "-xdev", "-mindepth", "1", "-printf", FULL]
     )
     return (
-        "printf 'trimtab-list 1 started=%s\\0' \"$(date +%s)\"\n"
+        "printf 'trimtab-list 2 started=%s\\0' \"$(date +%s)\"\n"
         f"{find} &&\n"
         "printf 'trimtab-end ended=%s\\0' \"$(date +%s)\"\n"
     )
@@ -57,32 +60,31 @@ def read(
     Parameters
     ----------
     format_text
-        What was given to ``-printf``; ``None``: `FULL` or `SHORT`, whichever fits.
+        What was given to ``-printf``; ``None``: `FULL`, `OPEN` or `SHORT`, whichever fits.
 
     Raises
     ------
     UsageError
         The format cannot be read.
     DataError
-        The list is of neither format.
+        The list is of none of these formats.
     """
     form = None if format_text is None else parse_format(format_text, GNU)
     terminator = b"\0" if form is None else form.terminator
     reading.plain_names = terminator == b"\0"
     reading.times, reading.resolution_ns = TimeTrust.EXACT_NS, 1
-    headed, directory = False, b""
+    head, directory = None, b""
     rows: Taker | None = None
     for first, chunk in records(file, terminator, reading):
         if first and reading.plain_names:
-            headed, _ = take_head(chunk, reading)
-            chunk = chunk.part(int(headed))  # noqa: PLW2901
-        chunk = _before_end(chunk, headed, reading)  # noqa: PLW2901
+            head = take_head(chunk, reading)
+            chunk = chunk.part(int(head is not None))  # noqa: PLW2901
+        chunk = _before_end(chunk, head is not None, reading)  # noqa: PLW2901
         if not chunk.texts:
             continue
         if rows is None:
-            form = form or fitting(
-                (FULL, SHORT), GNU, chunk.texts, tool="GNU find", option="-printf"
-            )
+            usual = (head or Head()).usual(FULL, OPEN, SHORT)
+            form = form or fitting(usual, GNU, chunk.texts, tool="GNU find", option="-printf")
             rows = taker(form, reading, joined=not reading.plain_names)
         for frame in rows.rows(chunk):
             directory = _no_directories(frame, directory)
@@ -90,7 +92,7 @@ def read(
     for frame in rows.last() if rows is not None else ():
         directory = _no_directories(frame, directory)
         yield frame
-    ended(reading, headed=headed, tool="find")
+    ended(reading, headed=head is not None, tool="find")
 
 
 def _before_end(chunk: Records, headed: bool, reading: Reading) -> Records:

@@ -26,6 +26,7 @@ from trimtab.purge.index.importers.printf import (
     END_WORD,
     LFS,
     Format,
+    Head,
     Taker,
     ended,
     first_of,
@@ -41,10 +42,12 @@ from trimtab.visible import shell_text
 if TYPE_CHECKING:
     import polars as pl
 
-FULL: Final = r"%LF\t%Lp\t%y\t%n\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%Lc\t%Lo\t%p\n"
-"""What Trimtab asks for. The pool stands before the numbers: tabs in a name that somebody made up
-move the letter of the type onto one of them, and the record is refused. Of 15 bytes a name has too
-few to move it behind the last."""
+OPEN: Final = r"%LF\t%Lp\t%y\t%n\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%Lc\t%Lo\t%p\n"
+"""What Trimtab asked for before records were closed. The pool stands before the numbers: tabs in a
+name that somebody made up move the letter of the type onto one of them, and the record is refused.
+Of 15 bytes a name has too few to move it behind the last."""
+FULL: Final = OPEN.replace(r"\n", r"\t%LF\n")
+"""What it asks for: the FID at both ends shows that nothing between them is lost."""
 POOLLESS: Final = r"%LF\t%y\t%n\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%Lc\t%Lo\t%p\n"
 """What it asked for before pools were kept."""
 SHORT: Final = r"%LF\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%n\t%Li\t%Lo\t%p\n"
@@ -59,7 +62,7 @@ def script(root: str) -> str:
     find = shell_text(["lfs", "find", root, "--printf"])
     return (
         "token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')\n"
-        'printf \'trimtab-list 1 started=%s token=%s\\n\' "$(date +%s)" "$token"\n'
+        'printf \'trimtab-list 2 started=%s token=%s\\n\' "$(date +%s)" "$token"\n'
         f'{find} "$token\\t{FULL}" &&\n'
         'printf \'%s\\ttrimtab-end ended=%s\\n\' "$token" "$(date +%s)"\n'
     )
@@ -73,8 +76,8 @@ def read(
     Parameters
     ----------
     format_text
-        What was given to ``--printf``, without the token; ``None``: `FULL`, `POOLLESS` or `SHORT`,
-        whichever fits.
+        What was given to ``--printf``, without the token; ``None``: `FULL`, `OPEN`, `POOLLESS` or
+        `SHORT`, whichever fits.
 
     Raises
     ------
@@ -85,29 +88,33 @@ def read(
     """
     form = None if format_text is None else parse_format(format_text, LFS)
     reading.times, reading.resolution_ns = TimeTrust.SECONDS, 10**9
-    headed, token = False, None
+    head: Head | None = None
     rows: Taker | None = None
     for first, lines in records(file, b"\n", reading):
         if first:
-            headed, token = take_head(lines, reading)
-            lines = lines.part(int(headed))  # noqa: PLW2901
+            head = take_head(lines, reading)
+            lines = lines.part(int(head is not None))  # noqa: PLW2901
         if not lines.texts:
             continue
         if rows is None:
-            form = form or _fitting(first_of(lines.texts), token)
+            form = form or _fitting(first_of(lines.texts), head or Head())
+            token = head.token if head else None
             reading.columns |= form.columns
             reading.plain_names = token is not None
             rows = taker(form, reading, joined=True, token=token)
         yield from rows.rows(lines)
     yield from rows.last() if rows is not None else ()
-    ended(reading, headed=headed, tool="lfs find")
+    ended(reading, headed=head is not None, tool="lfs find")
 
 
-def _fitting(lines: Sequence[bytes], token: bytes | None) -> Format:
+def _fitting(lines: Sequence[bytes], head: Head) -> Format:
     """Return the format of lines, which begin with the token where there is one."""
-    skip = 0 if token is None else len(token) + 1
+    usual = head.usual(FULL, OPEN, POOLLESS, SHORT)
+    skip = 0 if head.token is None else len(head.token) + 1
     texts = [line[skip:] for line in lines]
-    if token is not None and texts[0].startswith(END_WORD):
-        return parse_format(FULL, LFS)  # nothing at all beneath the root
-    # No record fits two of them: where one has a letter, the others have numbers.
-    return fitting((FULL, POOLLESS, SHORT), LFS, texts, tool="lfs find", option="--printf")
+    if head.closed or (head.token is not None and texts[0].startswith(END_WORD)):
+        # It says so itself, or nothing is beneath the root. Lines do not tell: where all names have
+        # line feeds, none of them ends as a closed record does.
+        return parse_format(usual[0], LFS)
+    # No record fits two of those that are not closed: where one has a letter, others have numbers.
+    return fitting(usual, LFS, texts, tool="lfs find", option="--printf")

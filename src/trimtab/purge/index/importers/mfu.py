@@ -137,6 +137,7 @@ def _frame(
     frame = small.drop("mode").with_columns(*times, type_of_mode(small["mode"]).alias("type"))
     size = kind.itemsize
     paths = array["path"].tolist()
+    reading.take_kind(paths)
     records = Records(paths, lambda at: (number + at + 1, offset + at * size))
     return placed(frame, records, paths, reading)
 

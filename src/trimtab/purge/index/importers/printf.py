@@ -3,13 +3,19 @@ r"""Lists that ``find -printf`` and ``lfs find --printf`` print: fields with tab
 The path comes last because it may hold tabs itself. A format is the text that was given to the
 tool, as ``%i\t%n\t%p\0``; directives that are of no use here are passed over.
 
+A closed record repeats its first field, the identity, behind the path (``%i\t%n\t%p\t%i\0``). Where
+a part of a list was lost, or two tools wrote it at once, a record begins as one file's and ends as
+another's: their identities differ. Of a list that is not closed only what cannot be is refused: a
+part may be lost from one field to the same field of another record.
+
 A list may begin and end with a record of its own, as the scripts of `gnu_find` and `lfs_find` do::
 
-    trimtab-list 1 started=1795335800 [token=HEX]
+    trimtab-list 2 started=1795335800 [token=HEX]
     ...
     [HEX<tab>]trimtab-end ended=1795335860
 
-It then says itself when it was made, and that the tool came to its end.
+It then says itself when it was made, and that the tool came to its end. The records of a list of
+version 2 are closed.
 """
 
 from __future__ import annotations
@@ -30,7 +36,9 @@ if TYPE_CHECKING:
 
     from trimtab._core import RecordReader
 
-_HEAD: Final = re.compile(rb"trimtab-list 1 started=([0-9]{1,11})(?: token=([0-9a-fA-F]{16,64}))?")
+_HEAD: Final = re.compile(
+    rb"trimtab-list ([12]) started=([0-9]{1,11})(?: token=([0-9a-fA-F]{16,64}))?"
+)
 _END: Final = re.compile(rb"trimtab-end ended=([0-9]{1,11})")
 _HEAD_WORD: Final = b"trimtab-list "
 END_WORD: Final = b"trimtab-end "
@@ -126,22 +134,25 @@ class Format:
         Of each field but the path, which is the last.
     terminator
         What ends a record.
+    closed
+        Whether the first field is repeated behind the path.
     """
 
     text: str
     directives: tuple[Directive, ...]
     terminator: bytes
+    closed: bool = False
 
     @property
     def columns(self) -> set[str]:
         """The columns of the index that it tells."""
         return {directive.column for directive in self.directives if directive.column is not None}
 
-    def begins(self) -> re.Pattern[bytes]:
-        """Return what a record of it begins with, the path left out."""
-        return re.compile(
-            "".join(f"{directive.pattern}\t" for directive in self.directives).encode("ascii")
-        )
+    def looks(self) -> re.Pattern[bytes]:
+        """Return what the beginning of a record fits, and of a closed one its end."""
+        first, *others = (directive.pattern for directive in self.directives)
+        begins = "".join(f"{pattern}\t" for pattern in (f"({first})", *others))
+        return re.compile((begins + r"(?s:.*)\t\1\Z" * self.closed).encode("ascii"))
 
 
 def parse_format(text: str, known: dict[str, Directive]) -> Format:
@@ -150,8 +161,9 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
     Raises
     ------
     UsageError
-        A directive is not known or stands twice, the path is not the last, fields are not parted
-        by ``\t`` or the record does not end with ``\0`` or ``\n``.
+        A directive is not known or stands twice, the path is not the last but for the identity that
+        the format begins with, fields are not parted by ``\t`` or the record does not end with
+        ``\0`` or ``\n``.
 
     Examples
     --------
@@ -161,6 +173,9 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
     hint = r"write it as it was given to the tool, as '%i\t%n\t%U\t%s\t%T@\t%p\0', the path last"
     body, terminator = text[:-2], {r"\0": b"\0", r"\n": b"\n"}.get(text[-2:])
     *before, last = body.split(r"\t")
+    closed = len(before) > 1 and before[-1] == "%p" and last == before[0] in {"%i", "%LF"}
+    if closed:
+        *before, last = before
     if terminator is None or last != "%p" or not before:
         raise UsageError(
             f"the format {visible(text)!r} cannot be read", code="format-unreadable", hint=hint
@@ -172,7 +187,7 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
             code="directive-unknown",
             hint=f"known are {' '.join(known)}, parted by \\t; the path, %p, is the last",
         )
-    form = Format(text, tuple(known[directive] for directive in before), terminator)
+    form = Format(text, tuple(known[directive] for directive in before), terminator, closed)
     columns = [directive.column for directive in form.directives if directive.column is not None]
     if len(set(columns)) != len(columns):
         raise UsageError(
@@ -193,7 +208,7 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
 def choose(formats: Sequence[Format], texts: Sequence[bytes]) -> Format | None:
     """Return the format that fits most of the first records of a list; ``None``: none fits."""
     scores = [
-        (sum(match is not None for match in map(form.begins().match, texts)), form)
+        (sum(match is not None for match in map(form.looks().match, texts)), form)
         for form in formats
     ]
     score, best = max(scores, key=lambda pair: pair[0])
@@ -238,17 +253,37 @@ def first_of(texts: Sequence[bytes]) -> Sequence[bytes]:
     return texts.first(_LOOKED_AT) if isinstance(texts, Block) else texts[:_LOOKED_AT]
 
 
-def take_head(first: Records, reading: Reading) -> tuple[bool, bytes | None]:
-    """Return whether the first of some records is the head of a list, and the token it names."""
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The record that a list begins with.
+
+    Attributes
+    ----------
+    closed
+        Whether the list says of its records that they are, or are not; ``None``: nothing says it.
+    token
+        What each record begins with.
+    """
+
+    closed: bool | None = None
+    token: bytes | None = None
+
+    def usual(self, closed: str, *others: str) -> tuple[str, ...]:
+        """Return which of the formats of a tool the list may be in."""
+        return {None: (closed, *others), True: (closed,), False: others}[self.closed]
+
+
+def take_head(first: Records, reading: Reading) -> Head | None:
+    """Return the head of a list; ``None`` where the first of some records is none."""
     text = first.texts[0]
     if not text.startswith(_HEAD_WORD):
-        return False, None
+        return None
     match = _HEAD.fullmatch(text)
     if match is None:
         first.refuse(0, "it is no head of a list that this program knows", reading)
-        return True, None
-    reading.started_ns = int(match[1]) * fields.NS_PER_S
-    return True, match[2]
+        return Head()
+    reading.started_ns = int(match[2]) * fields.NS_PER_S
+    return Head(match[1] == b"2", match[3])
 
 
 def take_end(text: bytes, reading: Reading) -> bool:
@@ -356,6 +391,8 @@ def taker(
     from trimtab._core import RecordReader
 
     readers = {directive.reader for directive in form.directives}
+    # With a token a path may hold what looks like a record; a user cannot know the token.
+    foreign = token or (b"" if form.closed else b"\t" + reading.root.rstrip(b"/") + b"/")
     core = RecordReader(
         [(field.column or "", field.shape, field.reader) for field in form.directives],
         root=reading.root,
@@ -364,6 +401,9 @@ def taker(
         joined=joined,
         token=token,
         vanishing=form.directives[0].reader == "fid",
+        closed=form.closed,
+        foreign=foreign,
+        latest_ns=reading.latest_ns,
         record_max_bytes=RECORD_MAX_BYTES,
         shown=EXAMPLES_MAXIMUM,
     )

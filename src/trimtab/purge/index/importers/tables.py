@@ -60,8 +60,10 @@ def read_csv(
     import polars as pl
 
     from trimtab._core import csv_rows
+    from trimtab.purge.index.schema import TIMES
 
     _begin(mapping, reading)
+    reading.bounded = TIMES
     part = _delimiter(delimiter)
     data, head, offset = _head(file, part)
     at = _places(mapping, head)
@@ -71,7 +73,8 @@ def read_csv(
     while not ended:
         chunk = file.read(CHUNK_BYTES)
         data, ended = data + chunk, not chunk
-        rows, refused, records, length = csv_rows(data, part, wanted, len(head), ended)
+        cut = ended and not data.endswith((b"\n", b"\r"))
+        rows, refused, records, length = csv_rows(data, part, wanted, len(head), ended and not cut)
         for record, place, reason in refused:
             shown = data[place : place + _SHOWN]
             reading.refuse(reason, record=number + record, offset=offset + place, text=shown)
@@ -84,6 +87,9 @@ def read_csv(
             located = _records(data, columns[:3], number, offset)
             yield frame_of(texts, mapping, located, reading, names)
         number, offset, data = number + records, offset + length, data[length:]
+        if cut and data:
+            reading.refuse("the list ends within it", record=number, offset=offset, text=data)
+            return
         if len(data) > RECORD_MAX_BYTES:
             reading.refuse("it has no end", record=number, offset=offset, text=data)
             return
@@ -183,7 +189,8 @@ def read_parquet(
             texts = {column: batch[column] for column in at}
             yield frame_of(texts, mapping, records, reading, names)
             first += batch.height
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        # A panic, which is no Exception: pages that were damaged, where Polars relies on them.
         raise DataError(
             f"it cannot be read as Parquet: {visible(str(error))}",
             code="table-malformed",
