@@ -20,7 +20,11 @@ from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, TrimtabError, UsageError
 from trimtab.loop import dask_workers
-from trimtab.loop.dask_trust import nothing_unpickled, scheduler_address
+from trimtab.loop.dask_trust import (
+    nothing_unpickled,
+    require_own_configuration,
+    scheduler_address,
+)
 from trimtab.loop.dask_workers import answering
 
 pytestmark = pytest.mark.system
@@ -214,6 +218,24 @@ def test_root_refuses_an_address_without_tls(address: str, file: Path) -> None:
     link.symlink_to(file)
     with raises(RefusedError, "scheduler-untrusted"):
         scheduler_address(str(link))
+
+
+@pytest.mark.usefixtures("as_root")
+def test_root_takes_no_configuration_of_dask_from_whoever_called_sudo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    configuration = tmp_path / ".config" / "dask"
+    configuration.mkdir(parents=True)
+    require_own_configuration()
+    file = configuration / "any.yaml"
+    file.write_text("distributed: {client: {preload: [evil.py]}}")
+    os.chown(file, 65534, -1)
+    with (
+        raises(UsageError, "file-writable-by-others"),
+        answering(None, "tls://h:1", most=1, hint=""),
+    ):
+        pass
 
 
 def test_another_user_may_use_any_scheduler(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

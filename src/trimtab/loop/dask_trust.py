@@ -18,11 +18,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from trimtab.config.files import refuse_below_others, refuse_foreign
 from trimtab.errors import RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.record.trusted import read_trusted, trusted_directory
 from trimtab.visible import visible
 
 _NOUN: Final = "the file of the Dask scheduler"
+_CONFIGURATION: Final = "the configuration of Dask"
 _FILE_MOST: Final = 1 << 20
 _READ: Final = ("msgpack", "error")
 """What Dask reads without a pickle: plain values, and the text of what could not be sent."""
@@ -57,6 +59,25 @@ def scheduler_address(scheduler: str) -> str:
             hint=_HINT,
         )
     return _address_of_own(path)
+
+
+def require_own_configuration() -> None:
+    """Refuse, as root, a configuration of Dask that others can change.
+
+    Dask reads it when it is imported, and runs what it names (``distributed.client.preload``). With
+    a ``HOME`` that sudo kept it is the caller's.
+
+    Raises
+    ------
+    UsageError
+        A file or directory of it belongs to somebody else, or others can write to it.
+    """
+    chosen = os.environ.get("DASK_CONFIG")
+    for place in (Path("~/.config/dask").expanduser(), *([Path(chosen)] if chosen else [])):
+        if os.geteuid() == 0 and place.exists():
+            refuse_below_others(place.absolute(), _CONFIGURATION)
+            for path in (place, *place.rglob("*")):
+                refuse_foreign(path, _CONFIGURATION)
 
 
 def _address_in(path: Path) -> str:

@@ -25,7 +25,11 @@ from trimtab import errors
 from trimtab.errors import DataError, ToolError, TrimtabError, UsageError
 from trimtab.extras import install_command
 from trimtab.loop.answers import ASK_WHOSE, answer_type, packed, unpacked
-from trimtab.loop.dask_trust import nothing_unpickled, scheduler_address
+from trimtab.loop.dask_trust import (
+    nothing_unpickled,
+    require_own_configuration,
+    scheduler_address,
+)
 from trimtab.loop.workers import (
     AHEAD,
     Question,
@@ -107,6 +111,7 @@ def workers_of(dask: str, *, hint: str) -> Iterator[Workers]:
 
 @contextmanager
 def _client(scheduler: str) -> Iterator[Any]:
+    require_own_configuration()
     try:
         from distributed import Client
     except ImportError as error:

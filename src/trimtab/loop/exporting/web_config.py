@@ -25,6 +25,7 @@ from trimtab.config.lines import Lines
 from trimtab.config.problems import BadValue, Problem, config_error
 from trimtab.config.schema import Schema, key, table
 from trimtab.errors import UsageError
+from trimtab.extras import install_command
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def _libraries() -> ModuleType:
         raise UsageError(
             f"{_NOUN} needs bcrypt and PyYAML, which are not installed",
             code="web-config-missing",
-            hint="pip install 'trimtab[metrics]'",
+            hint=install_command("metrics"),
         ) from error
     return yaml
 
