@@ -30,7 +30,7 @@ from trimtab.loop.exporting.web_config import Protection, load_protection
 pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).resolve().parents[3]
-HASH = bcrypt.hashpw(b"sesame", b"$2b$04$" + 22 * b"a").decode()
+HASH = bcrypt.hashpw(b"sesame", b"$2b$04$" + 22 * b".").decode()
 """Of a salt that is always the same: every process that shares the tests must name them alike."""
 
 
