@@ -146,9 +146,11 @@ def test_the_owner_of_its_directory_gains_nothing_from_the_text_file(tmp_path: P
     with subprocess.Popen(words, **pipes, user=65534, group=65534, extra_groups=[]) as hostile:
         assert hostile.stdout is not None
         hostile.stdout.readline()
-        for _ in range(60):
-            exporter._write()
-        hostile.kill()
+        try:
+            for _ in range(60):
+                exporter._write()
+        finally:
+            hostile.kill()
     state = secret.stat()
     assert (secret.read_text(), state.st_mode & 0o777) == ("root's own\n", 0o600)
     assert (state.st_uid, state.st_nlink) == (0, 1)
