@@ -44,6 +44,7 @@ def man_page(command: click.Command, context: click.Context) -> str:
     short = command.get_short_help_str(200).rstrip(".")
     lines = [
         f'.TH "{name.upper()}" 1 "" "Trimtab {__version__}" "User Commands"',
+        ".ad l",  # a list of choices has no space to stretch
         ".SH NAME",
         rf"{_roff(name)} \- {_roff(short)}",
         ".SH SYNOPSIS",
@@ -92,6 +93,7 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
 def _roff(text: str) -> str:
     """Return text of which no character acts."""
     escaped = text.replace("\\", r"\(rs").replace("-", r"\-").replace("'", r"\(aq")
+    escaped = escaped.replace("|", r"|\:")  # a line may end there: lists of choices are long words
     return rf"\&{escaped}" if escaped.startswith(".") else escaped
 
 

@@ -59,7 +59,9 @@ def slowly(rows: list[tuple[int, int | None, int]], begin: int, hours: int) -> l
         running = busy = 0
         for minute in range(60):
             at = begin + 3600 * hour + 60 * minute
-            there = [nodes for start, end, nodes in rows if start <= at < (end or 10**9)]
+            there = [
+                nodes for start, end, nodes in rows if start <= at < (10**9 if end is None else end)
+            ]
             running, busy = running + len(there), busy + sum(there)
         found.append([running / 60, busy / 60])
     return found

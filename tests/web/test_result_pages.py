@@ -302,7 +302,10 @@ def test_an_approval_is_an_entry_with_the_hash_and_arms_nothing(admin, desk, pla
     assert answer.status_code == 303
     event = desk.store.events(site=SITE)[-1]
     assert (event.kind, event.source) == (EventKind.NOTE, "dashboard approval: root")
-    assert event.detail == f"approved purge plan {plan.plan.id} sha256 {plan.sha256}"
+    assert event.detail.startswith(
+        f"approved purge plan {plan.plan.id} sha256 {plan.sha256} until "
+    )
+    assert " signature " in event.detail
     page = admin.get(f"{ROOT}/purge").text
     assert "approved, not armed" in page
     assert not list(desk.purges.journals.iterdir())

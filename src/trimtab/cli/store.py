@@ -59,8 +59,8 @@ def _damaged(document: StoreCheckDocument) -> UnreadableError | None:
         f"{plural(len(document.problems), 'other problem')}",
         code="store-damaged",
         hint="restore a backup; or trimtab store copy STORE NEW, which leaves damaged rows out, "
-        "then trimtab import of the raw outputs that are whole; `sqlite3 FILE .recover` where "
-        "pages of the file are lost",
+        "then import the raw outputs that are whole; `sqlite3 FILE .recover` where pages of the "
+        "file are lost",
     )
 
 

@@ -202,7 +202,8 @@ def in_units(
             return False
 
     def write(value: float) -> str:
-        exact = Decimal(repr(value))
+        # Beyond 2^53 the shortest text of a float is not the whole number that it holds.
+        exact = Decimal(value) if value % 1 == 0 else Decimal(repr(value))
         texts = [f"{_fixed(exact / factor)}{gap}{unit}" for unit, factor in units]
         right = [text for text in texts if is_exact(text, value)]
         if not right:

@@ -10,8 +10,9 @@ from typing import Any
 
 from trimtab.errors import RefusedError
 from trimtab.model.action import Action, ActionKind
-from trimtab.model.event import Event
+from trimtab.model.event import Event, EventKind
 from trimtab.model.telemetry import Snapshot
+from trimtab.record.slots import Slot
 
 
 class MemoryStore:
@@ -89,14 +90,25 @@ class MemoryStore:
         self._events.append(event)
 
     def events(
-        self, *, site: str, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        site: str,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        kinds: Collection[EventKind] = (),
     ) -> tuple[Event, ...]:
-        """Return events that began within a stretch."""
+        """Return events that began within a stretch, of all kinds or of some."""
         return tuple(
             event
             for event in self._events
-            if (since is None or event.at >= since) and (until is None or event.at <= until)
+            if (since is None or event.at >= since)
+            and (until is None or event.at <= until)
+            and (not kinds or event.kind in kinds)
         )
+
+    def slots(self, site: str, **_which: object) -> tuple[Slot, ...]:
+        """Return no slot: nothing is scheduled here."""
+        return ()
 
     def add_snapshot(self, site: str, snapshot: Snapshot) -> None:
         """Keep a snapshot."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,8 @@ def test_what_is_no_list_is_refused_as_a_whole(tmp_path: Path, content: bytes) -
 
 
 stamps = st.integers(-(2**62), 2**63 - 1)
+changes = st.integers(-(2**62), time.time_ns())
+"""No list has a file that changed after the list was made."""
 names = st.binary(min_size=1, max_size=8).filter(
     lambda n: b"\0" not in n and b"/" not in n and n not in (b".", b"..")
 )
@@ -159,7 +162,7 @@ names = st.binary(min_size=1, max_size=8).filter(
     st.lists(
         st.tuples(
             names.map(lambda name: b"/scratch/" + name), st.just(0o100600),
-            st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), stamps, stamps, stamps,
+            st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), stamps, stamps, changes,
             st.integers(0, 2**64 - 1),
         ),
         min_size=1,
