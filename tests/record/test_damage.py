@@ -27,9 +27,9 @@ def changed(path: Path, *statements: str) -> None:
 
 
 def test_a_damaged_byte_never_changes_an_answer(tmp_path: Path) -> None:
-    answers = damaged_answers(tmp_path / "t.db", runs=40, damages=150, seed=1)
+    answers = damaged_answers(tmp_path / "t.db", runs=40, damages=60, seed=1)
     assert set(answers) == {"same", "plain"}, answers
-    assert answers["plain"] > 50
+    assert answers["plain"] > 20
 
 
 @pytest.mark.soak
