@@ -125,6 +125,15 @@ def test_a_damaged_definition_of_a_table_is_a_plain_error(tmp_path: Path) -> Non
         Store.open(path)
 
 
+def test_a_definition_whose_text_is_damaged_is_a_plain_error(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    Store.open(path).close()
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"CREATE INDEX ix_snapshot", b"CREATE IND\x98X ix_snapshot"))
+    with raises(UnreadableError, "store-damaged"):
+        Store.open(path)
+
+
 def test_a_forged_name_of_a_raw_output_leads_nowhere(tmp_path: Path) -> None:
     path, victim = tmp_path / "store" / "t.db", tmp_path / "victim.z"
     with Store.open(path) as store:

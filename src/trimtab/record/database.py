@@ -166,7 +166,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys=ON")
         # With a write-ahead log NORMAL may lose the last commits in a power failure; FULL does not.
         connection.execute("PRAGMA synchronous=FULL")
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         connection.close()
         raise
     return connection

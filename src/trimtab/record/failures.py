@@ -52,6 +52,13 @@ def store_errors(location: Location) -> Iterator[None]:
         if (store_error := explained(error, location)) is None:
             raise
         raise store_error from error
+    except UnicodeDecodeError as error:
+        # Python's own error: SQLite's message quotes a definition whose text is damaged.
+        raise UnreadableError(
+            f"the store {location} is damaged: it holds text that is no UTF-8",
+            code="store-damaged",
+            hint=DAMAGED_HINT,
+        ) from error
     except PoolTimeout as error:
         raise UnreadableError(
             f"the store {location} keeps every connection of this process waiting",
