@@ -7,10 +7,8 @@ made from.
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
 
 from trimtab.visible import shell_text
 
@@ -44,6 +42,9 @@ def _origin(made: Distribution) -> tuple[str, ...]:
 
     PEP 610: ``direct_url.json``. A wheel that pip chose from an index or a directory has none.
     """
+    import json  # with urllib slow, and hardly needed: every start of a command imports this module
+    from urllib.parse import unquote, urlsplit
+
     try:
         recorded = json.loads(made.read_text("direct_url.json") or "{}")
         url = urlsplit(str(recorded["url"]))
