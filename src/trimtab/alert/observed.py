@@ -46,6 +46,8 @@ class PlaceView:
 
     Attributes
     ----------
+    confirmed
+        Ids of the troubles that a second source of the same snapshot shows, too.
     bad_checksums
         Transfers with a bad checksum, counted since it was started; ``None``: not known.
     """
@@ -54,6 +56,7 @@ class PlaceView:
     troubles: tuple[Trouble, ...] = ()
     fullness: float | None = None
     bad_checksums: float | None = None
+    confirmed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Alerts about states of targets and machines: lost, read-only, degraded, too full ...
 
 One subject a state, not a target: a server that fails takes eight targets with it, and is one
-alert. A state counts once two snapshots in a row show it, and is over once two in a row do not.
+alert. A state counts once two snapshots in a row show it, or two sources of one snapshot, and is
+over once two snapshots in a row do not.
 """
 
 from __future__ import annotations
@@ -43,7 +44,13 @@ def _of_state(
     newest, *earlier = observed.snapshots
     seen = _with_trouble(newest, state.trouble)
     seen_earlier = _with_trouble(earlier[0], state.trouble) if earlier else {}
-    confirmed = dict(seen) if state.at_once else {at: seen[at] for at in seen if at in seen_earlier}
+    confirmed = {
+        place: text
+        for place, text in seen.items()
+        if state.at_once
+        or place in seen_earlier
+        or state.trouble in newest.places[place].confirmed
+    }
     known: dict[str, str] = dict(subject.facts.get("places", {})) if subject.belief == OPEN else {}
     over = {
         place

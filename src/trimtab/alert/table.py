@@ -33,7 +33,8 @@ class StateAlert:
     words
         What several places are then: "3 targets lost".
     at_once
-        From the first snapshot that shows it; else from the second in a row.
+        From the first snapshot that shows it, whatever its source; else from the second in a row,
+        or from the first in which two sources show it.
     """
 
     name: str

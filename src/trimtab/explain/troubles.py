@@ -159,6 +159,27 @@ def _reach(seen: TargetSnapshot) -> Troubles:
         yield Trouble("failed-over", Severity.WARNING, text, source)
 
 
+def is_loss_confirmed(seen: TargetSnapshot, snapshot: Snapshot) -> bool:
+    """Return whether two sources say that a target is lost: two machines, or one and the servers.
+
+    The sources are the imports of the client, those of the MDTs, and what the servers have mounted:
+    that none has it is known where all of them answered in full.
+    """
+    if not any(trouble.id == "lost" for trouble in _reach(seen)):
+        return False
+    sources = {
+        "client" if reading.label == "client" else "MDTs"
+        for reading in seen.readings
+        if reading.name == "import_state"
+        and reading.label
+        and reading.value not in (None, INACTIVE)
+    }
+    servers = [host for host in snapshot.hosts if host.role == "server"]
+    if servers and all(host.answered and host.problem is None for host in servers):
+        sources.add("servers")
+    return len(sources) > 1
+
+
 def _writes(seen: TargetSnapshot) -> Troubles:
     """Yield what keeps data from being written."""
     read_only, errors = seen.reading("read_only"), seen.number("errors_total")

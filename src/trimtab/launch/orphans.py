@@ -10,7 +10,8 @@ import threading
 from collections.abc import Collection
 from pathlib import Path
 
-_pids: list[int] = []
+_pids: dict[int, tuple[str, ...]] = {}
+"""Each with its command line."""
 _lock = threading.Lock()
 
 
@@ -25,8 +26,9 @@ def abandon(child: subprocess.Popen[bytes]) -> None:
     if child.returncode is None:
         # From here on it is reaped by number; Popen would warn that it still runs.
         child.returncode = -signal.SIGKILL
+        arguments = child.args if isinstance(child.args, (list, tuple)) else (child.args,)
         with _lock:
-            _pids.append(child.pid)
+            _pids[child.pid] = tuple(map(str, arguments))
     reap()
 
 
@@ -39,7 +41,14 @@ def reap() -> None:
             except ChildProcessError:
                 gone = pid
             if gone:
-                _pids.remove(pid)
+                del _pids[pid]
+
+
+def still_hanging(*words: str) -> int:
+    """Return how many abandoned children are still there whose command line begins like this."""
+    reap()
+    with _lock:
+        return sum(argv[: len(words)] == words for argv in _pids.values())
 
 
 def session_members(*sessions: int) -> list[int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from trimtab.drivers.local.tools import complaint
@@ -25,6 +25,7 @@ from trimtab.drivers.lustre.view import (
 from trimtab.errors import ToolError
 from trimtab.launch.fleet import FanOut, run_here
 from trimtab.launch.launchers import Execute
+from trimtab.launch.orphans import still_hanging
 from trimtab.launch.process import ProcessResult
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import INACTIVE, NotAvailable, not_available
@@ -33,6 +34,11 @@ CLIENT_TIMEOUT_S: Final = 20.0
 SUDO: Final = ("sudo", "-n")
 _OUTPUT_LIMIT_BYTES: Final = 32 * 2**20
 _LISTED: Final = re.compile(r"(?m)^[0-9]{1,5}: ([!-~]+_UUID) (?:IN)?ACTIVE\s*$")
+_Ask = Callable[[Sequence[str]], ProcessResult]
+_LEAST_S: Final = 1.0
+"""What is left for a command when others have used up the time: enough for one that sends nothing."""
+_KILL_S: Final = 1.0
+"""From SIGTERM to SIGKILL, and from there to leaving it behind: these only read."""
 _GRACE_S: Final = 5.0
 """What ssh may take to connect and log in, beyond the server's own deadline."""
 
@@ -54,19 +60,25 @@ def ask_client(
     """Return what this host sees of the file system; what fails is told, not raised.
 
     ``lfs df`` answers in milliseconds, or not at all: with a target lost it can hang beyond
-    SIGKILL. It runs in a child that is given up, and once it has hung it is not asked further.
+    SIGKILL. It runs in a child that is given up, and is not asked further while that child hangs.
+    Imports come first: reading them sends nothing, and they tell which target is lost.
+
+    Parameters
+    ----------
+    timeout_s
+        For everything together.
     """
-    ask = partial(execute, timeout_s=timeout_s, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
+    ask = _within(timeout_s, execute)
     problems: list[str] = []
+    parameters = _lctl(("lctl", "get_param", *CLIENT_PARAMETERS), ask, problems)
+    imports = _lctl(("lctl", "get_param", *CLIENT_IMPORTS), ask, problems)
     # -l: never wait for a target that is not connected; -v: flags, and lost targets by name.
     space, why, hung = _lfs_df(("lfs", "df", "-lv", path), file_system, ask)
     inodes: dict[str, LfsDfLine] = {}
     why_no_inodes = None
     if not hung:
         inodes, why_no_inodes, _ = _lfs_df(("lfs", "df", "-lvi", path), file_system, ask)
-    problems += dict.fromkeys(text for text in (why, why_no_inodes) if text is not None)
-    parameters = _lctl(("lctl", "get_param", *CLIENT_PARAMETERS), ask, problems)
-    imports = _lctl(("lctl", "get_param", *CLIENT_IMPORTS), ask, problems)
+    problems[:0] = dict.fromkeys(text for text in (why, why_no_inodes) if text is not None)
     connections = tuple(links(imports, file_system, on="this client"))
     if not (connections or hung):
         # Who may not read imports, or has no lctl, still sees which targets lfs df leaves out.
@@ -85,11 +97,43 @@ def ask_client(
     )
 
 
+def _within(timeout_s: float, execute: Execute) -> _Ask:
+    """Return what runs commands that have a deadline together, and half of it each."""
+    end_s = time.monotonic() + timeout_s
+
+    def ask(argv: Sequence[str]) -> ProcessResult:
+        if (why := _why_not_again(argv)) is not None:
+            raise ToolError(why, code="still-hanging")
+        left_s = round(end_s - time.monotonic(), 1)
+        return execute(
+            argv,
+            timeout_s=max(_LEAST_S, min(timeout_s / 2, left_s)),
+            grace_s=_KILL_S,
+            output_limit_bytes=_OUTPUT_LIMIT_BYTES,
+        )
+
+    return ask
+
+
+def _why_not_again(argv: Sequence[str], *alike: str) -> str | None:
+    """Return why a command is not started: one that an earlier observation left behind still hangs.
+
+    It would hang as well, and this observation would wait for it as that one did.
+
+    Parameters
+    ----------
+    alike
+        How commands begin that would hang with it; nothing: only the same command.
+    """
+    left = still_hanging(*(alike or argv))
+    return f"{' '.join(argv)} was not started: {left} left behind still hang" if left else None
+
+
 JOBS: Final = ("squeue", "--noheader", "--states=RUNNING", "--format=%A")
 """One line for each running job, and each running member of an array."""
 
 
-def running_jobs(ask: Execute) -> int | NotAvailable:
+def running_jobs(ask: _Ask) -> int | NotAvailable:
     """Return how many jobs of the machine Slurm runs now; without Slurm here, why not."""
     try:
         result = ask(JOBS)
@@ -150,10 +194,12 @@ def ask_each(
 
 
 def _lfs_df(
-    argv: Sequence[str], file_system: str, ask: Execute
+    argv: Sequence[str], file_system: str, ask: _Ask
 ) -> tuple[dict[str, LfsDfLine], str | None, bool]:
     """Return the lines by target, why some or all are missing, and whether it hung."""
     words = " ".join(argv)
+    if (why := _why_not_again(argv, *argv[:2])) is not None:
+        return {}, why, True
     waiting = hanging().get(argv[0], 0)
     if waiting >= HUNG_LIMIT:
         # A watch would add one an hour for as long as the target is lost.
@@ -176,7 +222,7 @@ def _lfs_df(
     return lines, None, False
 
 
-def _listed(kind: str, path: str, ask: Execute) -> Iterator[str]:
+def _listed(kind: str, path: str, ask: _Ask) -> Iterator[str]:
     """Yield what ``lfs osts`` or ``lfs mdts`` lists, connected or not: it sends nothing."""
     try:
         result = ask(("lfs", kind, path))
@@ -214,7 +260,7 @@ def _why_nothing(result: ProcessResult, listed: Sequence[LfsDf]) -> str:
     return f"{result.problem or 'it printed nothing'}{complaint(result)}"
 
 
-def _lctl(argv: Sequence[str], ask: Execute, problems: list[str]) -> Parameters:
+def _lctl(argv: Sequence[str], ask: _Ask, problems: list[str]) -> Parameters:
     """Return what lctl printed; its exit code says nothing, that it came to its end does."""
     try:
         result = ask(argv)

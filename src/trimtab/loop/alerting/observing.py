@@ -15,7 +15,7 @@ from trimtab.alert.observed import (
     SnapshotView,
 )
 from trimtab.errors import TrimtabError
-from trimtab.explain.troubles import host_troubles, target_troubles
+from trimtab.explain.troubles import host_troubles, is_loss_confirmed, target_troubles
 from trimtab.loop.purging.place import purge_place
 from trimtab.loop.standing import purging_of
 from trimtab.loop.status import GOING_ON
@@ -89,6 +89,7 @@ def snapshot_view(site: Site, snapshot: Snapshot) -> SnapshotView:
             target_troubles(seen, site.limits),
             seen.fullness(),
             _bad_checksums(seen.readings),
+            frozenset({"lost"}) if is_loss_confirmed(seen, snapshot) else frozenset(),
         )
         for seen in snapshot.targets
     }
