@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 Troubles = Iterator[Trouble]
+UNREACHABLE = frozenset({"lost", "disconnected"})
+"""Troubles of a target that somebody has no connection to: who asks it may wait for ever."""
 
 
 def site_state(

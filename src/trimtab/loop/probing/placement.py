@@ -7,7 +7,7 @@ back before anything is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,6 +58,63 @@ def pin(tasks: int, tasks_per_node: int, targets: Sequence[str]) -> tuple[str, .
             hint="choose tasks_per_node as a divisor or a multiple of the number of OSTs",
         )
     return tuple(targets[task % len(targets)] for task in range(tasks))
+
+
+def pin_usable(
+    tasks: int, nodes: int, targets: Sequence[str], unusable: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the target of each task's file, and in words which targets are left out and why.
+
+    The others keep their number of files: with a target fewer there are fewer tasks.
+
+    Parameters
+    ----------
+    unusable
+        Target to why no file may be placed there.
+
+    Raises
+    ------
+    UsageError
+        As `pin`, also of all targets.
+    RefusedError
+        No usable target is left.
+
+    Examples
+    --------
+    >>> placed, left_out = pin_usable(4, 1, ("OST0000", "OST0001"), {"OST0001": "it is lost"})
+    >>> placed
+    ('OST0000', 'OST0000')
+    >>> left_out
+    ('OST0001 is left out of the pinning: it is lost',)
+    """
+    placed = pin(tasks, tasks // nodes, targets)
+    reasons = {target: unusable[target] for target in targets if target in unusable}
+    if not reasons:
+        return placed, ()
+    each, usable = tasks // len(targets), [name for name in targets if name not in reasons]
+    for count in range(len(usable), 0, -1):
+        try:
+            placed = pin(each * count, _per_node(each * count, nodes), usable[:count])
+        except UsageError:
+            continue
+        uneven = f"{len(usable)} OSTs cannot have as many files from each of {nodes} nodes"
+        reasons |= dict.fromkeys(usable[count:], uneven)
+        return placed, tuple(
+            f"{target} is left out of the pinning: {reasons[target]}" for target in sorted(reasons)
+        )
+    first, why = next(iter(reasons.items()))
+    raise RefusedError(
+        f"no OST is left to place files on: {len(reasons)} of {len(targets)} are left out, the "
+        f"first {first}: {why}",
+        code="no-ost",
+        hint="see all of them: trimtab targets SITE",
+    )
+
+
+def _per_node(tasks: int, nodes: int) -> int:
+    if tasks % nodes:
+        raise UsageError(f"{tasks} tasks cannot be spread evenly over {nodes} nodes", code="uneven")
+    return tasks // nodes
 
 
 @dataclass(frozen=True, slots=True)

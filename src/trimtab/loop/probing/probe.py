@@ -79,6 +79,8 @@ class Surroundings:
     prepare
         Called on the allocation before each measurement, as `drop_caches`; returns what could not
         be done.
+    warnings
+        What is said with the run before it begins: targets that were left out.
     """
 
     site: str
@@ -91,6 +93,7 @@ class Surroundings:
     timeout_s: float | None = None
     directories: Directories = field(default_factory=Directories)
     prepare: Callable[[Allocation], str | None] = no_preparation
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,7 @@ def run_probe(
     """
     started_at = around.clock()
     probe = RunningProbe(step, around, progress, identifier or new_identifier(started_at))
+    probe.warnings += around.warnings
     with shielded():
         try:
             if identifier is not None:

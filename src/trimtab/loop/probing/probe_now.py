@@ -14,6 +14,7 @@ from trimtab.launch.interruption import shielded
 from trimtab.loop.judging import comparisons, verdicts
 from trimtab.loop.probing.missing import Likeness, as_asked, likeness_of
 from trimtab.loop.probing.probe import ProbeRunner, Progress, RunContext
+from trimtab.measure.plain import as_list
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run
 from trimtab.model.site import Site, SiteProbe
@@ -97,6 +98,7 @@ def probe_now(
     notes += _snapshot(site, store, driver, clock)
     outcome = runner(probe, context)
     run = as_asked(outcome.run, _last(site, probe, store))
+    notes += map(str, as_list(run.parameters.get("warnings")))
     with shielded():
         for made in (run, *outcome.others):
             store.add_run(made)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trimtab.act.ledger import CREATION, closed_targets
 from trimtab.errors import RefusedError, ToolError
+from trimtab.explain.troubles import UNREACHABLE, target_troubles
 from trimtab.launch import bounded
 from trimtab.launch.allocation import Allocation, Demand
 from trimtab.launch.launchers import Launcher
 from trimtab.launch.slurm.launcher import Slurm
 from trimtab.loop.probing.command import Command, CommandSpec
 from trimtab.loop.probing.mount_check import refuse_wrong_mount, why_wrong_mount
-from trimtab.loop.probing.placement import Pinned, Striped, pin
+from trimtab.loop.probing.placement import Pinned, Striped, pin_usable
 from trimtab.loop.probing.probe import (
     DIRECTORY_PREFIX,
     PATIENCE_S,
@@ -36,10 +39,11 @@ from trimtab.measure.measurement import tail
 from trimtab.measure.table import phases_of
 from trimtab.model.run import ProbeSpec
 from trimtab.model.site import Site, SiteLauncher, SiteProbe
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, Reading
 from trimtab.units import format_bytes
 
 if TYPE_CHECKING:
+    from trimtab.model.action import Action
     from trimtab.record.store import Store
 
 FREE_SHARE_SCHEDULED: Final = 0.2
@@ -109,7 +113,12 @@ def runner_of(site: Site, store: Store, reach: Reach) -> SiteProbeRunner:
         Another file system is mounted on its path than was.
     """
     refuse_wrong_mount(site, kept_identity(store, site), reach)
-    return SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
+    identity = know_site(store, site)
+
+    def closings() -> Mapping[str, Action]:
+        return closed_targets(store.actions(site.name, kinds=CREATION))
+
+    return SiteProbeRunner(site, reach.clock, identity, reach, closings)
 
 
 def launcher_of(probe: SiteProbe, site: Site) -> SiteLauncher:
@@ -189,12 +198,15 @@ class SiteProbeRunner:
         Returns the time now, aware UTC.
     identity
         Of the file system that is kept under the site's name; probes run on no other.
+    closings
+        Returns the targets that Trimtab has closed to new files, each with its closing.
     """
 
     site: Site
     clock: Callable[[], datetime]
     identity: str | None = None
     reach: Reach = THIS_HOST
+    closings: Callable[[], Mapping[str, Action]] = dict
 
     def __call__(self, probe: SiteProbe, context: RunContext) -> ProbeOutcome:
         """Return what came of a probe; what an earlier run of that id left behind is removed.
@@ -216,11 +228,15 @@ class SiteProbeRunner:
             return self._one_command(probe, context, driver, space)
         spec = spec_of(probe, space.available_bytes, self.reach.processors)
         instrument = instrument_of(probe, self.site, self.reach)
+        directories, left_out = self._striped(probe), ()
+        if probe.target_pinning:
+            placed, left_out = pin_usable(spec.tasks, spec.nodes, *self._osts())
+            spec = replace(spec, tasks=len(placed))
+            directories = self._pinned(placed, context)
         demand = demand_of(probe, spec, self.site, context.run_id)
         name, launcher = instrument.benchmark.name, instrument.launcher
-        spec = replace(spec, benchmark=name, processes=launcher.processes)
-        directories, step = self._placed(probe, spec), WriteRead(spec, instrument)
-        return self._run(step, probe, context, driver, demand, directories, space)
+        step = WriteRead(replace(spec, benchmark=name, processes=launcher.processes), instrument)
+        return self._run(step, probe, context, driver, demand, directories, space, left_out)
 
     def _one_command(
         self, probe: SiteProbe, context: RunContext, driver: PathDriver, space: bounded.Space
@@ -242,6 +258,7 @@ class SiteProbeRunner:
         demand: Demand,
         directories: Directories,
         space: bounded.Space,
+        warnings: tuple[str, ...] = (),
     ) -> ProbeOutcome:
         """Run a step; what an earlier try left in the queue is cancelled first."""
         launcher = step.launcher
@@ -262,6 +279,7 @@ class SiteProbeRunner:
             timeout_s=probe.timeout_s,
             directories=directories,
             prepare=drop_caches if probe.drop_caches else no_preparation,
+            warnings=warnings,
         )
         return run_probe(step, around, progress=context.progress, identifier=context.run_id)
 
@@ -273,24 +291,36 @@ class SiteProbeRunner:
         striped = Striped(directories.make, probe.stripe_count, self.reach.execute)
         return replace(directories, make=striped)
 
-    def _placed(self, probe: SiteProbe, spec: ProbeSpec) -> Directories:
-        """Return how the probe's directory is made: as it is, striped, or with pinned files."""
+    def _pinned(self, targets: tuple[str, ...], context: RunContext) -> Directories:
+        """Return how the probe's directory is made: with the file of each task on its target."""
         directories = self.reach.directories
-        if not probe.target_pinning:
-            return self._striped(probe)
-        targets = pin(spec.tasks, spec.tasks // spec.nodes, self._osts())
         # IOR and the built-in generator name the file of a task alike.
         name = "data.{:08d}".format
-        return replace(
-            directories, make=Pinned(directories.make, targets, name, self.reach.execute)
+        # Where a target is lost meanwhile lfs takes its whole time: others need a sign of life.
+        execute = partial(
+            self.reach.execute, on_progress=lambda _: context.progress("placing files", 0.0)
         )
+        return replace(directories, make=Pinned(directories.make, targets, name, execute))
 
-    def _osts(self) -> tuple[str, ...]:
-        """Return every OST; one that is not open for creation shows when a file is placed."""
-        targets = open_driver(self.site, clock=self.clock).targets()
-        if isinstance(targets, NotAvailable):
-            raise ToolError(f"the OSTs are unknown: {targets.reason}", code="targets-unknown")
-        return tuple(sorted(target.name for target in targets if target.kind == "ost"))
+    def _osts(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return every OST, and why no file can be placed on some of them.
+
+        Of one that others closed nothing is said here: it shows when its file is placed.
+        """
+        snapshot = open_driver(self.site, clock=self.clock).snapshot(self.clock())
+        osts = {seen.target.name: seen for seen in snapshot.targets if seen.target.kind == "ost"}
+        unusable = {
+            name: trouble.text
+            for name, seen in osts.items()
+            for trouble in target_troubles(seen, self.site.limits)
+            if trouble.id in UNREACHABLE
+        }
+        for name, closing in self.closings().items():
+            if name in osts and any(_is_closing(reading) for reading in osts[name].readings):
+                unusable.setdefault(
+                    name, f"Trimtab closed it to new files at {closing.at:%Y-%m-%d %H:%M} UTC"
+                )
+        return tuple(sorted(osts)), unusable
 
     def _give_back(self, launcher: Launcher, name: str) -> None:
         """Cancel the job that an earlier try of the same run left in the queue."""
@@ -315,6 +345,10 @@ class SiteProbeRunner:
             self._give_back(launcher, job_of(probe, run_id))
         parent, name = directory_of(self.site, probe), DIRECTORY_PREFIX + run_id
         remove_directory(self.reach.directories, parent, name, tree=probe.is_one_command)
+
+
+def _is_closing(reading: Reading) -> bool:
+    return reading.name == "create_enabled" and reading.value is False
 
 
 def drop_caches(allocation: Allocation) -> str | None:
