@@ -36,6 +36,7 @@ from trimtab.loop.probing.missing import (
 )
 from trimtab.loop.probing.probe import ProbeRunner, RunContext
 from trimtab.loop.watching.agenda import PROBE_PREFIX, PURGE_PLAN, MissMany
+from trimtab.loop.watching.beside import Taking
 from trimtab.loop.watching.lease import lease_end
 from trimtab.loop.watching.log import fields
 from trimtab.loop.watching.policies import PolicyKeeper
@@ -68,6 +69,10 @@ class SlotWork:
         This process, as the lease names it.
     alive
         Called now and then while something takes long: a sign of life, and the lease.
+    beside
+        Called now and then while a probe runs: takes the snapshots that come due meanwhile.
+    settle
+        Called once a probe is over: waits for a snapshot that is still being taken.
     keeper
         Keeps the armed policies; ``None``: the site file arms none.
     planning
@@ -84,6 +89,8 @@ class SlotWork:
     patience: Patience
     holder: str
     alive: Callable[[], None]
+    beside: Callable[[], object] = lambda: None
+    settle: Callable[[], object] = lambda: None
     keeper: PolicyKeeper | None = None
     planning: PurgePlanning | None = None
     _likeness: dict[str, Likeness] = field(default_factory=dict, init=False)
@@ -105,16 +112,26 @@ class SlotWork:
         slot = Slot(self.site.name, item, due_at, SlotState.STARTED, started_at, holder=self.holder)
         before, problem = self._snapshot(slot, "before")
         run, others = self._measure(probe, slot)
+        self.settle()
         slot = replace(slot, run=run.id, before=next(iter(before), None), detail=problem)
         if not self._finish(slot, run=run, others=others, snapshots=before):
             return None
         return self._conclude(slot, run)
 
-    def snapshot(self, item: str, due_at: datetime) -> Slot | None:
-        """Take a snapshot that is due and return its slot; ``None`` where it had ended before."""
+    def snapshot(
+        self, item: str, due_at: datetime, taking: Taking | None = None
+    ) -> Slot | None:
+        """Take a snapshot that is due and return its slot; ``None`` where it had ended before.
+
+        Parameters
+        ----------
+        taking
+            It was taken beside a probe already.
+        """
         self._tell(item, due_at, "taking a snapshot")
-        slot = Slot(self.site.name, item, due_at, SlotState.DONE, self.clock(), holder=self.holder)
-        taken, problem = self._snapshot(slot, "after")
+        started_at = self.clock() if taking is None else taking.started_at
+        slot = Slot(self.site.name, item, due_at, SlotState.DONE, started_at, holder=self.holder)
+        taken, problem = self._snapshot(slot, "after", taking)
         state = SlotState.DONE if taken else SlotState.FAILED
         after = next(iter(taken), None)
         slot = replace(slot, state=state, ended_at=self.clock(), after=after, detail=problem)
@@ -257,12 +274,17 @@ class SlotWork:
         more = {"run": run, "others": others, "snapshots": snapshots or {}}
         return self.patience.keep("keeping a slot", partial(self.store.finish_slot, slot, **more))
 
-    def _snapshot(self, slot: Slot, part: str) -> tuple[dict[str, Snapshot], str | None]:
+    def _snapshot(
+        self, slot: Slot, part: str, taking: Taking | None = None
+    ) -> tuple[dict[str, Snapshot], str | None]:
         """Return the snapshot under its id, or nothing and why."""
         self.alive()
         try:
             with panics_as_errors():
-                taken = self.driver.snapshot(self.clock())
+                if taking is None:
+                    taken = self.driver.snapshot(self.clock())
+                else:
+                    taken = taking.answer.result()
         except TrimtabError as error:
             problem = f"no snapshot {part} it: {error.message}"
         except Exception as error:  # of one snapshot; the watch goes on, and the bug is told whole
@@ -282,6 +304,7 @@ class SlotWork:
 
         def progress(text: str, fraction: float) -> None:
             self.alive()
+            self.beside()
 
         try:
             with panics_as_errors():

@@ -7,6 +7,7 @@ goes on where this one stopped, and nothing is done twice or lost.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -41,6 +42,7 @@ from trimtab.loop.watching.agenda import (
     something_else_due,
 )
 from trimtab.loop.watching.analysis import IncidentWatch
+from trimtab.loop.watching.beside import Taking, begin
 from trimtab.loop.watching.lease import LEASE_S, is_gone, lease_end, this_process
 from trimtab.loop.watching.log import NAME, fields
 from trimtab.loop.watching.looking import Look
@@ -51,6 +53,7 @@ from trimtab.loop.watching.resuming import Resumption
 from trimtab.loop.watching.retention import Retention
 from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
 from trimtab.loop.watching.store_retry import Patience
+from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
 from trimtab.record.slots import Slot, process_text
 
@@ -62,6 +65,7 @@ REST_MAX_S: Final = 60.0
 RECOVER_AGAIN_S: Final = 3600.0
 """So often is looked for slots that an error left half done: one that stays is told every hour."""
 ONCE_POLL_S: Final = 1.0
+SETTLE_POLL_S: Final = 1.0
 BACKWARDS: Final = timedelta(seconds=1)
 """A clock that goes back by less is being slewed."""
 
@@ -143,6 +147,8 @@ class Watch:
         self._patience = Patience(self.log, clock, self._pause, self._outage)
         surroundings = clock, self.log, self._notify, self._patience, self._holder, self._alive
         self._work = SlotWork(site, store, driver, probe, *surroundings)
+        if not DRIVERS[site.driver].simulated:  # its time passes only where it is waited for
+            self._work.beside, self._work.settle = self._beside, self._settle
         if armed(site):
             place = Place(site, store, clock, open_acting, self._wait)
             self._work.keeper = PolicyKeeper(place, driver, self.log)
@@ -152,6 +158,8 @@ class Watch:
         self._retention = Retention(site, store, self.log, elapsed_s)
         self._incident_watch = IncidentWatch(site, store, self.log, clock)
         self._observers = Observers((), self.log)
+        self._taking: Taking | None = None
+        self._taken: list[Slot] = []
         self._agenda: Agenda | None = None
         self._lease_until: datetime | None = None
         self._latest: datetime | None = None
@@ -327,7 +335,43 @@ class Watch:
         if slot is None:
             self._lease_until = None  # another process may have it by now: ask
         self._renew_lease(until)
+        while self._taken:
+            self._look_at(self._taken.pop(0))
         return slot
+
+    def _beside(self) -> None:
+        """Begin the snapshot that comes due while a probe runs, or keep it once it is there."""
+        if self._agenda is None:
+            return
+        if self._taking is not None:
+            if self._taking.answer.done():
+                self._keep_taken(self._taking)
+            return
+        snapshots = tuple(each for each in self._agenda.positions if each.item.name == SNAPSHOT)
+        for work in decide(replace(self._agenda, positions=snapshots), self._clock()):
+            if isinstance(work, Begin):
+                self._taking = begin(self._work.driver, work.due_at, self._clock)
+            else:
+                self._do(work)
+                self._agenda = advanced(self._known(), work)
+
+    def _keep_taken(self, taking: Taking) -> None:
+        """Keep a snapshot that was taken beside a probe; alerts do not wait for the probe either."""
+        self._taking = None
+        slot = self._guarded(partial(self._work.snapshot, SNAPSHOT, taking.due_at, taking))
+        self._agenda = advanced(self._known(), Begin(SNAPSHOT, taking.due_at))
+        if slot is not None:
+            self._taken.append(slot)
+            self._observers.after_slot(slot)
+
+    def _settle(self) -> None:
+        """Wait for the snapshot that is being taken beside a probe that has ended."""
+        while (taking := self._taking) is not None:
+            with contextlib.suppress(TimeoutError):
+                taking.answer.exception(SETTLE_POLL_S)
+            if taking.answer.done():
+                self._keep_taken(taking)
+            self._alive()
 
     def _begin(self, item: str) -> Callable[[str, datetime], Slot | None]:
         if item == SNAPSHOT:
