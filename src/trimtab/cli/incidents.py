@@ -24,22 +24,23 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
     """
     from trimtab.cli.render.incidents import print_incidents
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
+    from trimtab.loop.explaining.incidents import incidents_if_any, keep_incidents
     from trimtab.loop.standing import standing_of, with_series
     from trimtab.loop.status import status_of
     from trimtab.report import documents
 
     with opened(where, store_url) as record, progress_bar() as progress:
-        explained = incidents_of(
+        explained, why_none = incidents_if_any(
             record.store, record.place, now=record.now, since=since, until=until, progress=progress
         )
-        whole = since is None and until is None
+        whole = since is None and until is None and why_none is None
         unkept = keep_incidents(record.store, explained) if whole else None
         status = status_of(record.store, explained.site)
-        standing = standing_of(record.store, record.place, explanations=explained.explanations)
+        searched = explained.explanations if why_none is None else None
+        standing = standing_of(record.store, record.place, explanations=searched)
         site = with_series(standing, status)
-    if unkept is not None:
-        click.echo(f"note: {unkept}", err=True)
+    for note in filter(None, (why_none, unkept)):
+        click.echo(f"note: {note}", err=True)
     show(
         lambda: documents.judged.IncidentsDocument(
             explained.store,

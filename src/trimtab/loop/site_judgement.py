@@ -228,6 +228,10 @@ def judge_site(
     return Judged(judgement, frames, surveys, left_out, store=str(store.location))
 
 
+NOTHING_TO_JUDGE: Final = frozenset({"no-series", "runs-rejected"})
+"""Codes of the errors of a site of which no run can be judged yet."""
+
+
 def _nothing_to_judge(
     store: Store, place: Place, terms: Terms, rejected: Iterator[RejectedSeries]
 ) -> UsageError:

@@ -32,7 +32,7 @@ from trimtab.loop.overview import overview, purge_overview, target_overviews
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.purging.plans import SitePlan, site_plans, site_runs
 from trimtab.loop.results import Result, Results, results_in, signature_of
-from trimtab.loop.site_judgement import Judged, Recollections, judge_site
+from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, Judged, Recollections, judge_site
 from trimtab.loop.sites import clock_of, is_beneath, site_file
 from trimtab.loop.standing import standing_of, with_series
 from trimtab.loop.status import status_of
@@ -170,7 +170,7 @@ class Desk(Remembering):
                         recollections=self._recollections.setdefault(name, {}),
                     )
             except UsageError as error:
-                if error.code in {"no-series", "runs-rejected"}:
+                if error.code in NOTHING_TO_JUDGE:
                     return None
                 raise
 

@@ -105,7 +105,9 @@ def _friendly(site: str) -> str:
 
 
 def _print_body(status: Status, listed: Mapping[str, Sequence[Finding]], out: Console) -> None:
-    sites = sorted({series.site for series in status.series}, key=partial(_site_rank, status))
+    measured = {series.site for series in status.series}
+    troubled = {site for site, troubles in listed.items() if troubles}
+    sites = sorted(measured | troubled, key=partial(_site_rank, status))
     labels = site_labels(status.sites)
     left = extent().rows(ROWS)
     each = max(left // max(len(sites), 1), _ROWS_OF_SITE)
@@ -115,15 +117,16 @@ def _print_body(status: Status, listed: Mapping[str, Sequence[Finding]], out: Co
         shown = _worst(groups, min(each, left))
         hidden += sum(map(len, groups)) - sum(map(len, shown))
         left -= len(shown)
-        if not shown:
+        if not shown and site not in troubled:
             continue
         if len(sites) > 1:
             out.print(visible(labels.get(site, site)), style="bold")
-        _print_groups(out, shown, reasons=len(sites) == 1)
+        if shown:
+            _print_groups(out, shown, reasons=len(sites) == 1)
         _print_troubles(out, status, site, listed.get(site, ()), slowest=len(sites) == 1)
     if hidden:
         out.print(f"... {hidden:,} more series: --all, or trimtab status SITE", style="dim")
-    if sites:
+    if measured:
         window = format_duration(status.window_s)
         legend = f"COV: standard deviation over mean of the {window} up to the last run"
         print_wrapped(out, f"{legend}; times are {zone(status.series[0].last_at)}", "dim")
