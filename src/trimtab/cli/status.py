@@ -30,6 +30,7 @@ def command(
     from trimtab.loop.status import status
     from trimtab.model.site import LIMITS
     from trimtab.report import documents
+    from trimtab.report.headline import site_troubles
 
     with opened(where, store_url) as record, progress_bar(quiet_s=QUIET_S) as progress:
         limits = LIMITS if record.site is None else record.site.limits
@@ -41,4 +42,8 @@ def command(
             progress=progress,
         )
         standings = standings_of(record.store, state, record.site)
-    show(lambda: documents.kept.StatusDocument(state), lambda: print_status(state, standings))
+    troubles = {standing.site: site_troubles(standing) for standing in standings}
+    show(
+        lambda: documents.kept.StatusDocument(state, troubles),
+        lambda: print_status(state, standings),
+    )

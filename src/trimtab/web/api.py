@@ -15,9 +15,11 @@ from trimtab.errors import UsageError
 from trimtab.loop.comparing.compare import Request as Comparison
 from trimtab.loop.comparing.compare import compare_sides
 from trimtab.loop.event_log import add_event
+from trimtab.loop.standing import standing_of, with_series
 from trimtab.model.event import Event, EventKind
 from trimtab.report import documents
 from trimtab.report.documents.encode import to_json
+from trimtab.report.headline import site_troubles
 from trimtab.units import parse_moment
 from trimtab.web import documents as pages
 from trimtab.web import sampling
@@ -159,7 +161,12 @@ def overview(request: Request, desk: DeskOf, site: str) -> Response:
 @router.get("/sites/{site:path}/status", responses=answers(documents.kept.StatusDocument))
 def status(request: Request, desk: DeskOf, site: str) -> Response:
     """Return what `trimtab status SITE --json` prints."""
-    return remembered(request, desk, site, lambda: documents.kept.StatusDocument(desk.status(site)))
+
+    def document() -> documents.kept.StatusDocument:
+        standing = with_series(standing_of(desk.store, desk.place(site)), desk.status(site))
+        return documents.kept.StatusDocument(desk.status(site), {site: site_troubles(standing)})
+
+    return remembered(request, desk, site, document)
 
 
 @router.get("/sites/{site:path}/series", responses=answers(pages.SeriesPage))

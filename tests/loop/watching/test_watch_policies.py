@@ -117,7 +117,7 @@ def test_a_setting_is_held_and_asserted_again_when_it_comes_back(tmp_path: Path)
         assert states(slots, "probe:hourly") == {SlotState.DONE: 6}
 
 
-def test_a_site_is_observed_once_for_each_policy_and_once_more_with_the_right_to_act(
+def test_a_site_is_observed_once_for_each_policy_with_the_right_to_act_and_as_it_was_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Moving()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from trimtab.model.action import Plan
 from trimtab.model.event import Event
+from trimtab.model.finding import Finding
 from trimtab.model.run import Run
 from trimtab.model.status import (
     IncidentStatus,
@@ -80,9 +82,16 @@ class StoreCheckDocument:
 
 @dataclass(frozen=True, slots=True)
 class StatusDocument:
-    """``trimtab status --json``."""
+    """``trimtab status --json``.
+
+    Attributes
+    ----------
+    troubles
+        Of each site what is wrong now, the worst first, each with its repair.
+    """
 
     status: Status
+    troubles: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,5 +210,5 @@ shape(KeptOutput, omit=["pruned_at"])
 shape(OutputRow, inline={"output": ()})
 shape(Slot, omit=["site", "started_at", "ended_at", "holder"])
 shape(Lease, omit=["site"])
-shape(StatusDocument, inline={"status": ()})
+shape(StatusDocument, inline={"status": ()}, optional=["troubles"])
 shape(WatchStateDocument, inline={"state": ()})
