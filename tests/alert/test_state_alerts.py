@@ -40,6 +40,18 @@ def test_one_snapshot_is_no_state_but_data_at_risk_does_not_wait() -> None:
     assert told == [("target-read-only", Phase.OPENED)]
 
 
+def test_a_loss_that_a_second_source_shows_does_not_wait_for_another_snapshot() -> None:
+    ledger = Ledger()
+    lost = {"lost": ["OST0001"]}
+    told = sent(ledger.look(snapshot(NOON, lost, confirmed=lost)))
+    assert told == [("target-lost", Phase.OPENED)]
+    assert sent(ledger.look(snapshot(NOON + QUARTER, lost, confirmed=lost))) == []
+    more = {"lost": ["OST0001", "OST0002"]}
+    assert sent(ledger.look(snapshot(NOON + HOUR + QUARTER, more, confirmed=lost))) == []
+    told = sent(ledger.look(snapshot(NOON + HOUR + 2 * QUARTER, more, confirmed=lost)))
+    assert told == [("target-lost", Phase.WORSENED)]
+
+
 def test_targets_that_fill_up_one_by_one_are_one_alert_a_day() -> None:
     ledger = Ledger()
     names = [f"OST{number:04x}" for number in range(48)]

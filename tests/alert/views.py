@@ -45,8 +45,12 @@ def snapshot(
     fullness: float = 0.5,
     text: str = "as it is",
     bad_checksums: Mapping[str, float] | None = None,
+    confirmed: Mapping[str, Sequence[str]] | None = None,
 ) -> SnapshotView:
-    """Return a snapshot of targets, some of which have troubles: id to names."""
+    """Return a snapshot of targets, some of which have troubles: id to names.
+
+    ``confirmed`` are those that a second source shows, likewise.
+    """
     return SnapshotView(
         at,
         complete,
@@ -60,6 +64,7 @@ def snapshot(
                 ),
                 fullness,
                 (bad_checksums or {}).get(name),
+                frozenset(id_ for id_, places in (confirmed or {}).items() if name in places),
             )
             for name in names
         },

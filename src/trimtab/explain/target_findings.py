@@ -56,7 +56,8 @@ _ADVICE: Final = {
     ),
     "read-only": _Advice(
         "Writes to files on it fail, while Lustre goes on calling it healthy.",
-        "See the kernel log of its server; unmount it, run e2fsck, mount it again.",
+        "If a flag of Lustre is the source (readonly=1), set it back. Otherwise see the kernel log of "
+        "its server; unmount it, run e2fsck, mount it again.",
     ),
     "may-be-read-only": _Advice(
         "After an error the file system beneath takes no writes, and no flag of Lustre shows it.",
@@ -125,6 +126,25 @@ _ADVICE: Final = {
         "Half an upgrade: servers differ in behaviour.", "Finish the upgrade."
     ),
 }
+_CLOSED_BY: Final = (
+    (
+        ("ENOSPC", "(out of space)"),
+        _Advice(
+            "It is full: writes to files on it fail, with room elsewhere, and no new file gets objects "
+            "there.",
+            "Purge or move files from it (lfs find --ost, lfs migrate): it opens by itself once there "
+            "is room.",
+        ),
+    ),
+    (
+        (".readonly=1", "(read-only)"),
+        _Advice(
+            "Nothing is created on a target that is read-only.",
+            "Make it writable again: it then takes new objects by itself.",
+        ),
+    ),
+)
+"""What closes a target that nobody closed: words of the source, and what to do then."""
 _OTHER: Final = _Advice("It keeps the target from being whole.", "See the named source.")
 
 
@@ -146,18 +166,29 @@ def state_findings(
     known = {place.name for place in places}
     named = [(place.name, trouble) for place in places for trouble in place.troubles]
     named += [(each.target, slow_trouble(each)) for each in slow if each.target not in known]
-    kinds: dict[tuple[str, Severity], list[tuple[str, Trouble]]] = {}
+    kinds: dict[tuple[str, Severity, _Advice], list[tuple[str, Trouble]]] = {}
     for name, trouble in named:
-        kinds.setdefault((trouble.id, trouble.severity), []).append((name, trouble))
+        kind = trouble.id, trouble.severity, _advice(trouble)
+        kinds.setdefault(kind, []).append((name, trouble))
     site = site if state is None else state.site
-    findings = [_finding(site, id_, severity, rows) for (id_, severity), rows in kinds.items()]
+    findings = [_finding(site, *kind, rows) for kind, rows in kinds.items()]
     return tuple(
         sorted(findings, key=lambda finding: (finding.severity.rank, -len(finding.evidence)))
     )
 
 
-def _finding(site: str, id_: str, severity: Severity, rows: list[tuple[str, Trouble]]) -> Finding:
-    advice = _ADVICE.get(id_, _OTHER)
+def _advice(trouble: Trouble) -> _Advice:
+    """Return what to do about a trouble: of a closed target that depends on what closes it."""
+    if trouble.id == "closed":
+        for words, advice in _CLOSED_BY:
+            if any(word in (trouble.source or "") for word in words):
+                return advice
+    return _ADVICE.get(trouble.id, _OTHER)
+
+
+def _finding(
+    site: str, id_: str, severity: Severity, advice: _Advice, rows: list[tuple[str, Trouble]]
+) -> Finding:
     (name, trouble), *others = rows
     names = fold_names(name for name, _ in rows)
     shown = names if len(names) <= _NAMES_LONGEST else plural(len(rows), "target", ",")

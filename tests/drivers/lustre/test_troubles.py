@@ -12,7 +12,7 @@ from tests.support.narrow import instance, present
 
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.explain.target_findings import state_findings
-from trimtab.explain.troubles import site_state
+from trimtab.explain.troubles import is_loss_confirmed, site_state
 from trimtab.model.site import Servers, SiteLimits
 from trimtab.model.target import SiteState
 from trimtab.model.telemetry import Setting
@@ -282,3 +282,39 @@ def test_without_a_home_nothing_is_said_of_failover_but_who_may_serve() -> None:
     assert "servers.home" in (reading.reason or "")
     partners = instance(Setting, seen.settings["failover/servers"])
     assert sorted(partners.value.split()) == ["oss1", "oss2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "does", "never"),
+    [
+        (_fill("OST0001", 1.0), "Purge or move files", "set the named parameter back"),
+        (_set("OST0001", readonly=True), "Make it writable again", "set the named parameter back"),
+        (_set("OST0001", no_create=True), "set the named parameter back", "Purge"),
+    ],
+    ids=["full", "read-only", "no_create"],
+)
+def test_what_to_do_about_a_closed_target_depends_on_what_closes_it(
+    change: Change, does: str, never: str
+) -> None:
+    (closed,) = (each for each in state_findings(_state(change)) if each.id == "closed")
+    assert does in closed.fix.prose
+    assert never not in closed.fix.prose
+
+
+@pytest.mark.parametrize(
+    ("changes", "servers", "confirmed"),
+    [
+        ([_set("OST0001", up=False)], True, True),
+        ([lambda fake: fake.kill_server("oss1")], True, True),
+        # Only this client says so, and nobody else can be asked.
+        ([_set("OST0001", up=False)], False, False),
+        ([], True, False),
+    ],
+    ids=["unmounted", "OSS dead", "only the client", "healthy"],
+)
+def test_a_loss_is_confirmed_by_the_first_snapshot_in_which_two_sources_show_it(
+    changes: list[Change], servers: bool, confirmed: bool
+) -> None:
+    snapshot = _state(*changes, servers=servers).snapshot
+    seen = present(snapshot.of("OST0001"))
+    assert is_loss_confirmed(seen, snapshot) is confirmed

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.process import ProcessResult, utc_now
-from trimtab.loop.probing.placement import Pinned, Striped, pin
+from trimtab.loop.probing.placement import Pinned, Striped, pin, pin_usable
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))
@@ -85,3 +85,33 @@ def test_what_lfs_refuses_is_told() -> None:
     with pytest.raises(ToolError) as caught:
         Striped(lambda *_: None, 4, Lfs(code=22))("/scratch", "p")
     assert caught.value.code == "lfs-failed"
+
+
+@given(
+    st.integers(1, 6), st.integers(1, 4), st.integers(1, 12), st.sets(st.integers(0, 11), max_size=6)
+)
+def test_what_is_left_out_takes_its_files_with_it_and_is_said(
+    nodes: int, files: int, count: int, lost: set[int]
+) -> None:
+    targets = [f"OST{number:04x}" for number in range(count)]
+    unusable = {f"OST{number:04x}": "it is lost" for number in lost}
+    tasks = files * count
+    if tasks % nodes:
+        return
+    try:
+        placed, left_out = pin_usable(tasks, nodes, targets, unusable)
+    except UsageError:
+        return  # uneven with all of them
+    except RefusedError as error:
+        assert error.code == "no-ost"
+        assert set(targets) & set(unusable)
+        return
+    assert not set(placed) & set(unusable)
+    assert set(Counter(placed).values()) == {files}
+    assert len(placed) % nodes == 0
+    named = {text.split()[0] for text in left_out}
+    assert named | set(placed) == set(targets)
+    assert not named & set(placed)
+    if not set(targets) & set(unusable):
+        assert placed == pin(tasks, tasks // nodes, targets)
+        assert not left_out

@@ -262,6 +262,8 @@ def _inodes(seen: TargetSnapshot) -> float | None:
 def _creation(seen: TargetSnapshot) -> str:
     """Return whether new files may come: a local file system is never closed to them alone."""
     match seen.value("create_enabled"):
+        case True if seen.value("read_only") is True:
+            return "read-only"
         case True:
             readings = [r for r in seen.readings if r.name == "create_enabled"]
             closed = sum(reading.value is False for reading in readings)
