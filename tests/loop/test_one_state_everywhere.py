@@ -67,9 +67,9 @@ def test_no_two_commands_contradict_each_other(state: str, tmp_path: Path) -> No
         for target in of_targets.state.targets
     }
     assert {each.name: each.troubles for each in page.targets} == said
-    assert {name: tuple(str(each.text) for each in view.places[name].troubles) for name in said} == (
-        said
-    )
+    assert {
+        name: tuple(str(each.text) for each in view.places[name].troubles) for name in said
+    } == (said)
     titles = [each.title for each in page.troubles]
     assert [each.title for each in site_troubles(of_status)] == titles
     assert [each.title for each in site_troubles(of_targets)] == titles

@@ -47,9 +47,7 @@ def _of_state(
     confirmed = {
         place: text
         for place, text in seen.items()
-        if state.at_once
-        or place in seen_earlier
-        or state.trouble in newest.places[place].confirmed
+        if state.at_once or place in seen_earlier or state.trouble in newest.places[place].confirmed
     }
     known: dict[str, str] = dict(subject.facts.get("places", {})) if subject.belief == OPEN else {}
     over = {

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.fake_lustre.state import FakeLustre, Fault
+from tests.support.narrow import present
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.drivers.lustre.asking import ask_client
+from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.launch.orphans import still_hanging
 from trimtab.launch.process import ProcessResult, execute
+from trimtab.model.site import Servers
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 class Slow:
@@ -41,6 +47,32 @@ def test_all_that_the_client_is_asked_has_one_deadline(monkeypatch: pytest.Monke
     assert [words for words, _ in slow.given][:3] == ["lctl get_param", "lctl get_param", "lfs df"]
     assert sum(passed) <= 20.0 + 3 * 1.0, "what comes last has a second each"
     assert view.problems
+
+
+@pytest.mark.parametrize("servers", [True, False])
+def test_a_lost_target_is_waited_for_only_where_nobody_else_tells_the_space_of_others(
+    servers: bool,
+) -> None:
+    fake, asked = FakeLustre.pair(), list[str]()
+    fake.target("OST0001").up = False
+
+    def noting(argv: Sequence[str], **options: Any) -> ProcessResult:
+        asked.append(" ".join(argv[:2]))
+        return fake.execute(argv, **options)
+
+    named = Servers(oss=tuple(one.name for one in fake.servers), sudo=True)
+    driver = LustreDriver(
+        "/scratch",
+        fake.file_system,
+        named if servers else Servers(),
+        execute=noting,
+        fan_out=fake.fan_out,
+    )
+    snapshot = driver.snapshot(AT)
+    assert ("lfs df" in asked) is not servers
+    others = [seen for seen in snapshot.targets if seen.target.name != "OST0001"]
+    assert all(seen.fullness() is not None for seen in others)
+    assert present(snapshot.of("OST0001")).fullness() is None
 
 
 @pytest.mark.system

@@ -88,7 +88,10 @@ def test_what_lfs_refuses_is_told() -> None:
 
 
 @given(
-    st.integers(1, 6), st.integers(1, 4), st.integers(1, 12), st.sets(st.integers(0, 11), max_size=6)
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.integers(1, 12),
+    st.sets(st.integers(0, 11), max_size=6),
 )
 def test_what_is_left_out_takes_its_files_with_it_and_is_said(
     nodes: int, files: int, count: int, lost: set[int]

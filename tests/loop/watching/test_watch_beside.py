@@ -59,7 +59,13 @@ def _watched(store: Store, driver: MemoryDriver, clock: Moving) -> tuple[tuple[S
     probe, told = Hanging(clock), Told(clock)
     site = a_site(HOURLY, snapshots="every 5m")
     watch = a_watch(
-        site, store, clock, until=MONDAY + 95 * MINUTE, driver=driver, probe=probe, observers=(told,)
+        site,
+        store,
+        clock,
+        until=MONDAY + 95 * MINUTE,
+        driver=driver,
+        probe=probe,
+        observers=(told,),
     )
     probe.watch = watch
     with pytest.raises(Ended):

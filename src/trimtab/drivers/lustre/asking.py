@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from trimtab.drivers.local.tools import complaint
@@ -28,7 +28,8 @@ from trimtab.launch.launchers import Execute
 from trimtab.launch.orphans import still_hanging
 from trimtab.launch.process import ProcessResult
 from trimtab.model.site import Servers
-from trimtab.model.telemetry import INACTIVE, NotAvailable, not_available
+from trimtab.model.telemetry import CONNECTED, INACTIVE, NotAvailable, not_available
+from trimtab.units import enumerated
 
 CLIENT_TIMEOUT_S: Final = 20.0
 SUDO: Final = ("sudo", "-n")
@@ -55,31 +56,46 @@ def ask_name(path: str, execute: Execute) -> str | None:
 
 
 def ask_client(
-    file_system: str, path: str, execute: Execute, *, timeout_s: float = CLIENT_TIMEOUT_S
+    file_system: str,
+    path: str,
+    execute: Execute,
+    *,
+    timeout_s: float = CLIENT_TIMEOUT_S,
+    measured: Collection[str] = (),
 ) -> ClientView:
     """Return what this host sees of the file system; what fails is told, not raised.
 
-    ``lfs df`` answers in milliseconds, or not at all: with a target lost it can hang beyond
-    SIGKILL. It runs in a child that is given up, and is not asked further while that child hangs.
-    Imports come first: reading them sends nothing, and they tell which target is lost.
+    With a target lost ``lfs df`` waits for it, with ``-l`` five to ten seconds for each (seen on
+    2.17.0), and it can hang beyond SIGKILL. Imports come first: reading them sends nothing, and they
+    tell which target is lost. Then ``lfs df`` is asked only for what nobody else has measured, in a
+    child that is given up, and not further while that child hangs.
 
     Parameters
     ----------
     timeout_s
         For everything together.
+    measured
+        Targets whose space their servers have told.
     """
     ask = _within(timeout_s, execute)
     problems: list[str] = []
     parameters = _lctl(("lctl", "get_param", *CLIENT_PARAMETERS), ask, problems)
     imports = _lctl(("lctl", "get_param", *CLIENT_IMPORTS), ask, problems)
-    # -l: never wait for a target that is not connected; -v: flags, and lost targets by name.
-    space, why, hung = _lfs_df(("lfs", "df", "-lv", path), file_system, ask)
-    inodes: dict[str, LfsDfLine] = {}
-    why_no_inodes = None
-    if not hung:
-        inodes, why_no_inodes, _ = _lfs_df(("lfs", "df", "-lvi", path), file_system, ask)
-    problems[:0] = dict.fromkeys(text for text in (why, why_no_inodes) if text is not None)
     connections = tuple(links(imports, file_system, on="this client"))
+    apart = {each.target for each in connections if each.state not in (None, *CONNECTED)}
+    apart -= _switched_off(parameters)  # lfs df does not wait for these
+    space: dict[str, LfsDfLine] = {}
+    inodes: dict[str, LfsDfLine] = {}
+    if apart and {each.target for each in connections} <= {*measured, *apart}:
+        names, hung = enumerated(sorted(apart)), False
+        why = f"lfs df was not asked: it would wait for {names}, which this client has lost"
+    else:
+        why_no_inodes = None
+        # -l: do not wait for ever for a target that is lost; -v: flags, and lost targets by name.
+        space, why, hung = _lfs_df(("lfs", "df", "-lv", path), file_system, ask)
+        if not hung:
+            inodes, why_no_inodes, _ = _lfs_df(("lfs", "df", "-lvi", path), file_system, ask)
+        problems[:0] = dict.fromkeys(text for text in (why, why_no_inodes) if text is not None)
     if not (connections or hung):
         # Who may not read imports, or has no lctl, still sees which targets lfs df leaves out.
         listed = {target for kind in ("osts", "mdts") for target in _listed(kind, path, ask)}
@@ -98,7 +114,7 @@ def ask_client(
 
 
 def _within(timeout_s: float, execute: Execute) -> _Ask:
-    """Return what runs commands that have a deadline together, and half of it each."""
+    """Return what runs commands that have a deadline together."""
     end_s = time.monotonic() + timeout_s
 
     def ask(argv: Sequence[str]) -> ProcessResult:
@@ -107,12 +123,22 @@ def _within(timeout_s: float, execute: Execute) -> _Ask:
         left_s = round(end_s - time.monotonic(), 1)
         return execute(
             argv,
-            timeout_s=max(_LEAST_S, min(timeout_s / 2, left_s)),
+            timeout_s=max(_LEAST_S, left_s),
             grace_s=_KILL_S,
             output_limit_bytes=_OUTPUT_LIMIT_BYTES,
         )
 
     return ask
+
+
+def _switched_off(parameters: Parameters) -> set[str]:
+    """Return the targets that this client is configured not to use (``osc.*.active=0``)."""
+    devices = (
+        parse_name(name.split(".")[1])
+        for name, value in parameters.matching("osc.*.active").items()
+        if value.strip() == "0"
+    )
+    return {device.target for device in devices if device is not None}
 
 
 def _why_not_again(argv: Sequence[str], *alike: str) -> str | None:

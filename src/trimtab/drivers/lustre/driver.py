@@ -162,7 +162,11 @@ class LustreDriver:
         servers = {name: view for name, view in views.items() if name in serving}
         others = {name: view for name, view in views.items() if name not in serving}
         client = ask_client(
-            self._file_system, self._path, self._execute, timeout_s=self._servers.timeout_s
+            self._file_system,
+            self._path,
+            self._execute,
+            timeout_s=self._servers.timeout_s,
+            measured={target for server in servers.values() for target in server.measured},
         )
         self._view = View(self._file_system, client, servers, dict(self._servers.home), others)
         return self._view

@@ -117,6 +117,14 @@ class ServerView:
                 self._add(sources, service, "/proc/self/mountinfo")
         return sources
 
+    @cached_property
+    def measured(self) -> frozenset[str]:
+        """Every target whose space it tells."""
+        sources: dict[str, str] = {}
+        for name in self.parameters.matching("osd-*.*.kbytestotal"):
+            self._add(sources, name.split(".")[1], "lctl get_param")
+        return frozenset(sources)
+
     def _add(self, sources: dict[str, str], name: str, source: str) -> None:
         parsed = parse_name(name)
         if parsed is not None and parsed.file_system == self.file_system and parsed.by is None:

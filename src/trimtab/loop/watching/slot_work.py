@@ -118,9 +118,7 @@ class SlotWork:
             return None
         return self._conclude(slot, run)
 
-    def snapshot(
-        self, item: str, due_at: datetime, taking: Taking | None = None
-    ) -> Slot | None:
+    def snapshot(self, item: str, due_at: datetime, taking: Taking | None = None) -> Slot | None:
         """Take a snapshot that is due and return its slot; ``None`` where it had ended before.
 
         Parameters
