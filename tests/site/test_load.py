@@ -404,6 +404,9 @@ def test_warnings() -> None:
     assert "word-old" in codes(SITE + hook + '"alertmanager"')
     assert "word-old" not in codes(SITE + hook + '"webhook"')
     assert "launcher-unused" in codes(SITE + '[launcher.s]\nkind = "slurm"')
+    pinned = LUSTRE + '[probe.a]\nbenchmark = "ior"\ntarget_pinning = true\n'
+    assert "pinning-closed" not in codes(pinned)
+    assert "pinning-closed" in codes(pinned + "[policy.balance]\narmed = true")
     late = '[probe.a]\nschedule = "every 2m"\nduration = "60s"'
     assert "slots-missed" in codes(SITE + late)
     assert "duration" in warned(SITE + late)

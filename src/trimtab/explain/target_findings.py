@@ -56,8 +56,8 @@ _ADVICE: Final = {
     ),
     "read-only": _Advice(
         "Writes to files on it fail, while Lustre goes on calling it healthy.",
-        "If a flag of Lustre is the source (readonly=1), set it back. Otherwise see the kernel log of "
-        "its server; unmount it, run e2fsck, mount it again.",
+        "If a flag of Lustre is the source (readonly=1), set it back. Otherwise see the kernel log "
+        "of its server; unmount it, run e2fsck, mount it again.",
     ),
     "may-be-read-only": _Advice(
         "After an error the file system beneath takes no writes, and no flag of Lustre shows it.",
@@ -130,10 +130,10 @@ _CLOSED_BY: Final = (
     (
         ("ENOSPC", "(out of space)"),
         _Advice(
-            "It is full: writes to files on it fail, with room elsewhere, and no new file gets objects "
-            "there.",
-            "Purge or move files from it (lfs find --ost, lfs migrate): it opens by itself once there "
-            "is room.",
+            "It is full: writes to files on it fail, with room elsewhere, and no new file gets "
+            "objects there.",
+            "Purge or move files from it (lfs find --ost, lfs migrate): it opens by itself once "
+            "there is room.",
         ),
     ),
     (

@@ -94,9 +94,9 @@ def warnings(site: Site) -> Iterator[Message]:
         if probe.target_pinning and site.policies.balance.armed:
             yield Message(
                 "pinning-closed",
-                f"[probe.{probe.name}] target_pinning and [policy.balance] armed: while balance has "
-                "an OST closed the probe leaves it out, with fewer tasks; such runs are a series of "
-                "their own",
+                f"[probe.{probe.name}] target_pinning and [policy.balance] armed: while balance "
+                "has an OST closed the probe leaves it out, with fewer tasks; such runs are a "
+                "series of their own",
             )
     used = {probe.launcher for probe in site.probes}
     for launcher in site.launchers:

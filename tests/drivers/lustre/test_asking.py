@@ -88,8 +88,9 @@ def test_what_cannot_be_killed_is_left_behind_once_and_never_waited_for(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     with silent_mount(mount, mute=True):
-        for _ in range(3):
-            view = ask_client("scratch", "/scratch", execute, timeout_s=1.0)
+        for _ in range(2):
+            ask_client("scratch", "/scratch", execute, timeout_s=1.0)
+        view = ask_client("scratch", "/scratch", execute, timeout_s=1.0)
         assert [line.split()[0] for line in started.read_text().splitlines()] == ["df"]
         assert still_hanging("lfs", "df") == 1
         assert "1 left behind still hang" in str(view.why_no_space)

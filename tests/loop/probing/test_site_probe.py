@@ -6,19 +6,25 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.act.world import action
+from tests.fake_lustre.state import FakeLustre
 
+from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.errors import JobLost, RefusedError, TrimtabError
 from trimtab.launch import launchers
 from trimtab.launch.allocation import Demand, HostAllocation
 from trimtab.launch.process import ProcessResult
+from trimtab.loop.probing import site_probe
 from trimtab.loop.probing.probe import DIRECTORY_PREFIX, RunContext
 from trimtab.loop.probing.reach import THIS_HOST
 from trimtab.loop.probing.site_probe import SiteProbeRunner, demand_of, instrument_of, spec_of
+from trimtab.model.action import ActionKind
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import RunStatus
-from trimtab.model.site import Site, SiteLauncher, SiteProbe
+from trimtab.model.site import Servers, Site, SiteLauncher, SiteProbe
 
 MIB = 1024**2
 SMALL = SiteProbe(
@@ -144,3 +150,40 @@ def test_a_place_that_is_not_there_is_said(tmp_path: Path) -> None:
     runner = SiteProbeRunner(Site("s", "local", str(tmp_path)), _now)
     with pytest.raises(TrimtabError, match="does not exist"):
         runner(replace(SMALL, directory="gone"), RunContext("x", _now(), lambda *_: None))
+
+
+@pytest.mark.system
+def test_a_pinned_probe_leaves_out_what_is_lost_and_what_the_ledger_closed_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeLustre.pair(mount=str(tmp_path))
+    fake.target("OST0003").up = False
+    for name in ("OST0005", "OST0006"):
+        fake.target(name).max_create_count = {"MDT0000": 0, "MDT0001": 0}
+    fake.target("OST0006").max_create_count = {}  # a failover has opened it since
+    servers = Servers(oss=tuple(one.name for one in fake.servers), sudo=True)
+    asked: list[str] = []
+
+    def execute(argv: tuple[str, ...], **options: Any) -> ProcessResult:
+        if argv[0] != "lfs":
+            return THIS_HOST.execute(argv, **options)
+        asked.append(" ".join(argv))
+        return fake.execute(argv, **options)
+
+    driver = LustreDriver(
+        str(tmp_path), "scratch", servers, execute=fake.execute, fan_out=fake.fan_out
+    )
+    monkeypatch.setattr(site_probe, "open_driver", lambda site, clock: driver)
+    closings = {name: action(ActionKind.CLOSE, name, 60.0) for name in ("OST0005", "OST0006")}
+    site = Site("s", "local", str(tmp_path), servers=servers)
+    reach = replace(THIS_HOST, execute=execute)
+    runner = SiteProbeRunner(site, _now, None, reach, lambda: closings)
+    probe = replace(SMALL, tasks_per_node=8, target_pinning=True)
+    at = datetime.now(UTC)
+    run = runner(probe, RunContext(identifier_of(at, "s", "pinned"), at, lambda *_: None)).run
+    left_out = [text for text in run.parameters["warnings"] if "left out" in text]
+    assert [text.split()[0] for text in left_out] == ["OST0003", "OST0005"]
+    assert "lost: DISCONN" in left_out[0]
+    assert "Trimtab closed it to new files at" in left_out[1]
+    assert run.parameters["spec"]["tasks"] == 6
+    assert not any(f"-i {index} " in words for words in asked for index in (3, 5))

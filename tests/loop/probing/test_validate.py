@@ -9,7 +9,7 @@ import pytest
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.loop.probing.validate import validate
 from trimtab.model.notifying import MetricsExport
-from trimtab.model.site import Checked, Site, SiteStore
+from trimtab.model.site import Checked, Site, SiteProbe, SiteStore
 
 pytestmark = pytest.mark.system
 
@@ -50,6 +50,17 @@ def test_with_postgresql_they_go_to_a_directory_of_this_host(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     detail = store_of(tmp_path, store).detail
     assert detail.endswith(f"; raw outputs in {tmp_path}/trimtab/raw")
+
+
+def test_a_probe_whose_directory_is_not_there_is_found_before_its_slot(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    probes = (SiteProbe("a", directory="here"), SiteProbe("b", directory="gone"))
+    site = Site("here", "local", str(tmp_path), probes=probes)
+    found = validate(site, open_with=lambda one: LocalDriver(one.path))
+    (checked,) = [one for one in found if one.what == "probe b"]
+    assert checked.ok is False
+    assert checked.detail == f"{tmp_path}/gone is not a directory"
+    assert not any("not a directory" in str(one.detail) for one in found if one.what == "probe a")
 
 
 @pytest.mark.parametrize(

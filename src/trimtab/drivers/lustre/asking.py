@@ -37,7 +37,7 @@ _OUTPUT_LIMIT_BYTES: Final = 32 * 2**20
 _LISTED: Final = re.compile(r"(?m)^[0-9]{1,5}: ([!-~]+_UUID) (?:IN)?ACTIVE\s*$")
 _Ask = Callable[[Sequence[str]], ProcessResult]
 _LEAST_S: Final = 1.0
-"""What is left for a command when others have used up the time: enough for one that sends nothing."""
+"""What a command has when others used up the time: enough for one that sends nothing."""
 _KILL_S: Final = 1.0
 """From SIGTERM to SIGKILL, and from there to leaving it behind: these only read."""
 _GRACE_S: Final = 5.0
@@ -66,9 +66,9 @@ def ask_client(
     """Return what this host sees of the file system; what fails is told, not raised.
 
     With a target lost ``lfs df`` waits for it, with ``-l`` five to ten seconds for each (seen on
-    2.17.0), and it can hang beyond SIGKILL. Imports come first: reading them sends nothing, and they
-    tell which target is lost. Then ``lfs df`` is asked only for what nobody else has measured, in a
-    child that is given up, and not further while that child hangs.
+    2.17.0), and it can hang beyond SIGKILL. Imports come first: reading them sends nothing, and
+    they tell which target is lost. Then ``lfs df`` is asked only for what nobody else has measured,
+    in a child that is given up, and not further while that child hangs.
 
     Parameters
     ----------

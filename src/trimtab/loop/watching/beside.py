@@ -1,6 +1,6 @@
 """A snapshot that is taken beside a probe, in a thread of its own.
 
-A probe whose target is lost waits for minutes; that the target is lost must not be told later for it.
+A probe whose target is lost waits for minutes; the alert of the loss must not wait with it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Taking:
 
 
 def begin(driver: Driver, due_at: datetime, clock: Callable[[], datetime]) -> Taking:
-    """Begin to take a snapshot and return at once; until it is there nobody else uses the driver."""
+    """Begin to take a snapshot and return at once; nobody else uses the driver meanwhile."""
     taking = Taking(due_at, clock(), Future())
 
     def take() -> None:
         try:
             taking.answer.set_result(driver.snapshot(clock()))
-        except BaseException as error:  # noqa: BLE001 (whoever takes the answer is told, a panic too)
+        except BaseException as error:  # noqa: BLE001 (raised where the answer is taken)
             taking.answer.set_exception(error)
 
     # A daemon: what hangs must not keep the watch from ending.

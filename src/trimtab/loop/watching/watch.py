@@ -356,7 +356,7 @@ class Watch:
                 self._agenda = advanced(self._known(), work)
 
     def _keep_taken(self, taking: Taking) -> None:
-        """Keep a snapshot that was taken beside a probe; alerts do not wait for the probe either."""
+        """Keep a snapshot that was taken beside a probe; alerts do not wait for it either."""
         self._taking = None
         slot = self._guarded(partial(self._work.snapshot, SNAPSHOT, taking.due_at, taking))
         self._agenda = advanced(self._known(), Begin(SNAPSHOT, taking.due_at))
