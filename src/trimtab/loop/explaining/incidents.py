@@ -218,12 +218,12 @@ def incidents_if_any(
         Nothing is kept of it.
     """
     try:
-        found = incidents_of(store, place, now=now, since=since, until=until, progress=progress)
+        every = incidents_of(store, place, now=now, since=since, until=until, progress=progress)
     except UsageError as error:
         if error.code not in NOTHING_TO_JUDGE:
             raise
         return Explained(place.name, str(store.location), now, None, ()), error.message
-    return found, None
+    return every, None
 
 
 def _is_over(incident: Incident, begin: datetime | None) -> bool:
