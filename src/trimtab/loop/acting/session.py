@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.act import migrating, reverting, tunables
-from trimtab.act.ledger import may_have_written
 from trimtab.act.observed import Observed
 from trimtab.config.problems import did_you_mean
 from trimtab.config.targets import unfold_targets
-from trimtab.errors import RefusedError, TrimtabError, UsageError
+from trimtab.errors import RefusedError, UsageError
 from trimtab.loop import event_log
 from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
 from trimtab.loop.acting.deadman import DeadMan, dead_man, dead_man_s
@@ -316,16 +315,6 @@ def carrying_out(place: Place, gives_way: GivesWay = never) -> Iterator[Surround
             gives_way=gives_way,
             together=site.servers.ssh.fanout if site.servers.names and not simulated else 1,
         )
-        _keep_seen(place, driver, now)
-
-
-def _keep_seen(place: Place, driver: Driver, since: datetime) -> None:
-    """Keep how a site looks once something was changed: its last snapshot is of before."""
-    site, store = place.site.name, place.store
-    if not any(map(may_have_written, store.actions(site, since=since))):
-        return
-    with contextlib.suppress(TrimtabError):  # what was done is journalled, seen or not
-        store.add_snapshot(site, driver.snapshot(place.clock()))
 
 
 def decided(observed: Observed, policy: str, now: datetime) -> Plan:
