@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.act.world import CREATE, NOW, WBT, action, ost, seen, site
 
 from trimtab.act import balance, reverting, tunables
-from trimtab.act.ledger import still_counting
+from trimtab.act.ledger import closed_targets, still_counting
 from trimtab.model.action import Action, ActionKind, Outcome, Plan
 from trimtab.model.policies import TunablesPolicy
 
@@ -99,3 +99,20 @@ def test_what_is_done_day_after_day_is_kept_twice() -> None:
     ]
     counting = still_counting([*tries, *closed])
     assert [each.id for each in counting] == [tries[0].id, tries[-1].id, closed[-1].id]
+
+
+def test_closed_targets_are_those_that_no_opening_followed() -> None:
+    rows = [
+        action(ActionKind.CLOSE, "OST0000", 400 * DAY_S),
+        action(ActionKind.CLOSE, "OST0001", 3600),
+        action(ActionKind.OPEN, "OST0001", 1800),
+        action(ActionKind.CLOSE, "OST0002", 3600),
+        action(ActionKind.OPEN, "OST0002", 1800, outcome=Outcome.FAILED),
+        action(ActionKind.CLOSE, "OST0003", 3600, outcome=Outcome.UNKNOWN),
+        action(ActionKind.CLOSE, "OST0004", 3600, outcome=None),
+        action(ActionKind.CLOSE, "OST0005", 3600, outcome=Outcome.REFUSED),
+        action(ActionKind.SET, "OST0006", 3600, setting=WBT),
+    ]
+    closed = closed_targets(rows)
+    assert list(closed) == ["OST0000", "OST0002", "OST0003", "OST0004"]
+    assert closed["OST0000"] is rows[0]

@@ -20,7 +20,7 @@ from typing import Final
 
 from trimtab.act.caps import Caps, is_fit, usable
 from trimtab.act.holding import allowance, held, undone
-from trimtab.act.ledger import Ledger, ended_at
+from trimtab.act.ledger import Ledger, closed_by_us, ended_at
 from trimtab.act.observed import Observed
 from trimtab.act.targets import server_of, why_left_alone
 from trimtab.act.values import is_same, unfolded
@@ -107,18 +107,6 @@ def _gates(observed: Observed) -> list[Gate]:
             )
         )
     return sorted(gates, key=lambda gate: (-(gate.fullness or 0.0), gate.name))
-
-
-def closed_by_us(ledger: Ledger, target: str) -> Action | None:
-    """Return the first closing of a target that may be in force; it knows the value of before."""
-    first = None
-    for action in ledger.of(target, "creation"):
-        if action.instruction.kind is ActionKind.CLOSE:
-            closing = action.outcome is None or action.outcome.wrote
-            first = first or (action if closing else None)
-        elif action.outcome is not None and action.outcome.value == "done":
-            first = None
-    return first
 
 
 def opening(seen: TargetSnapshot, closing: Action, reason: Message) -> Instruction:

@@ -112,3 +112,33 @@ class Ledger:
         """Return the newest action that is known to have been carried out."""
         rows = reversed(self.of(target, subject))
         return next((action for action in rows if action.outcome is Outcome.DONE), None)
+
+
+def closed_by_us(ledger: Ledger, target: str) -> Action | None:
+    """Return the first closing of a target that may be in force; it knows the value of before."""
+    first = None
+    for action in ledger.of(target, _CREATED):
+        if action.instruction.kind is ActionKind.CLOSE:
+            first = first or (action if may_have_written(action) else None)
+        elif action.outcome is Outcome.DONE:
+            first = None
+    return first
+
+
+def closed_targets(actions: Iterable[Action]) -> dict[str, Action]:
+    """Return the targets that Trimtab closed and has not opened since, each with its closing.
+
+    Parameters
+    ----------
+    actions
+        Closings and openings of one site, however long ago: ``store.actions(site, kinds=CREATION)``.
+
+    Notes
+    -----
+    A failover may have opened a target that is named here; only a snapshot tells.
+    """
+    ledger = Ledger(actions)
+    closings = {
+        name: closed_by_us(ledger, name) for name, what in ledger.by_key if what == _CREATED
+    }
+    return {name: action for name, action in sorted(closings.items()) if action is not None}

@@ -10,9 +10,16 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from trimtab.act.balance import closed_by_us, in_force, opening
+from trimtab.act.balance import in_force, opening
 from trimtab.act.holding import held
-from trimtab.act.ledger import CREATION, Key, Ledger, ended_at, may_have_written
+from trimtab.act.ledger import (
+    CREATION,
+    Key,
+    Ledger,
+    closed_by_us,
+    ended_at,
+    may_have_written,
+)
 from trimtab.act.observed import Observed
 from trimtab.act.targets import server_of
 from trimtab.act.values import is_same, unfolded
