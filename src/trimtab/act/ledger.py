@@ -131,7 +131,7 @@ def closed_targets(actions: Iterable[Action]) -> dict[str, Action]:
     Parameters
     ----------
     actions
-        Closings and openings of one site, however long ago: ``store.actions(site, kinds=CREATION)``.
+        Closings and openings of a site, however old: ``store.actions(site, kinds=CREATION)``.
 
     Notes
     -----
