@@ -267,7 +267,7 @@ def test_a_second_watch_of_a_site_is_refused(fake: Place) -> None:
         first.stderr.close()
 
 
-def test_a_name_that_is_a_directory_too_is_no_trap(
+def test_a_name_that_is_a_directory_too_is_the_site(
     fake: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.make()
@@ -278,17 +278,11 @@ def test_a_name_that_is_a_directory_too_is_no_trap(
     fake.environment |= {"TRIMTAB_SITES": str(sites)}
 
     monkeypatch.chdir(tmp_path)
-    both = fake.run("targets", "here")
-    assert both.code == 2
-    assert "./here" in both.stderr
-    # A service starts in /, where the name of a site may be a directory: the site is meant.
+    assert fake.run("targets", "here", "--json").document["driver"] == "lustre"
+    assert fake.run("targets", "./here", "--json").document["driver"] == "local"
     watched = fake.run("watch", "here", "--once", "--json")
     assert watched.code == 0, watched.stderr
     assert watched.document["site"] == "here"
-    # The site's own path under its name is the site.
-    (tmp_path / "here").rmdir()
-    (tmp_path / "here").symlink_to(fake.path)
-    assert fake.run("targets", "here", "--json").document["driver"] == "lustre"
 
 
 def test_a_watch_of_nothing_is_refused(tmp_path: Path) -> None:
