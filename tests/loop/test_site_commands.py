@@ -221,10 +221,13 @@ def test_init_refuses_to_write_over_a_file(fake: Place) -> None:
     assert fake.file.read_text() == before
 
 
-def test_init_without_servers_says_what_is_missing(fake: Place) -> None:
-    ended = fake.run("init", fake.path, "--driver", "lustre", "--json", "--servers", "nowhere")
-    assert ended.code == 0, ended.stderr
-    assert any("nowhere" in line for line in ended.document["not_found"])
+def test_init_writes_no_file_without_a_server_that_does_not_answer(fake: Place) -> None:
+    ended = fake.run(
+        *("init", fake.path, "--driver", "lustre", "--out", fake.file, "--servers", "nowhere")
+    )
+    assert ended.code == 3, ended.stderr
+    assert "nowhere did not answer" in ended.stderr
+    assert not fake.file.exists()
 
 
 def test_what_is_no_lustre_is_wrong_use(tmp_path: Path) -> None:
