@@ -105,7 +105,7 @@ def test_a_server_that_is_late_is_asked_again(tmp_path: Path) -> None:
 @pytest.mark.system
 def test_without_the_answer_of_a_server_there_is_no_site_file(tmp_path: Path) -> None:
     state = FakeLustre.pair(mount=str(tmp_path))
-    with pytest.raises(ToolError, match="^mds1 did not answer: ") as caught:
+    with pytest.raises(ToolError, match=r"^mds1 did not answer: ") as caught:
         discovered(state, tmp_path, ["mds1", "mds1"])
     assert caught.value.code == "server-silent"
     assert "it would lack what mds1 serves" in (caught.value.hint or "")

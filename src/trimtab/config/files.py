@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -96,25 +97,31 @@ def refuse_foreign(path: Path, noun: str, risk: str = PROGRAMS) -> None:
 def refuse_below_others(path: Path, noun: str, risk: str = PROGRAMS) -> None:
     """Raise as root where others can exchange an absolute path, or what one of its links leads to.
 
-    The path itself need not be there; what is above it has to be.
+    What is not there is made below what is, so that is what counts.
 
     Raises
     ------
     UsageError
         As `refuse_foreign`.
     """
-    for above in path.parents:
-        state = above.stat()
-        # In a sticky directory of root's nobody can rename what is root's.
-        if state.st_uid != 0 or not state.st_mode & stat.S_ISVTX:
-            name = f"{noun} lies below {visible(os.fspath(above))}, which"
-            _refuse_state(name, above, state, risk)
-    for link in (path, *path.parents):
-        if link.is_symlink():
-            # In a sticky directory anybody can have made it.
-            _refuse_state(f"{noun} {visible(os.fspath(link))}", link, link.lstat(), risk)
-            target = Path(os.path.abspath(link.parent / link.readlink()))  # noqa: PTH100 - follows nothing
-            refuse_below_others(target, noun, risk)
+    pending, seen = [path], set[Path]()
+    while pending:
+        path = pending.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        for above in path.parents:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                state = above.stat()
+                # In a sticky directory of root's nobody can rename what is root's.
+                if state.st_uid != 0 or not state.st_mode & stat.S_ISVTX:
+                    name = f"{noun} lies below {visible(os.fspath(above))}, which"
+                    _refuse_state(name, above, state, risk)
+        for link in (path, *path.parents):
+            if link.is_symlink():
+                # In a sticky directory anybody can have made it.
+                _refuse_state(f"{noun} {visible(os.fspath(link))}", link, link.lstat(), risk)
+                pending.append(Path(os.path.abspath(link.parent / link.readlink())))  # noqa: PTH100 - follows nothing
 
 
 def _refuse_state(name: str, path: Path, state: os.stat_result, risk: str = PROGRAMS) -> None:

@@ -75,7 +75,8 @@ def open_database(
         refuse_shared_file_system(location.path, answers=answers)
     if answers is not None:
         answers(os.fspath(location.raw))
-    refuse_exchangeable(location)
+    with store_errors(location):
+        refuse_exchangeable(location)
     if location.path is None:
         return _open_postgresql(location, create=create)
     with store_errors(location):

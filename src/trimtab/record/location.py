@@ -155,12 +155,9 @@ def refuse_exchangeable(location: Location) -> None:
     for place, noun in places:
         if place is None:
             continue
-        first = place
-        while not os.path.lexists(first.parent):
-            first = first.parent
-        refuse_below_others(first, noun, _EXCHANGEABLE)
-        if first.exists():
-            refuse_foreign(first, noun, _EXCHANGEABLE)
+        refuse_below_others(place, noun, _EXCHANGEABLE)
+        if place.exists():
+            refuse_foreign(place, noun, _EXCHANGEABLE)
 
 
 def _refuse_one(path: Path, real: str, mounts: Sequence[Mount]) -> None:
