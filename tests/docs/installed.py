@@ -149,8 +149,11 @@ def purged() -> None:
     earlier(AGO_S - 1200, "notify", plan)
     earlier(3 * 86400, "arm", plan)
     shown()
-    run("trimtab", "purge", "run", plan, "--apply", "--site", "files")
-    assert sorted(FILES.glob("*[0-9g]")) == [FILES / "young"]
+    said = run("trimtab", "purge", "run", plan, "--apply", "--site", "files")
+    # The oldest go first, until the target is reached.
+    left = sorted(file.name for file in FILES.iterdir() if not file.name.startswith("."))
+    assert "young" in left, said
+    assert len(left) < 5, (left, said)
     assert (STATE / "purge/key").stat().st_mode & 0o777 == 0o600
 
 

@@ -59,11 +59,11 @@ WALK = (
     + """
 cd "$1/upper"
 echo made:
-find . -not -path './srv/*' -not -path './tmp/*' \\
+find . -not -type c -not -path './srv/*' -not -path './tmp/*' \\
     \\( -type f -o -type l -o -path '*trimtab*' \\) | cut -c 2-
 """
 )
-"""The same, with the tests in it; then what was made or changed there is listed."""
+"""The same, with the tests in it; then what was made or changed there and still is is listed."""
 CHANGED = re.compile(
     r"/etc/(?:passwd|shadow|group|gshadow|sub[ug]id)-?|/var/(?:lib/dpkg|log|cache)/.*|/etc/\.pwd\.lock|/run/.*"
 )
