@@ -23,6 +23,7 @@ UNITS: Final = (
     ROOT / "src/trimtab/loop/installing/trimtab-watch@.service",
     ROOT / "deploy/trimtab-web.service",
 )
+LAYOUT: Final = ROOT / "deploy/tmpfiles.d/trimtab.conf"
 PREFIX: Final = Path("opt/trimtab")
 SUMMARY: Final = "Keeps an all-flash parallel file system fast and predictable"
 DESCRIPTION: Final = (
@@ -113,8 +114,18 @@ def staged(tree: Path, wheel: Path, release: Release, uv: str) -> None:
     place(tree / "usr/share/licenses/trimtab", ROOT / "LICENSE")
     for examples in ("sudoers.d", "prometheus", "grafana", "nginx"):
         shutil.copytree(ROOT / "deploy" / examples, tree / "usr/share/trimtab" / examples)
-    for directory, mode in (("etc/trimtab/sites", 0o755), ("var/lib/trimtab", 0o750)):
-        (tree / directory).mkdir(mode=mode, parents=True)
+    for directory, mode in directories_of_root():
+        (tree / directory.lstrip("/")).mkdir(parents=True, exist_ok=True)
+        (tree / directory.lstrip("/")).chmod(int(mode, 8))
+
+
+def directories_of_root() -> list[tuple[str, str]]:
+    """Return path and mode of every directory of the layout that is root's.
+
+    That of the user is made by systemd-tmpfiles: while a package is unpacked there is no user yet.
+    """
+    lines = (line.split() for line in LAYOUT.read_text().splitlines() if line.startswith("d "))
+    return [(path, mode) for _, path, mode, user, *_ in lines if user == "root"]
 
 
 def place(directory: Path, *sources: Path) -> None:
@@ -171,6 +182,9 @@ def rpm(tree: Path, out: Path, release: Release) -> Path:
             set_up=SET_UP,
             reload=RELOAD,
             stop=STOP_RPM,
+            directories="\n".join(
+                f"%dir %attr({mode},root,root) {path}" for path, mode in directories_of_root()
+            ),
         )
     )
     run("rpmbuild", "-bb", "--define", f"_topdir {top}", spec, HOME=str(top))
@@ -244,9 +258,7 @@ cp -a {tree}/. %{{buildroot}}/
 %dir /usr/share/zsh/site-functions
 %dir /usr/share/fish
 %dir /usr/share/fish/vendor_completions.d
-%dir /etc/trimtab
-%dir /etc/trimtab/sites
-%dir %attr(0750,root,root) /var/lib/trimtab
+{directories}
 """
 
 

@@ -14,11 +14,13 @@ import pytest
 from trimtab.cli.main import trimtab
 from trimtab.drivers.lustre.asking import ask_servers
 from trimtab.launch.process import ProcessResult
+from trimtab.loop.purging.place import DEFAULT
 from trimtab.model.site import Servers
+from trimtab.record.location import SYSTEM_DIRECTORY
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "install.md").read_text()
-TYPED = re.findall(r"^\$ trimtab ([a-z].*?)(?:\s+#.*|\s+>.*)?$", PAGE, re.MULTILINE)
+TYPED = re.findall(r"^(?:\$|root#) trimtab ([a-z].*?)(?:\s+#.*|\s+>.*)?$", PAGE, re.MULTILINE)
 
 
 def test_the_page_walks_through_every_command_of_a_site() -> None:
@@ -46,6 +48,68 @@ def test_the_forced_command_is_what_the_servers_are_asked_to_run() -> None:
 
     ask_servers(Servers(oss=("oss01",)), "scratch", fan_out=fan_out)
     assert re.findall(r'command="([^"]+)"', PAGE) == asked
+
+
+def layout() -> dict[str, tuple[str, str]]:
+    """Return owner and mode of every directory that is declared, by path."""
+    lines = (ROOT / "deploy/tmpfiles.d/trimtab.conf").read_text().splitlines()
+    fields = [line.split() for line in lines if not line.startswith("#")]
+    assert all(kind == "d" and user == group for kind, _, _, user, group, _ in fields)
+    return {path: (user, mode) for _, path, mode, user, *_ in fields}
+
+
+def test_the_table_of_directories_is_the_declared_one() -> None:
+    rows = re.findall(r"^\| `(/[^`]+)` \| (\w+) \| (\d{4}) \|", PAGE, re.MULTILINE)
+    assert {path: (owner, mode) for path, owner, mode in rows} == layout()
+
+
+def test_nothing_of_roots_lies_below_what_another_user_can_write() -> None:
+    for path, (owner, mode) in layout().items():
+        for above, (owner_above, mode_above) in layout().items():
+            if path.startswith(f"{above}/"):
+                assert owner_above == "root", (path, above)
+                assert not int(mode_above, 8) & 0o022, (path, above)
+        # The lists of users are there for users.
+        if path.startswith("/var/spool/"):
+            assert (owner, int(mode, 8) & 0o001) == ("root", 1), path
+
+
+def test_defaults_and_units_are_of_the_declared_directories() -> None:
+    assert str(SYSTEM_DIRECTORY) in layout()
+    assert layout()[str(DEFAULT)] == ("root", "0700")
+    home = (ROOT / "deploy/sysusers.d/trimtab.conf").read_text().split()[-1]
+    assert layout()[home] == ("trimtab", "0700")
+    for unit in ("trimtab-watch@.service", "trimtab-web.service"):
+        text = (ROOT / "deploy" / unit).read_text()
+        (directory,), (mode,) = (
+            re.findall(rf"^{key}=(\S+)$", text, re.MULTILINE)
+            for key in ("StateDirectory", "StateDirectoryMode")
+        )
+        assert layout()[f"/var/lib/{directory}"] == ("root", mode)
+        for line in re.findall(r"^Read\w+Paths=(.*)$", text, re.MULTILINE):
+            assert {path.lstrip("-") for path in line.split()} <= layout().keys()
+        assert "\nUser=" not in text
+    drop_in = PAGE.partition("```ini\n")[2].partition("```")[0]
+    assert f"\nStateDirectory={Path(home).name}\n" in drop_in
+    assert f"\nWorkingDirectory={home}\n" in drop_in
+
+
+def test_every_path_that_is_named_is_in_a_declared_directory() -> None:
+    """``trimtab-act`` is on servers, made by hand (deploy/README.md)."""
+    named: dict[str, str] = {}
+    for folder in ("src", "docs", "deploy", "scripts"):
+        for file in (ROOT / folder).rglob("*"):
+            if file.is_file() and file.suffix in {".py", ".md", ".service", ".toml", ".conf", ""}:
+                text = file.read_text(errors="replace")
+                for path in re.findall(r"/var/(?:lib|spool)/trimtab[\w./-]*", text):
+                    named[path.rstrip("./")] = str(file.relative_to(ROOT))
+    assert len(named) > 8
+    declared = {*layout(), "/var/lib/trimtab-act"}
+    assert {
+        path: file
+        for path, file in named.items()
+        if not any(path == place or path.startswith(f"{place}/") for place in declared)
+    } == {}
 
 
 def test_files_of_the_source_tree_that_are_named_are_there() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from tests.support import loopback
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.system
@@ -38,11 +40,34 @@ test -f /usr/lib/systemd/system/trimtab-watch@.service
 test -f /usr/lib/systemd/system/trimtab-web.service
 test -f /usr/share/trimtab/nginx/trimtab.conf
 cmp /usr/share/licenses/trimtab/LICENSE /usr/share/doc/trimtab/LICENSE
-test "$(getent passwd trimtab | cut -d : -f 6)" = /var/lib/trimtab
+test "$(getent passwd trimtab | cut -d : -f 6)" = /var/lib/trimtab-user
 test -d /etc/trimtab/sites
 test ! -e /opt/trimtab/etc/clustershell
-test "$(stat -c %a /var/lib/trimtab)" = 750
 """
+LAYOUT = "".join(
+    f'test "$(stat -c %U:%a {path})" = {user}:{int(mode, 8):o}\n'
+    for kind, path, mode, user, *_ in map(
+        str.split, (ROOT / "deploy/tmpfiles.d/trimtab.conf").read_text().splitlines()
+    )
+    if kind == "d"
+)
+"""Every directory is there, with its owner and mode."""
+WALK = (
+    IN_A_COPY.replace(
+        "exec chroot", 'mkdir "$1/host/srv/tests"\nmount --bind "$4" "$1/host/srv/tests"\nchroot'
+    )
+    + """
+cd "$1/upper"
+echo made:
+find . -not -type c -not -path './srv/*' -not -path './tmp/*' \\
+    \\( -type f -o -type l -o -path '*trimtab*' \\) | cut -c 2-
+"""
+)
+"""The same, with the tests in it; then what was made or changed there and still is is listed."""
+CHANGED = re.compile(
+    r"/etc/(?:passwd|shadow|group|gshadow|sub[ug]id)-?|/var/(?:lib/dpkg|log|cache)/.*|/etc/\.pwd\.lock|/run/.*"
+)
+"""What belongs to the host: its users, what dpkg knows, logs."""
 
 
 def in_a_copy(tmp_path: Path, package: Path, script: str, timeout_s: float = 300) -> str:
@@ -100,14 +125,14 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_the_deb_is_installed_run_and_removed(tmp_path: Path, packages: dict[str, Path]) -> None:
     script = f"""
 dpkg --purge trimtab > /dev/null 2>&1 || true
-rm -rf /opt/trimtab /var/lib/trimtab /etc/trimtab
+rm -rf /opt/trimtab /var/lib/trimtab* /var/spool/trimtab /etc/trimtab
 userdel trimtab 2> /dev/null || true
 dpkg --install /tmp/package
-{RUN}
+{RUN}{LAYOUT}
 systemd-analyze verify --man=no trimtab-watch@scratch.service trimtab-web.service
-chown trimtab:trimtab /var/lib/trimtab
+chown trimtab:trimtab /var/lib/trimtab /var/lib/trimtab/purge
 dpkg --install /tmp/package
-test "$(stat -c %U:%a /var/lib/trimtab)" = trimtab:750
+{LAYOUT}
 touch /etc/trimtab/sites/scratch.toml /var/lib/trimtab/trimtab.db
 dpkg --remove trimtab
 test ! -e /opt/trimtab
@@ -122,14 +147,51 @@ echo all was well
     assert output.endswith("all was well\n")
 
 
+def test_watch_purge_and_dashboard_work_together_and_nothing_stays(
+    tmp_path: Path, packages: dict[str, Path]
+) -> None:
+    reason = loopback.why_no_loop_devices("ext4")
+    if reason is not None:
+        pytest.skip(reason)
+    script = """
+dpkg --purge trimtab > /dev/null 2>&1 || true
+rm -rf /opt/trimtab /var/lib/trimtab* /var/spool/trimtab /etc/trimtab
+userdel trimtab 2> /dev/null || true
+dpkg --install /tmp/package > /dev/null
+export PATH=/srv/fake/bin:$PATH PYTHONPATH=/srv PYTHONDONTWRITEBYTECODE=1
+mkdir /srv/scratch /srv/files /srv/metrics
+truncate --size 64M /srv/image
+mkfs.ext4 -q /srv/image
+mount -o loop /srv/image /srv/files
+trap 'umount /srv/files' EXIT
+chmod 0755 /srv/files
+rmdir /srv/files/lost+found
+/opt/trimtab/bin/python -m tests.fake_lustre /srv/fake --like pair --mount /srv/scratch > /dev/null
+chmod -R a+rwX /srv/fake
+unset PYTHONPATH
+/opt/trimtab/bin/python /srv/tests/docs/installed.py /srv/page
+"""
+    script = script.replace("/srv/page", str(ROOT / "docs/install.md"))
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    words = ["unshare", "--mount", "sh", "-c", WALK, "sh", copy, packages["deb"], script]
+    ended = subprocess.run(
+        [*words, ROOT / "tests"], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    walked, _, made = ended.stdout.partition("made:\n")
+    assert walked.endswith("removed: well\n")
+    assert [path for path in made.splitlines() if CHANGED.fullmatch(path) is None] == []
+
+
 def test_the_rpm_is_installed_run_and_removed(tmp_path: Path, packages: dict[str, Path]) -> None:
     """Debian's rpm knows nothing of the packages here: dependencies are not looked at."""
     script = f"""
 dpkg --purge trimtab > /dev/null 2>&1 || true
-rm -rf /opt/trimtab /var/lib/trimtab /etc/trimtab
+rm -rf /opt/trimtab /var/lib/trimtab* /var/spool/trimtab /etc/trimtab
 userdel trimtab 2> /dev/null || true
 rpm --install --nodeps /tmp/package 2> /dev/null
-{RUN}
+{RUN}{LAYOUT}
 rpm --query --licensefiles trimtab | grep -q licenses/trimtab/LICENSE
 rpm --verify --nodeps trimtab
 rpm --query --requires trimtab | grep -q /usr/bin/python3

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fake_lustre.install import install
@@ -10,8 +13,8 @@ from tests.fake_lustre.state import FakeLustre
 from tests.support import loopback
 from tests.support.command import trimtab
 
-from trimtab.errors import UsageError
-from trimtab.loop.initialise import Wanted, discover
+from trimtab.errors import ToolError, UsageError
+from trimtab.loop.initialise import Discovery, Wanted, discover
 from trimtab.model.mounts import find_mount, parse_mountinfo
 
 
@@ -67,6 +70,45 @@ def test_with_driver_lustre_they_stay_allowed(tmp_path: Path) -> None:
     assert 'user = "me"' in text
     assert fake.ssh[0] in text
     assert any(" is no mount point: it is part of " in one for one in ended.document["not_found"])
+
+
+def discovered(state: FakeLustre, mount: Path, late: list[str]) -> tuple[Discovery, list[float]]:
+    """Discover a pair of servers of which those that are late answer the first question not."""
+    deadlines = []
+
+    def reach(nodes: Sequence[str], argv: Sequence[str], **options: Any) -> Any:
+        deadlines.append(options["timeout_s"])
+        answers = dict(state.fan_out(nodes, argv, **options))
+        for node in [name for name in answers if name in late]:
+            late.remove(node)
+            nothing = replace(answers[node], stdout=b"", stderr=b"", exit_code=None, timed_out=True)
+            answers[node] = nothing
+        return answers
+
+    names = ",".join(server.name for server in state.servers)
+    wanted = Wanted(str(mount), driver="lustre", servers=names)
+    return discover(wanted, execute=state.execute, reach=reach), deadlines
+
+
+@pytest.mark.system
+def test_a_server_that_is_late_is_asked_again(tmp_path: Path) -> None:
+    state = FakeLustre.pair(mount=str(tmp_path))
+    at_once, (usual,) = discovered(state, tmp_path, [])
+    discovery, deadlines = discovered(state, tmp_path, ["mds1"])
+    assert at_once.site.servers.mds == discovery.site.servers.mds == ("mds1", "mds2")
+    assert at_once.site.servers.home == discovery.site.servers.home
+    assert deadlines[0] == usual < deadlines[1]
+    # A watch has to wait for it, too.
+    assert discovery.site.servers.timeout_s > at_once.site.servers.timeout_s
+
+
+@pytest.mark.system
+def test_without_the_answer_of_a_server_there_is_no_site_file(tmp_path: Path) -> None:
+    state = FakeLustre.pair(mount=str(tmp_path))
+    with pytest.raises(ToolError, match=r"^mds1 did not answer: ") as caught:
+        discovered(state, tmp_path, ["mds1", "mds1"])
+    assert caught.value.code == "server-silent"
+    assert "it would lack what mds1 serves" in (caught.value.hint or "")
 
 
 @pytest.mark.system

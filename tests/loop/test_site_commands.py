@@ -221,10 +221,13 @@ def test_init_refuses_to_write_over_a_file(fake: Place) -> None:
     assert fake.file.read_text() == before
 
 
-def test_init_without_servers_says_what_is_missing(fake: Place) -> None:
-    ended = fake.run("init", fake.path, "--driver", "lustre", "--json", "--servers", "nowhere")
-    assert ended.code == 0, ended.stderr
-    assert any("nowhere" in line for line in ended.document["not_found"])
+def test_init_writes_no_file_without_a_server_that_does_not_answer(fake: Place) -> None:
+    ended = fake.run(
+        *("init", fake.path, "--driver", "lustre", "--out", fake.file, "--servers", "nowhere")
+    )
+    assert ended.code == 3, ended.stderr
+    assert "nowhere did not answer" in ended.stderr
+    assert not fake.file.exists()
 
 
 def test_what_is_no_lustre_is_wrong_use(tmp_path: Path) -> None:
@@ -267,7 +270,7 @@ def test_a_second_watch_of_a_site_is_refused(fake: Place) -> None:
         first.stderr.close()
 
 
-def test_a_name_that_is_a_directory_too_is_no_trap(
+def test_a_name_that_is_a_directory_too_is_the_site(
     fake: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.make()
@@ -278,17 +281,11 @@ def test_a_name_that_is_a_directory_too_is_no_trap(
     fake.environment |= {"TRIMTAB_SITES": str(sites)}
 
     monkeypatch.chdir(tmp_path)
-    both = fake.run("targets", "here")
-    assert both.code == 2
-    assert "./here" in both.stderr
-    # A service starts in /, where the name of a site may be a directory: the site is meant.
+    assert fake.run("targets", "here", "--json").document["driver"] == "lustre"
+    assert fake.run("targets", "./here", "--json").document["driver"] == "local"
     watched = fake.run("watch", "here", "--once", "--json")
     assert watched.code == 0, watched.stderr
     assert watched.document["site"] == "here"
-    # The site's own path under its name is the site.
-    (tmp_path / "here").rmdir()
-    (tmp_path / "here").symlink_to(fake.path)
-    assert fake.run("targets", "here", "--json").document["driver"] == "lustre"
 
 
 def test_a_watch_of_nothing_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from trimtab.errors import RefusedError, UsageError
 from trimtab.record.location import (
     default_url,
     locate,
+    refuse_exchangeable,
     refuse_shared_file_system,
     why_not,
 )
+from trimtab.record.store import Store
 
 HOME = str(Path("~").expanduser())
 
@@ -180,6 +183,62 @@ def test_links_are_followed(tmp_path: Path) -> None:
     with raises(RefusedError, "store-on-shared-file-system", "lustre"):
         refuse_shared_file_system(tmp_path / "link" / "t.db", MOUNTINFO)
     refuse_shared_file_system(tmp_path / "t.db", MOUNTINFO)
+
+
+@pytest.fixture
+def others(tmp_path: Path) -> Path:
+    """Return a directory that another user owns, and has made a link in."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to give a directory away")
+    (tmp_path / "roots").mkdir()
+    directory = tmp_path / "others"
+    directory.mkdir()
+    (directory / "raw").symlink_to(tmp_path / "roots")
+    os.chown(directory, 65534, 65534)
+    return directory
+
+
+def test_root_opens_no_store_that_somebody_else_can_exchange(others: Path, tmp_path: Path) -> None:
+    new = locate(others / "t.db")
+    for location in (new, locate(others / "not/there/t.db")):
+        with raises(UsageError, "file-writable-by-others", "belongs to user 65534"):
+            refuse_exchangeable(location)
+    with raises(UsageError, "file-writable-by-others", "raw outputs"):
+        refuse_exchangeable(locate("postgresql://db/x", raw=others / "raw"))
+    with raises(UsageError, "file-writable-by-others", "belongs to user 65534"):
+        Store.open(others / "t.db")
+    assert list((tmp_path / "roots").iterdir()) == []
+    # What was left there by that user before the directory became root's.
+    os.chown(others, 0, 0)
+    os.chown(others / "raw", 65534, 65534, follow_symlinks=False)
+    with raises(UsageError, "file-writable-by-others", "raw"):
+        refuse_exchangeable(new)
+    (others / "raw").unlink()
+    refuse_exchangeable(new)
+    (others / "t.db").touch()
+    os.chown(others / "t.db", 65534, 65534)
+    with raises(UsageError, "file-writable-by-others", "t.db belongs to user 65534"):
+        refuse_exchangeable(new)
+
+
+def test_in_a_sticky_directory_root_opens_its_own_alone(others: Path, tmp_path: Path) -> None:
+    others.chmod(0o1777)
+    os.chown(others, 0, 0)
+    (others / "raw").unlink()
+    location = locate(others / "t.db")
+    refuse_exchangeable(location)
+    (others / "raw").mkdir()
+    refuse_exchangeable(location)
+    os.chown(others / "raw", 65534, 65534)
+    with raises(UsageError, "file-writable-by-others", "raw outputs"):
+        refuse_exchangeable(location)
+
+
+def test_another_user_opens_what_the_system_lets_it(
+    others: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    refuse_exchangeable(locate(others / "t.db"))
 
 
 def test_this_hosts_own_table_can_be_read() -> None:

@@ -10,7 +10,8 @@ from tests.site.test_load import SITE
 from tests.support.codes import raises
 
 from trimtab.errors import UsageError
-from trimtab.loop.sites import site_file
+from trimtab.launch import bounded
+from trimtab.loop.sites import open_site, site_file
 from trimtab.model.site import Site
 from trimtab.site.load import find_site, known_sites, load_site
 
@@ -56,6 +57,21 @@ def test_a_name_that_is_not_there_is_told_with_what_is(places: dict[str, str]) -
     with pytest.raises(UsageError) as caught:
         find_site("zzz", places)
     assert "scratch, work" in (caught.value.hint or "")
+
+
+def test_a_known_name_is_a_name_and_no_path_is_asked(
+    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In ``/`` the mount of a site has its name: with a lost OST it would be waited for."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name, value in places.items():
+        monkeypatch.setenv(name, value)
+    asked: list[str] = []
+    monkeypatch.setattr(bounded, "describe", asked.append)
+    found = open_site("scratch").site
+    assert found.source == str(tmp_path / "own" / "scratch.toml")
+    assert asked == []
 
 
 @pytest.mark.parametrize("name", ["", "..", "A", "a b", "-x", "a\0", "\x1b[2J", "x" * 500, "@"])

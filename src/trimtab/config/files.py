@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -66,8 +67,17 @@ def read_text(path: Path, noun: str, *, names_programs: bool = True) -> str:
         ) from error
 
 
-def refuse_foreign(path: Path, noun: str) -> None:
-    """Raise as root where others can change a file or directory whose content names programs.
+PROGRAMS: Final = "what it names (ssh, launchers) runs as root"
+"""Why root takes no site file that others can change."""
+
+
+def refuse_foreign(path: Path, noun: str, risk: str = PROGRAMS) -> None:
+    """Raise as root where others can change a file or directory.
+
+    Parameters
+    ----------
+    risk
+        What that would let them do.
 
     Raises
     ------
@@ -81,41 +91,54 @@ def refuse_foreign(path: Path, noun: str) -> None:
         raise UsageError(
             f"{name} cannot be read: {error.strerror}", code="file-unreadable"
         ) from error
-    _refuse_state(name, path, state)
+    _refuse_state(name, path, state, risk)
 
 
-def refuse_below_others(path: Path, noun: str) -> None:
+def refuse_below_others(path: Path, noun: str, risk: str = PROGRAMS) -> None:
     """Raise as root where others can exchange an absolute path, or what one of its links leads to.
+
+    What is not there is made below what is, so that is what counts.
 
     Raises
     ------
     UsageError
         As `refuse_foreign`.
     """
-    for above in path.parents:
-        state = above.stat()
-        # In a sticky directory of root's nobody can rename what is root's.
-        if state.st_uid != 0 or not state.st_mode & stat.S_ISVTX:
-            refuse_foreign(above, f"{noun} lies below")
-    for link in (path, *path.parents):
-        if link.is_symlink():
-            refuse_below_others(Path(os.path.abspath(link.parent / link.readlink())), noun)  # noqa: PTH100 - follows nothing
+    pending, seen = [path], set[Path]()
+    while pending:
+        path = pending.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        for above in path.parents:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                state = above.stat()
+                # In a sticky directory of root's nobody can rename what is root's.
+                if state.st_uid != 0 or not state.st_mode & stat.S_ISVTX:
+                    name = f"{noun} lies below {visible(os.fspath(above))}, which"
+                    _refuse_state(name, above, state, risk)
+        for link in (path, *path.parents):
+            if link.is_symlink():
+                # In a sticky directory anybody can have made it.
+                _refuse_state(f"{noun} {visible(os.fspath(link))}", link, link.lstat(), risk)
+                pending.append(Path(os.path.abspath(link.parent / link.readlink())))  # noqa: PTH100 - follows nothing
 
 
-def _refuse_state(name: str, path: Path, state: os.stat_result) -> None:
+def _refuse_state(name: str, path: Path, state: os.stat_result, risk: str = PROGRAMS) -> None:
     if os.geteuid() != 0:
         return
+    mode = 0 if stat.S_ISLNK(state.st_mode) else state.st_mode  # of a link it means nothing
     if state.st_uid != 0:
         why = f"belongs to user {state.st_uid}"
-    elif state.st_mode & stat.S_IWOTH:
+    elif mode & stat.S_IWOTH:
         why = "can be written by everyone"
-    elif state.st_mode & stat.S_IWGRP and state.st_gid != 0:
+    elif mode & stat.S_IWGRP and state.st_gid != 0:
         why = f"can be written by group {state.st_gid}"
     else:
         return
     file = visible(os.fspath(path))
     raise UsageError(
-        f"{name} {why}, and what it names (ssh, launchers) runs as root",
+        f"{name} {why}, and {risk}",
         code="file-writable-by-others",
         hint=f"chown root {file}; chmod go-w {file}; or run it as that user",
     )

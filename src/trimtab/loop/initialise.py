@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -33,6 +33,8 @@ PROBE_S: Final = 30.0
 _PROCESSORS: Final = 2
 """Tasks are proposed as for a small node: enough to measure, not to load."""
 _LOOKUP_S: Final = 5.0
+_AGAIN: Final = 3.0
+"""So many times the deadline a server has when it is asked again, once."""
 _ADDRESS: Final = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]+)@[a-z0-9]+")
 _NAME_LENGTH: Final = 64
 _NOT_A_NAME: Final = re.compile(r"[^a-z0-9]+")
@@ -82,6 +84,8 @@ def discover(
         a site; what only Lustre has is said of another file system.
     NoAnswer
         It does not answer.
+    ToolError
+        A server did not answer, asked twice: what it serves would be missing in the file.
     """
     _refuse_name(wanted.name)
     description = LocalDriver(wanted.path, execute=execute).description
@@ -225,15 +229,36 @@ def _ask(
     here = names == ("localhost",)
     ssh = Ssh(command=wanted.ssh or Ssh().command, user=wanted.user)
     servers = Servers(oss=names, reach="local" if here else "ssh", ssh=ssh, sudo=wanted.sudo)
+    views = ask_servers(servers, file_system, fan_out=reach)
+    silent = tuple(name for name, view in views.items() if not view.answered)
+    if silent and not here:
+        patient = replace(servers, oss=silent, timeout_s=_AGAIN * servers.timeout_s)
+        views |= ask_servers(patient, file_system, fan_out=reach)
+        servers = replace(servers, timeout_s=patient.timeout_s)
     discovery.site = replace(discovery.site, servers=servers)
-    return ask_servers(servers, file_system, fan_out=reach)
+    _refuse_silence(views)
+    return views
+
+
+def _refuse_silence(views: Mapping[str, ServerView]) -> None:
+    """Raise where a server did not answer: a file without its targets would look complete."""
+    why = {name: view.why_no("devices") for name, view in views.items() if not view.answered}
+    if not why:
+        return
+    raise ToolError(
+        "; ".join(why.values()),
+        code="server-silent",
+        hint=f"no site file was written: it would lack what {_folded(tuple(why))} serves. Mend "
+        "that and repeat (host, key, user, Python: docs/install.md, section 3), or name the "
+        "servers that answer with --servers and add the others to the file later",
+    )
 
 
 def _sort_servers(discovery: Discovery, view: View, names: Sequence[str]) -> None:
     """Tell OSS from MDS by what each serves, and note which server is whose home."""
     served = {name: view.servers[name].served for name in names}
     mds = tuple(name for name in names if any(target.startswith("MDT") for target in served[name]))
-    # A server without any target now (a failover partner, one that is down) is counted as OSS.
+    # A server without any target now (a failover partner) is counted as OSS.
     oss = tuple(
         name
         for name in names
@@ -260,9 +285,6 @@ def _folded(names: tuple[str, ...]) -> str:
 def _tell_what_is_readable(discovery: Discovery, view: View) -> None:
     versions: dict[str, list[str]] = {}
     for name, server in view.servers.items():
-        if not server.answered:
-            discovery.not_found.append(server.why_no("devices"))
-            continue
         version = (server.parameters.get("version") or "not readable").strip()
         versions.setdefault(version, []).append(name)
         for key in ("parameters", "kernel-log", "smart"):
@@ -273,7 +295,7 @@ def _tell_what_is_readable(discovery: Discovery, view: View) -> None:
         discovery.facts.append(f"Lustre {version} on {_folded(tuple(names))}")
     unserved = [target for target in view.targets if not view.serving(target)]
     if view.servers and unserved:
-        discovery.not_found.append(f"no server that answered serves {', '.join(unserved[:12])}")
+        discovery.not_found.append(f"none of these servers serves {', '.join(unserved[:12])}")
 
 
 def _propose_probe(discovery: Discovery, state: bounded.PathState, execute: Execute) -> None:

@@ -42,12 +42,12 @@ def open_site(where: str) -> LoadedSite:
 
     A ``.toml`` file is a SITE, what has a ``/`` is a PATH. Of other words the name of a site file
     comes first, then a directory here, for which a site is made up: local, or a Lustre client's
-    view. A name that is both is refused unless the directory is the site's own path.
+    view.
 
     Raises
     ------
     UsageError
-        There is no such site, its file is wrong, or the word means two things.
+        There is no such site, or its file is wrong.
     """
     site = site_file(where)
     if site is not None:
@@ -98,35 +98,25 @@ def only_site() -> LoadedSite:
 def site_file(where: str | None, *, only_sites: bool = False) -> LoadedSite | None:
     """Return the site whose file ``where`` names or is, ``None`` for paths and unknown names.
 
+    A known name is looked up nowhere else: a directory of that name here is often the site's own
+    mount, which answers late or never when something is wrong with it.
+
     Parameters
     ----------
     only_sites
-        Whether a directory of the same name does not matter: a service starts in ``/``, where
-        ``scratch`` is one.
+        Whether a file of that name in the present directory is passed over, as for a service.
 
     Raises
     ------
     UsageError
-        There is such a file, and it is wrong, or a directory has the same name.
+        There is such a file, and it is wrong.
     """
     if where is None:
         return None
-    is_file = where.endswith(SITE_FILE)
-    if not is_file and ("/" in where or where not in known_sites()):
+    if not where.endswith(SITE_FILE) and ("/" in where or where not in known_sites()):
         here = None if only_sites or "/" in where else file_here(where)
         return None if here is None else load_site(here)
-    path = find_site_file(where)
-    loaded = load_site(path)
-    if is_file or only_sites:
-        return loaded
-    here = bounded.describe(where)
-    if here.kind == "directory" and here.real_path != bounded.describe(loaded.site.path).real_path:
-        raise UsageError(
-            f"{where} is both a site and a directory here",
-            code="site-ambiguous",
-            hint=f"write ./{where} for the directory, or {path} for the site",
-        )
-    return loaded
+    return load_site(find_site_file(where))
 
 
 def file_here(name: str) -> str | None:

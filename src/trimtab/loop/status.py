@@ -219,14 +219,14 @@ def site_of(store: Store, where: str) -> str:
         Nothing is kept of it.
     """
     known = {site.name: site for site in store.sites()}
+    if where in known:  # without a site file a site is named by its path's identity
+        return where
     state = bounded.describe(where)
     if state.kind == "directory":
         identity = LocalDriver(where).description.identity
         for site in known.values():
             if identity in (site.name, site.identity):
                 return site.name
-    if where in known:  # without a site file a site is named by its path's identity
-        return where
     if state.failure is not None and "/" in where:
         raise bounded.error_of(state.failure, where)
     raise UsageError(

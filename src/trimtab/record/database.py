@@ -28,7 +28,12 @@ from trimtab.errors import UnreadableError, UsageError
 from trimtab.extras import install_command
 from trimtab.record import schema
 from trimtab.record.failures import BUSY_TIMEOUT_S, DAMAGED_HINT, store_errors
-from trimtab.record.location import Answers, Location, refuse_shared_file_system
+from trimtab.record.location import (
+    Answers,
+    Location,
+    refuse_exchangeable,
+    refuse_shared_file_system,
+)
 from trimtab.record.raw import make_directories, synchronise
 from trimtab.units import is_digits
 
@@ -63,11 +68,15 @@ def open_database(
         there and not to be made.
     RefusedError
         SQLite on a network or parallel file system.
+    UsageError
+        We are root, and another user can exchange it.
     """
     if location.path is not None:
         refuse_shared_file_system(location.path, answers=answers)
     if answers is not None:
         answers(os.fspath(location.raw))
+    with store_errors(location):
+        refuse_exchangeable(location)
     if location.path is None:
         return _open_postgresql(location, create=create)
     with store_errors(location):

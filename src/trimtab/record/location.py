@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from trimtab.config.files import refuse_below_others, refuse_foreign
 from trimtab.errors import RefusedError, UsageError
 from trimtab.model.mounts import FileSystemFamily, Mount, family_of, find_mount, parse_mountinfo
 
 FILE_NAME = "trimtab.db"
+SYSTEM_DIRECTORY: Final = Path("/var/lib/trimtab")
+"""Root's: store, journals, keys. Nobody else may write into it (docs/install.md)."""
 
 _POSTGRESQL = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://")
 STORE_VARIABLE: Final = "TRIMTAB_STORE"
@@ -30,6 +33,8 @@ _SHARED: Final[dict[FileSystemFamily, str]] = {
     "shared-disk": "a file system on a disk that several hosts share",
     "user-space": "a file system in user space, mostly a remote one",
 }
+
+_EXCHANGEABLE: Final = "others could have root write anywhere"
 
 Answers = Callable[[str], object]
 """Touches a path in a way that cannot hang; raises where its file system does not answer."""
@@ -134,6 +139,27 @@ def refuse_shared_file_system(
         _refuse_one(path, real, mounts)
 
 
+def refuse_exchangeable(location: Location) -> None:
+    """Raise as root where another user can exchange the store or the directory of raw outputs.
+
+    Root would read and write wherever that user's links lead.
+
+    Raises
+    ------
+    UsageError
+        With the component, and whose it is.
+    """
+    if os.geteuid() != 0:
+        return
+    places = ((location.path, "the store"), (location.raw, "the directory of raw outputs"))
+    for place, noun in places:
+        if place is None:
+            continue
+        refuse_below_others(place, noun, _EXCHANGEABLE)
+        if place.exists():
+            refuse_foreign(place, noun, _EXCHANGEABLE)
+
+
 def _refuse_one(path: Path, real: str, mounts: Sequence[Mount]) -> None:
     mount = find_mount(mounts, real)
     if mount is not None and (reason := why_not(mount.fs_type)):
@@ -171,7 +197,7 @@ def _absolute(path: Path) -> Path:
 
 def _default_directory(environment: Mapping[str, str], root: bool | None) -> Path:
     if os.geteuid() == 0 if root is None else root:
-        return Path("/var/lib/trimtab")
+        return SYSTEM_DIRECTORY
     data = environment.get("XDG_DATA_HOME", "")
     # The specification says that a relative path here is to be ignored.
     base = Path(data) if data.startswith("/") else Path("~/.local/share").expanduser()

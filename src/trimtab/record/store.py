@@ -77,7 +77,7 @@ class Store(
         Raises
         ------
         UsageError
-            The URL means nothing to us.
+            The URL means nothing to us; or we are root, and another user can exchange the store.
         RefusedError
             SQLite on a network or parallel file system.
         UnreadableError

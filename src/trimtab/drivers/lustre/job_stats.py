@@ -8,7 +8,8 @@ r"""``job_stats`` of a target: what each job moved and asked. Pure: text in, val
       read_bytes:      { samples:           5, unit: bytes, min:  1048576, max:  4194304, sum: ...
       open:            { samples:           2, unit: usecs, min: ...
 
-Names with blanks or signs are quoted, with ``\x20`` for what YAML would take amiss.
+Names with blanks or signs are quoted, with ``\x20`` for what YAML would take amiss. The kernel
+looks at single bytes: of a letter in UTF-8 one byte may be escaped and the other not.
 
 Source: lustre/obdclass/lprocfs_jobstats.c, 2.10 to 2.17.
 """
@@ -25,7 +26,7 @@ _COUNTER: Final = re.compile(
     r"\s{1,8}([a-z_]{1,40}):\s{1,16}\{ samples:\s{0,20}([0-9]{1,20})"
     r"(?:, unit:\s{1,8}[a-z]{1,8})?(?:.{0,120}?, sum:\s{0,24}([0-9]{1,24}))?[ ,}].*"
 )
-_ESCAPE: Final = re.compile(r"\\x([0-9a-fA-F]{2})")
+_ESCAPE: Final = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _JOBS_MAXIMUM: Final = 1_000_000
 
 
@@ -44,7 +45,16 @@ class Job:
 
 
 def parse_job_stats(text: str) -> Mapping[str, Job]:
-    """Return job id to what it did; of an id that stands there twice the first."""
+    """Return job id to what it did; of an id that stands there twice the first.
+
+    A counter whose line was cut is left out, and with it a job of which nothing else is there.
+
+    Parameters
+    ----------
+    text
+        Bytes that are not UTF-8 as lone surrogates (``surrogateescape``), or names that differ in
+        them alone are one. Names are returned in the same form.
+    """
     jobs: dict[str, Job] = {}
     job: Job | None = None
     for line in text.split("\n"):
@@ -52,14 +62,18 @@ def parse_job_stats(text: str) -> Mapping[str, Job]:
             name, job = _name(match[1]), Job()
             if len(jobs) < _JOBS_MAXIMUM:
                 jobs.setdefault(name, job)
-        elif job is not None and (match := _COUNTER.fullmatch(line)):
+        elif (
+            job is not None and line.rstrip().endswith("}") and (match := _COUNTER.fullmatch(line))
+        ):
             job.samples.setdefault(match[1], int(match[2]))
             if match[3] is not None:
                 job.sums.setdefault(match[1], int(match[3]))
-    return jobs
+    return {name: job for name, job in jobs.items() if job.samples}
 
 
 def _name(printed: str) -> str:
     if not (printed.startswith('"') and printed.endswith('"') and len(printed) > 1):
         return printed
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), printed[1:-1])
+    escaped = printed[1:-1].encode("utf-8", "surrogateescape")
+    name = _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), escaped)
+    return name.decode("utf-8", "surrogateescape")

@@ -31,6 +31,7 @@ from trimtab.launch.process import utc_now
 from trimtab.message import Message, code_of
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 from trimtab.record.chain import ChainedFile, locked, opened_chain
+from trimtab.record.location import SYSTEM_DIRECTORY
 from trimtab.record.system_errors import system_errors
 from trimtab.record.trusted import trusted_directory
 from trimtab.visible import visible
@@ -46,7 +47,6 @@ LARGEST_BYTES: Final = 16 * 1024**2
 CHANGED_HINT: Final = "nothing is changed by it any more: keep it, and see who wrote to it"
 _LONGEST_BYTES: Final = 64 * 1024
 """Of a line."""
-_SHARED: Final = Path("/var/lib/trimtab")
 _STRICT: Final = {"extra": "forbid"}
 
 
@@ -223,7 +223,7 @@ class Journal:
 def directory_of(store: Store) -> Path:
     """Return the directory of journals: beside a store that is a file."""
     path = store.location.path
-    return (_SHARED if path is None else Path(path).parent) / "actions"
+    return (SYSTEM_DIRECTORY if path is None else Path(path).parent) / "actions"
 
 
 @contextlib.contextmanager

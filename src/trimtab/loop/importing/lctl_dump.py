@@ -25,6 +25,7 @@ from trimtab.measure.plain import time_since_1970
 from trimtab.measure.source import Source
 from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.units import format_bytes, format_value
+from trimtab.visible import visible
 
 KIND: Final = "lctl-get-param"
 
@@ -60,7 +61,7 @@ def snapshots(source: Source, at: datetime) -> tuple[tuple[str, Snapshot], ...]:
     DataError
         No target has a reading, or the file is of two times.
     """
-    parameters = _parameters(source.text)
+    parameters = _parameters(_text(source))
     by_system: dict[str, list[TargetSnapshot]] = {}
     for target in _targets(parameters):
         readings = tuple(_readings(parameters, target))
@@ -72,7 +73,7 @@ def snapshots(source: Source, at: datetime) -> tuple[tuple[str, Snapshot], ...]:
             by_system.setdefault(target.file_system, []).append(snapshot)
     if not by_system and not shown(source):
         raise DataError("no target has a value in it", code="no-target", line=1)
-    moment = _moment(source.text) or at
+    moment = _moment(_text(source)) or at
     return tuple(
         (name, Snapshot(moment, "lustre", complete=False, targets=tuple(targets)))
         for name, targets in by_system.items()
@@ -81,20 +82,20 @@ def snapshots(source: Source, at: datetime) -> tuple[tuple[str, Snapshot], ...]:
 
 def problems(source: Source) -> tuple[str, ...]:
     """Return what is missing in it, in words."""
-    if _parameters(source.text).complete:
+    if _parameters(_text(source)).complete:
         return ()
     return ("its last line has no end: it may have been cut, and what stood there is not used",)
 
 
 def shown(source: Source) -> tuple[str, ...]:
     """Return what it says, a line for each of the first targets and of the busiest jobs."""
-    parameters = _parameters(source.text)
+    parameters = _parameters(_text(source))
     named = [(target.target, _target_facts(parameters, target)) for target in _targets(parameters)]
     lines = [f"{name}: {', '.join(facts)}" for name, facts in named if facts]
     more = len(lines) - _TARGETS_SHOWN
     jobs = _jobs(parameters)
     if not parameters.names:
-        text = source.text.replace("\r\n", "\n")
+        text = _text(source).replace("\r\n", "\n")
         lines, jobs = list(_size_facts(text)), _totals({"obdfilter": [text]})
         lines += ["it names no target (lctl get_param -n): shown, and not kept"]
     return (
@@ -102,6 +103,11 @@ def shown(source: Source) -> tuple[str, ...]:
         *([f"... {more} more targets"] if more > 0 else []),
         *_job_texts(jobs),
     )
+
+
+def _text(source: Source) -> str:
+    """Return the content, bytes that are not UTF-8 kept: names of jobs may differ in them."""
+    return source.content.decode("utf-8-sig", "surrogateescape")
 
 
 @lru_cache(maxsize=1)
@@ -296,7 +302,7 @@ def _job_texts(jobs: Mapping[str, _JobTotal]) -> Iterator[str]:
             f"{format_value(total.read, 'B')} read",
         ]
         parts += [f"{total.operations:,} metadata operations"] if total.operations else []
-        yield f"job {name}: {', '.join(parts)}"
+        yield f"job {visible(name)}: {', '.join(parts)}"
     if len(jobs) > _JOBS_SHOWN:
         yield f"... {len(jobs) - _JOBS_SHOWN} more jobs"
     if jobs:

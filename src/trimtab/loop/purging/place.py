@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-DEFAULT: Final = Path("/var/lib/trimtab/purge")
+from trimtab.record.location import SYSTEM_DIRECTORY
+
+DEFAULT: Final = SYSTEM_DIRECTORY / "purge"
 VARIABLE: Final = "TRIMTAB_PURGE"
 
 

@@ -318,7 +318,7 @@ def _place(plan: Plan, notices: Notices) -> Path:
         raise UsageError(
             "no directory for lists is set",
             code="notice-directory-missing",
-            hint='[notice] directory = "/var/lib/trimtab/notices"',
+            hint='[notice] directory = "/var/spool/trimtab/notices"',
         )
     return Path(notices.directory) / f"{plan.made_at.astimezone(UTC):%Y-%m-%d}-{plan.id}"
 
