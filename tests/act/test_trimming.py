@@ -297,8 +297,8 @@ def test_the_hour_bounds_trims():
 
 
 def test_held_means_no_instruction():
-    plan = decide(seen([ost(0)], snapshot=snapshot([ost(0)], complete=False)), NOW)
-    assert (plan.instructions, held_by(plan)) == ((), ["snapshot-incomplete"])
+    plan = decide(seen([ost(0)], snapshot=snapshot([ost(0)], age_s=601)), NOW)
+    assert (plan.instructions, held_by(plan)) == ((), ["snapshot-stale"])
 
 
 @given(
