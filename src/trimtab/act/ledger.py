@@ -138,5 +138,7 @@ def closed_targets(actions: Iterable[Action]) -> dict[str, Action]:
     A failover may have opened a target that is named here; only a snapshot tells.
     """
     ledger = Ledger(actions)
-    closings = {name: closed_by_us(ledger, name) for name, what in ledger.by_key if what == CREATED}
+    closings = {
+        name: closed_by_us(ledger, name) for name, subject in ledger.by_key if subject == CREATED
+    }
     return {name: action for name, action in sorted(closings.items()) if action is not None}
