@@ -143,7 +143,7 @@ def test_written_since_is_a_lower_bound_whatever_happened(
     """A slow twin keeps every write with its time, and counts those that a counter can know of."""
     writes, moved_at, booted = [], 0, {0: 0, 1: 0}
     clock, server = 0, 0
-    noted = trimmed_at = noted_by = None
+    noted = trimmed_at = noted_by = 0
 
     def counter(of):
         return sum(amount for at, amount, by in writes if by == of and at >= booted[of])
