@@ -53,7 +53,6 @@ ALWAYS = [
     ("integrity-open", seen([ost(0)], integrity=(Message("wrong-data", "a file is wrong"),))),
 ]
 NOT_TO_GIVE_BACK = [
-    ("snapshot-incomplete", seen([ost(0)], snapshot=snapshot([ost(0)], complete=False))),
     (
         "too-many-actions",
         seen([ost(0)], site(most_per_hour=2), actions=(wbt(3500), wbt(10, "OST0001"))),
@@ -119,9 +118,10 @@ def test_what_does_not_hold(observed):
 
 def test_an_incomplete_snapshot_names_who_did_not_answer():
     observed = seen([ost(0)], snapshot=snapshot([ost(0)], complete=False, hosts=(SILENT,)))
-    assert "oss7" in held(observed, "trim", NOW)[0]
+    assert "oss7" in held(observed, "migrate", NOW)[0]
+    assert codes(observed, "migrate", giving_back=True) == []
     observed = seen([], snapshot=snapshot([ost(0), ost(1, None)], complete=False))
-    assert "OST0001" in held(observed, "trim", NOW)[0]
+    assert "OST0001" in held(observed, "migrate", NOW)[0]
 
 
 def test_what_others_undo_is_stopped_where_it_happens():

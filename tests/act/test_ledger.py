@@ -47,7 +47,8 @@ def history(drawn: list[Row]) -> list[Action]:
                 reverts=tuple(
                     each.id
                     for each in known
-                    if each.instruction.target == target
+                    if kind is not ActionKind.CLOSE  # nothing is taken back by closing
+                    and each.instruction.target == target
                     and is_set == (each.instruction.kind is ActionKind.SET)
                 ),
             )

@@ -164,6 +164,23 @@ def test_what_was_closed_is_opened():
     assert writes(plan) == [("open", "OST0000", "4096")]
 
 
+def test_reopening_tells_of_closed_targets_alone():
+    targets = [ost(0, 0.9, **SHUT), ost(1, settings={WBT: "500"}), ost(2, settings={WBT: "0"})]
+    actions = (
+        closing(9),
+        closing(99, "OST0001"), action(OPEN, "OST0001", 50, setting=CREATE, policy="balance"),
+        wrote(9, target="OST0001"), wrote(9, target="OST0002"),
+        action(ActionKind.TRIM, "OST0002", 9, policy="trim"),
+    )  # fmt: skip
+    plan = decide(seen(targets, actions=actions), None, NOW, reopening=True)
+    assert writes(plan) == [("open", "OST0000", "20000")]
+    assert plan.untouched == ()
+    # One that is closed by others by now is told: it stays closed.
+    others = [ost(0, settings={CREATE: "20000"}, create_enabled=False)]
+    plan = decide(seen(others, actions=actions[:1]), None, NOW, reopening=True)
+    assert codes(plan) == {("OST0000", CREATE): "changed-by-others"}
+
+
 @for_each(
     "target, actions, code",
     [

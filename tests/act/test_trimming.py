@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.act.world import (
     NOW,
@@ -20,7 +20,8 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.trimming import decide
+from trimtab.act.ledger import ended_at
+from trimtab.act.trimming import Written, decide, written_since
 from trimtab.message import Message
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.policies import TrimPolicy, Window
@@ -61,11 +62,18 @@ def trimmed(plan):
          (trim("OST0000", 3600, bytes_written_total=str(20 * TIB)),), "writes-since-trim"),
         (ost(0, bytes_written_total=30 * TIB - 1),
          (trim("OST0000", 3600, bytes_written_total=str(20 * TIB)),), None),
-        # A counter that went backwards is another mount's: then by time.
+        # A counter that went backwards began anew: what it has counted since is a lower bound.
         (ost(0, bytes_written_total=10 * TIB),
+         (trim("OST0000", 3600, bytes_written_total=str(20 * TIB)),), "writes-since-trim"),
+        (ost(0, bytes_written_total=10 * TIB - 1),
          (trim("OST0000", 3600, bytes_written_total=str(20 * TIB)),), None),
-        (ost(0, bytes_written_total=10 * TIB),
+        (ost(0, bytes_written_total=TIB),
          (trim("OST0000", DAY_S, bytes_written_total=str(20 * TIB)),), "time-since-trim"),
+        # It began anew and has passed the old value since: the uptime of the server tells.
+        (ost(0, bytes_written_total=21 * TIB, server_uptime_s=1800.0),
+         (trim("OST0000", 3600, bytes_written_total=str(20 * TIB)),), "writes-since-trim"),
+        (ost(0, bytes_written_total=21 * TIB, server_uptime_s=7200.0),
+         (trim("OST0000", 3600, bytes_written_total=str(20 * TIB)),), None),
         (ost(0, bytes_written_total=10 * TIB),
          (trim("OST0000", 3600, bytes_written_total="many"),), None),
         # The system reports the same trim a moment later, or another one since.
@@ -83,7 +91,7 @@ def test_due(target, actions, code):
 
 @for_each(
     "before, due",
-    [(15 * TIB, True), (18 * TIB, False), (25 * TIB, False), (None, False)],
+    [(15 * TIB, True), (18 * TIB, False), (25 * TIB, True), (None, False)],
 )
 def test_without_a_noted_counter_the_rate_since_the_baseline_counts(before, due):
     """Trimmed 4 hours ago, the baseline is 2 hours old: twice what was written since."""
@@ -91,6 +99,91 @@ def test_without_a_noted_counter_the_rate_since_the_baseline_counts(before, due)
     baseline = snapshot([ost(0, bytes_written_total=before)], age_s=7200)
     plan = decide(seen([target], baseline=baseline), NOW)
     assert bool(plan.instructions) is due
+
+
+@for_each(
+    "event, session, due",
+    [
+        # The partner's counter is of another device: what it wrote since the mount counts.
+        ("failover", 10 * TIB, "at least 10.0 TiB, 10.0 % of its capacity, were written"),
+        ("failover", 10 * TIB - 1, None),
+        ("failover", None, None),
+        # Booted since the trim, the partner has counted nothing that is older.
+        ("failover to one that booted since", 9 * TIB, "at least 50.0 TiB"),
+        ("reboot", 1 * TIB, "at least 50.0 TiB"),
+    ],
+)
+def test_what_was_written_since_a_reset_is_a_lower_bound(event, session, due):
+    target = ost(
+        0, server="oss0" if event == "reboot" else "oss1", bytes_written_total=50 * TIB,
+        session_bytes_written_total=session,
+        server_uptime_s=7200.0 if event == "failover" else 1800.0,
+    )  # fmt: skip
+    last = trim("OST0000", 3600, bytes_written_total=str(20 * TIB))
+    last = replace(last, instruction=replace(last.instruction, server="oss0"))
+    reasons = [str(row.reason) for row in decide(seen([target], actions=(last,)), NOW).instructions]
+    assert len(reasons) == (due is not None)
+    assert all(reason.startswith(due) for reason in reasons)
+
+
+HISTORY = st.lists(
+    st.tuples(
+        st.integers(61, 40_000), st.sampled_from(["", "", "boot 0", "boot 1", "move"]),
+        st.integers(0, 9),
+    ),
+    max_size=8,
+)  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(HISTORY, HISTORY, st.booleans(), st.booleans())
+def test_written_since_is_a_lower_bound_whatever_happened(
+    earlier, later, known_uptime, known_session
+):
+    """A slow twin keeps every write with its time, and counts those that a counter can know of."""
+    writes, moved_at, booted = [], 0, {0: 0, 1: 0}
+    clock, server = 0, 0
+    noted = trimmed_at = noted_by = 0
+
+    def counter(of):
+        return sum(amount for at, amount, by in writes if by == of and at >= booted[of])
+
+    for pause_s, event, amount in [*earlier, (100, "trim", 0), *later]:
+        clock += pause_s
+        if event == "move":
+            server, moved_at = 1 - server, clock
+        elif event.startswith("boot"):
+            booted[int(event[-1])] = clock
+        elif event == "trim":
+            noted, trimmed_at, noted_by = counter(server), clock, server
+        if amount:
+            writes.append((clock + 1, amount, server))
+    clock += 100
+    truth = sum(amount for at, amount, _ in writes if at > trimmed_at)
+    target = ost(
+        0, server=f"oss{server}", bytes_written_total=counter(server),
+        server_uptime_s=float(clock - booted[server]) if known_uptime else None,
+        session_bytes_written_total=(
+            sum(amount for at, amount, _ in writes if at > max(moved_at, booted[server]))
+            if known_session
+            else None
+        ),
+    )  # fmt: skip
+    last = trim("OST0000", clock - trimmed_at + 30, bytes_written_total=str(noted))
+    last = replace(last, instruction=replace(last.instruction, server=f"oss{noted_by}"))
+    observed = seen([target], actions=(last,))
+    written = written_since(observed, target, last, ended_at(last))
+    if written is None:
+        assert server != noted_by
+        assert not known_session
+        return
+    assert written.amount_bytes <= truth
+    since = max(booted[server], moved_at)
+    if known_uptime and (known_session or server == noted_by):
+        least = sum(amount for at, amount, _ in writes if at > max(since, trimmed_at))
+        assert written.amount_bytes >= least
+    if not any(event for _, event, _ in later) and known_uptime:
+        assert written == Written(truth, at_least=False)
 
 
 @for_each(
@@ -204,8 +297,8 @@ def test_the_hour_bounds_trims():
 
 
 def test_held_means_no_instruction():
-    plan = decide(seen([ost(0)], snapshot=snapshot([ost(0)], complete=False)), NOW)
-    assert (plan.instructions, held_by(plan)) == ((), ["snapshot-incomplete"])
+    plan = decide(seen([ost(0)], snapshot=snapshot([ost(0)], age_s=601)), NOW)
+    assert (plan.instructions, held_by(plan)) == ((), ["snapshot-stale"])
 
 
 @given(

@@ -392,9 +392,9 @@ def test_the_hour_bounds_a_stage():
 def test_held_means_no_instruction():
     observed = fleet(["2000"])
     assert observed.snapshot is not None
-    half = replace(observed, snapshot=replace(observed.snapshot, complete=False))
-    plan = decide(half, NOW)
-    assert (writes(plan), held_by(plan), plan.untouched) == ([], ["snapshot-incomplete"], ())
+    old = replace(observed, snapshot=replace(observed.snapshot, at=ago(601)))
+    plan = decide(old, NOW)
+    assert (writes(plan), held_by(plan), plan.untouched) == ([], ["snapshot-stale"], ())
 
 
 VALUES = st.lists(

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.act.caps import Caps, is_fit, usable
-from trimtab.act.holding import allowance, held, undone
+from trimtab.act.holding import allowance, held, incomplete, undone
 from trimtab.act.ledger import Ledger, closed_by_us, ended_at
 from trimtab.act.observed import Observed
 from trimtab.act.targets import server_of, why_left_alone
@@ -74,7 +74,7 @@ def decide(observed: Observed, now: datetime) -> Plan:
     gates = _gates(observed)
     caps = Caps(observed, [gate.seen for gate in gates])
     opened, untouched = _openings(observed, gates, caps, now)
-    cautions = held(observed, "balance", now)
+    cautions = held(observed, "balance", now) or _unexplained(observed, caps)
     if cautions:
         over = [gate for gate in gates if _is_over(observed, gate) and gate.open_]
         untouched += [Untouched(gate.name, cautions[0]) for gate in over]
@@ -86,6 +86,15 @@ def decide(observed: Observed, now: datetime) -> Plan:
         observed.site.name, "balance", now, snapshot.at, (*opened, *closed), tuple(untouched),
         () if opened else cautions,
     )  # fmt: skip
+
+
+def _unexplained(observed: Observed, caps: Caps) -> tuple[Message, ...]:
+    """Return that something of the snapshot is missing which may be an OST that nobody names."""
+    snapshot = observed.snapshot
+    clients = () if snapshot is None else (host for host in snapshot.hosts if host.role == "client")
+    if caps.unseen or any(client.problem is not None for client in clients):
+        return ()
+    return tuple(incomplete(observed))
 
 
 def _gates(observed: Observed) -> list[Gate]:
@@ -195,7 +204,7 @@ def _closings(
             or stopped.get((gate.name, "creation"))
             or _partly(gate)
             or _dwelling(observed, gate, now)
-            or (None if usable(gate.seen) else Message("creation-unknown", _unknown(gate)))
+            or _unknown(gate)
             or caps.binding(gate.name)
         )
         if reason is None and len(closed) >= left:
@@ -258,6 +267,14 @@ def _partly(gate: Gate) -> Message | None:
     return None
 
 
-def _unknown(gate: Gate) -> str:
+def _unknown(gate: Gate) -> Message | None:
+    """Return that the target may be closed already, for one MDT too: it is closed for every one."""
+    for reading in gate.seen.readings:
+        if reading.name == "create_enabled" and reading.value is None and reading.label:
+            text = f"whether {reading.label} creates on it is not known: {reading.reason}"
+            return Message("creation-unknown", text)
+    if usable(gate.seen):
+        return None
     reading = gate.seen.reading("create_enabled")
-    return f"whether it is open is not known: {reading.reason if reading else 'no reading'}"
+    why = reading.reason if reading else "no reading"
+    return Message("creation-unknown", f"whether it is open is not known: {why}")

@@ -1,9 +1,10 @@
 """How many OSTs may be closed: of all, and of every pool.
 
 An OST that takes no new files counts, whoever closed it: full (``-28``), degraded, read-only, lost,
-or not known. A file with a default layout is refused when more than a quarter of the OSTs that it
-asks for are missing, one with an explicit stripe count when any is (lod_stripe_count_min in
-lustre/lod/lod_qos.c).
+or not known. In a pool of which a member is not seen nothing more is closed, and nothing anywhere
+where the pools are not known. A file with a default layout is refused when more than a quarter of
+the OSTs that it asks for are missing, one with an explicit stripe count when any is
+(lod_stripe_count_min in lustre/lod/lod_qos.c).
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.act.observed import Observed
-from trimtab.act.targets import disconnected, unfit
+from trimtab.act.targets import disconnected, unfit, unreached
 from trimtab.message import Message
-from trimtab.model.telemetry import TargetSnapshot
+from trimtab.model.telemetry import NotAvailable, TargetSnapshot
 
 ALL: Final = ""
 """The group of all OSTs, among the names of pools."""
+_ABSENT: Final = Message("target-absent", "it is not in the snapshot")
 
 
 def usable(seen: TargetSnapshot) -> bool:
@@ -42,6 +44,8 @@ class _Group:
         Members that are not known to take new files.
     lost
         Of these, those that are known not to, but for those that the plan opens.
+    unseen
+        Why nothing more is closed: the first member that is not seen.
     """
 
     title: str
@@ -50,6 +54,7 @@ class _Group:
     lost: int
     most_closed: int
     least_usable: int
+    unseen: Message | None
 
     @property
     def most_unusable(self) -> int:
@@ -58,15 +63,29 @@ class _Group:
 
 
 class Caps:
-    """The groups while a plan is made: each closing and opening is counted at once."""
+    """The groups while a plan is made: each closing and opening is counted at once.
+
+    Attributes
+    ----------
+    unseen
+        OSTs whose state is not known now, with the reason.
+    """
 
     def __init__(self, observed: Observed, targets: Sequence[TargetSnapshot]) -> None:
         """Count what is usable before the plan."""
         self._usable = {seen.target.name: usable(seen) for seen in targets}
         self._fit = {seen.target.name for seen in targets if is_fit(seen)}
         self._unknown = {s.target.name for s in targets if s.value("create_enabled") is None}
+        self.unseen = _unseen(observed, targets)
         names = frozenset(self._usable)
-        pools: Mapping[str, frozenset[str]] = {ALL: names, **observed.pools}
+        known: Mapping[str, frozenset[str]] = {}
+        self._why_no_pools: Message | None = None
+        if isinstance(observed.pools, NotAvailable):
+            text = f"which OSTs share a pool is not known: {observed.pools.reason}"
+            self._why_no_pools = Message("pools-unknown", text)
+        else:
+            known = observed.pools
+        pools = {ALL: names | self.unseen.keys(), **known}
         self._of: dict[str, list[_Group]] = {name: [] for name in names}
         for pool, members in sorted(pools.items()):
             group = self._group(observed, pool, members)
@@ -74,8 +93,12 @@ class Caps:
                 self._of[name].append(group)
 
     def binding(self, name: str) -> Message | None:
-        """Return which cap forbids to close a target, as things are; ``None``: none does."""
+        """Return why a target may not be closed, as things are; ``None``: it may."""
+        if self._why_no_pools is not None:
+            return self._why_no_pools
         for group in self._of[name]:
+            if group.unseen is not None:
+                return group.unseen
             if group.unusable + 1 > group.most_unusable:
                 text = (
                     f"{group.unusable} of {group.size} take no new files, and at most "
@@ -109,11 +132,51 @@ class Caps:
         policy, size = observed.site.policies.balance, len(members)
         unusable = sum(not self._usable.get(name, False) for name in members)
         unknown = sum(name not in self._usable or name in self._unknown for name in members)
+        title = "all OSTs" if pool == ALL else f"pool {pool}"
         return _Group(
-            "all OSTs" if pool == ALL else f"pool {pool}",
+            title,
             size,
             unusable,
             unusable - unknown,
             math.floor(policy.most_closed * size + 1e-9),
             min(size, max(policy.least_open, policy.widest_stripe, size - size // 4)),
+            None if pool == ALL else self._why_unseen(title, members),
         )
+
+    def _why_unseen(self, title: str, members: frozenset[str]) -> Message | None:
+        missing = sorted(
+            name for name in members if name in self.unseen or name not in self._usable
+        )
+        if not missing:
+            return None
+        more = f", nor are {len(missing) - 1} more" if missing[1:] else ""
+        why = self.unseen.get(missing[0], _ABSENT)
+        return Message("member-unseen", f"{title}: {missing[0]} is not seen{more}: {why}")
+
+
+def _unseen(observed: Observed, targets: Sequence[TargetSnapshot]) -> dict[str, Message]:
+    """Return the OSTs whose state is not known, with the reason.
+
+    Of an incomplete snapshot also those that it lacks, though they were known before.
+    """
+    reasons: dict[str, Message] = {}
+    for seen in targets:
+        reason = unreached(observed, seen) or _space_unknown(seen)
+        if reason is not None:
+            reasons[seen.target.name] = reason
+    if observed.snapshot is None or observed.snapshot.complete:
+        return reasons
+    before = () if observed.baseline is None else observed.baseline.targets
+    known = {each.target.name for each in before}
+    known |= {action.instruction.target for action in observed.actions}
+    known |= observed.site.servers.home.keys()
+    absent = known - {seen.target.name for seen in targets}
+    return reasons | {name: _ABSENT for name in sorted(absent) if name.startswith("OST")}
+
+
+def _space_unknown(seen: TargetSnapshot) -> Message | None:
+    if seen.fullness() is not None:
+        return None
+    reading = seen.reading("used_bytes")
+    why = "no reading" if reading is None else reading.reason or reading.value
+    return Message("space-unknown", f"how full it is is not known: {why}")

@@ -1,9 +1,10 @@
 """Why nothing may be changed now: telemetry that cannot be relied on, or actions gone wrong.
 
 Every controller asks `held` first. To *give back* (to open a target that Trimtab closed, to revert)
-is held by less: an incomplete snapshot, a used-up hour or an action undone by others are reasons to
-change nothing more, and none to keep what was changed. A snapshot that is missing, old or of the
-future, a clock that jumped and wrong data hold everything.
+is held by less: a used-up hour or an action undone by others are reasons to change nothing more,
+and none to keep what was changed. A snapshot that is missing, old or of the future, a clock that
+jumped and wrong data hold everything. An incomplete snapshot holds only what needs all of it: a
+target that is not seen is left alone (`trimtab.act.targets`) and counts against the caps.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ EFFECT_S: Final = (60.0, 900.0)
 LASTING: Final = 3
 """An instruction that was done so often in a day, and is not in effect, is undone by others."""
 _DAY: Final = timedelta(days=1)
+_WHOLE: Final = frozenset({"migrate"})
+"""Policies that need all of a snapshot: a file may have objects on any target."""
 
 
 def held(
@@ -41,14 +44,16 @@ def held(
     Parameters
     ----------
     policy
-        ``tunables``, ``trim``, ``balance``, ``allocator`` or ``revert``: actions that went wrong
-        hold their own policy.
+        ``tunables``, ``trim``, ``balance``, ``allocator``, ``migrate`` or ``revert``: actions that
+        went wrong hold their own policy.
     giving_back
         Only what holds even openings and reverts.
     """
     reasons = [*_telemetry(observed, now), *_clocks(observed, now), *_integrity(observed)]
     if not giving_back:
-        reasons += [*_incomplete(observed), *_hour(observed, now), *_actions(observed, policy, now)]
+        reasons += [*_hour(observed, now), *_actions(observed, policy, now)]
+        if policy in _WHOLE:
+            reasons += incomplete(observed)
     return tuple(reasons)
 
 
@@ -120,7 +125,8 @@ def _integrity(observed: Observed) -> Iterator[Message]:
         yield Message("integrity-open", f"data may be wrong: {observed.integrity[0]}{also}")
 
 
-def _incomplete(observed: Observed) -> Iterator[Message]:
+def incomplete(observed: Observed) -> Iterator[Message]:
+    """Yield that a part of the snapshot is missing, and whose."""
     snapshot = observed.snapshot
     if snapshot is None or snapshot.complete:
         return

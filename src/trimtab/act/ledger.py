@@ -13,7 +13,7 @@ from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 
 CREATION: Final = frozenset({ActionKind.CLOSE, ActionKind.OPEN})
 _NOT_TRIED: Final = frozenset({Outcome.SKIPPED, Outcome.CHANGED, Outcome.UNREACHABLE})
-_CREATED: Final = "creation"
+CREATED: Final = "creation"
 _ANY: Final = Message("any", "any")
 Key = tuple[str, str]
 """A target, and what of it was changed: a setting, ``creation``, or the name of the kind."""
@@ -25,7 +25,7 @@ def key_of(instruction: Instruction) -> Key:
     Closing and opening are one thing: a target's creation, by whichever setting.
     """
     if instruction.kind in CREATION:
-        return instruction.target, _CREATED
+        return instruction.target, CREATED
     return instruction.target, instruction.setting or str(instruction.kind)
 
 
@@ -55,7 +55,7 @@ def still_counting(
     ledger, counting = Ledger(actions), list[Action]()
     taken_back = ledger.reverted.union(reverted)
     for (_, subject), rows in ledger.by_key.items():
-        counting += _since_opened(rows) if subject == _CREATED else _ends(rows, taken_back)
+        counting += _since_opened(rows) if subject == CREATED else _ends(rows, taken_back)
     return sorted(counting, key=lambda action: (action.at, action.id))
 
 
@@ -117,7 +117,7 @@ class Ledger:
 def closed_by_us(ledger: Ledger, target: str) -> Action | None:
     """Return the first closing of a target that may be in force; it knows the value of before."""
     first = None
-    for action in ledger.of(target, _CREATED):
+    for action in ledger.of(target, CREATED):
         if action.instruction.kind is ActionKind.CLOSE:
             first = first or (action if may_have_written(action) else None)
         elif action.outcome is Outcome.DONE:
@@ -139,6 +139,6 @@ def closed_targets(actions: Iterable[Action]) -> dict[str, Action]:
     """
     ledger = Ledger(actions)
     closings = {
-        name: closed_by_us(ledger, name) for name, what in ledger.by_key if what == _CREATED
+        name: closed_by_us(ledger, name) for name, subject in ledger.by_key if subject == CREATED
     }
     return {name: action for name, action in sorted(closings.items()) if action is not None}

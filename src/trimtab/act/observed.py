@@ -35,7 +35,7 @@ class Observed:
     practices
         Target to how it is trimmed without Trimtab.
     pools
-        Pool to its OSTs; empty where pools are not known.
+        Pool to its OSTs, or why they are not known.
     measured
         Target to when a probe or survey last measured it by itself.
     integrity
@@ -51,7 +51,7 @@ class Observed:
     actions: tuple[Action, ...] = ()
     busy: Mapping[str, Message] = field(default_factory=dict)
     practices: Mapping[str, TrimPractice | NotAvailable] = field(default_factory=dict)
-    pools: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    pools: Mapping[str, frozenset[str]] | NotAvailable = field(default_factory=dict)
     measured: Mapping[str, datetime] = field(default_factory=dict)
     integrity: tuple[Message, ...] = ()
     clock_jump_s: float = 0.0

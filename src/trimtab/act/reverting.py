@@ -13,6 +13,7 @@ from datetime import datetime
 from trimtab.act.balance import in_force, opening
 from trimtab.act.holding import held
 from trimtab.act.ledger import (
+    CREATED,
     CREATION,
     Key,
     Ledger,
@@ -28,13 +29,17 @@ from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan,
 from trimtab.model.telemetry import NotAvailable, TargetSnapshot
 
 
-def decide(observed: Observed, action: str | None, now: datetime) -> Plan:
+def decide(
+    observed: Observed, action: str | None, now: datetime, *, reopening: bool = False
+) -> Plan:
     """Return what takes one action back, or all that are in force; the newest first.
 
     Parameters
     ----------
     action
         Its id; ``None``: all.
+    reopening
+        Only the targets that Trimtab closed.
 
     Notes
     -----
@@ -50,6 +55,8 @@ def decide(observed: Observed, action: str | None, now: datetime) -> Plan:
     instructions: list[Instruction] = []
     untouched: list[Untouched] = []
     for key, rows in _chains(ledger, action):
+        if reopening and (key[1] != CREATED or closed_by_us(ledger, key[0]) is None):
+            continue
         seen = targets.get(key[0])
         answer = (
             _back(ledger, key, rows, seen)

@@ -23,7 +23,7 @@ def server_of(seen: TargetSnapshot) -> str | None:
 def why_left_alone(observed: Observed, seen: TargetSnapshot) -> Message | None:
     """Return why nothing may be changed of a target; what is not known is a reason too."""
     busy = observed.busy.get("") or observed.busy.get(seen.target.name)
-    return busy or _unreached(seen) or unfit(seen)
+    return busy or unreached(observed, seen) or unfit(seen)
 
 
 def unfit(seen: TargetSnapshot) -> Message | None:
@@ -48,9 +48,14 @@ def disconnected(seen: TargetSnapshot) -> Message | None:
     return Message("target-disconnected", f"it is not connected, or recovers: {state}")
 
 
-def _unreached(seen: TargetSnapshot) -> Message | None:
-    if seen.target.kind in _SERVED and server_of(seen) is None:
+def unreached(observed: Observed, seen: TargetSnapshot) -> Message | None:
+    """Return why the state of a target is not known now: its server, or the way to it."""
+    server = server_of(seen)
+    if seen.target.kind in _SERVED and server is None:
         reading = seen.reading("server")
         why = reading.reason if reading is not None else "the snapshot names none"
         return Message("server-unknown", f"its server is not known: {why}")
+    for host in observed.snapshot.hosts if observed.snapshot is not None else ():
+        if host.name == server and host.role == "server" and host.problem is not None:
+            return Message("server-partial", f"{server} answered in part: {host.problem}")
     return disconnected(seen)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -84,13 +84,18 @@ def _due(observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime
         return _Due(seen, math.inf, Message("never-trimmed", text))
     age_s = (now - trimmed_at).total_seconds()
     by_time = age_s / policy.every_s
-    written, capacity = _written(observed, seen, last, trimmed_at), seen.number("capacity_bytes")
-    by_writes = written / capacity / policy.written if written and capacity else 0.0
+    written, capacity = (
+        written_since(observed, seen, last, trimmed_at),
+        seen.number("capacity_bytes"),
+    )
+    share = written.amount_bytes / capacity if written is not None and capacity else 0.0
+    by_writes = share / policy.written
     if max(by_time, by_writes) < 1.0:
         return None
     text = f"trimmed {format_duration(age_s)} ago"
-    if by_writes >= 1.0 and written and capacity:
-        amount = f"{format_bytes(written)}, {format_percent(written / capacity)} of its capacity,"
+    if by_writes >= 1.0 and written is not None:
+        amount = f"{format_bytes(written.amount_bytes)}, {format_percent(share)} of its capacity,"
+        amount = f"at least {amount}" if written.at_least else amount
         reason = Message("writes-since-trim", f"{amount} were written to it; {text}")
     else:
         reason = Message("time-since-trim", text)
@@ -111,32 +116,84 @@ def _trimmed_at(seen: TargetSnapshot, last: Action | None, now: datetime) -> dat
     return max(times, default=None)
 
 
-def _written(
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written to a target; where a counter was set back, at least so much."""
+
+    amount_bytes: float
+    at_least: bool
+
+
+def written_since(
     observed: Observed, seen: TargetSnapshot, last: Action | None, trimmed_at: datetime
-) -> float | None:
-    """Return the bytes written since the last trim; ``None``: unknown, as after a remount.
+) -> Written | None:
+    """Return what was written since the last trim; ``None``: unknown.
 
     By the counter that the trim noted; where it noted none, by the rate since the baseline.
+
+    Notes
+    -----
+    ``bytes_written_total`` is of one server's device and begins at 0 when that server boots; the
+    server that a target moves to has a counter of its own. ``session_bytes_written_total`` begins
+    with the mount. What a counter has counted since it began, after the trim, is a lower bound.
     """
-    counter = seen.number("bytes_written_total")
-    if counter is None or observed.snapshot is None:
+    if observed.snapshot is None:
         return None
+    now, baseline = observed.snapshot.at, observed.baseline
+    earlier = None if baseline is None else baseline.of(seen.target.name)
+    before = None if earlier is None else earlier.number("bytes_written_total")
+    since_baseline = (
+        None
+        if earlier is None or baseline is None or before is None
+        else _counted(seen, now, before, server_of(earlier), baseline.at)
+    )
     # The system's own time of the same trim differs by moments.
     if last is not None and trimmed_at <= ended_at(last) + timedelta(seconds=CLOCK_S):
-        try:
-            noted = float(last.facts["bytes_written_total"])
-        except (KeyError, ValueError):
-            pass
-        else:
-            return counter - noted if counter >= noted else None
-    baseline = observed.baseline
-    before = None if baseline is None else baseline.of(seen.target.name)
-    counter_before = None if before is None else before.number("bytes_written_total")
-    if baseline is None or counter_before is None or counter < counter_before:
+        noted = _noted(last)
+        if noted is not None:
+            known = _counted(seen, now, noted, last.instruction.server, ended_at(last))
+            if baseline is None or baseline.at < trimmed_at:
+                return known
+            return _more(known, since_baseline)
+    if baseline is None or since_baseline is None:
         return None
-    span_s = (observed.snapshot.at - baseline.at).total_seconds()
-    since_s = (observed.snapshot.at - trimmed_at).total_seconds()
-    return (counter - counter_before) * since_s / span_s if min(span_s, since_s) > 0 else None
+    span_s = (now - baseline.at).total_seconds()
+    since_s = (now - trimmed_at).total_seconds()
+    if min(span_s, since_s) <= 0:
+        return None
+    return replace(since_baseline, amount_bytes=since_baseline.amount_bytes * since_s / span_s)
+
+
+def _noted(trim: Action) -> float | None:
+    try:
+        return float(trim.facts["bytes_written_total"])
+    except (KeyError, ValueError):
+        return None
+
+
+def _counted(
+    seen: TargetSnapshot, now: datetime, before: float, server: str | None, then: datetime
+) -> Written | None:
+    """Return what was written since a server's counter stood at ``before``."""
+    counter, uptime_s = seen.number("bytes_written_total"), seen.number("server_uptime_s")
+    up_then_s = None if uptime_s is None else uptime_s - (now - then).total_seconds()
+    if server is None or server == server_of(seen):
+        if counter is None:
+            return None
+        rebooted = counter < before or (up_then_s is not None and up_then_s < -CLOCK_S)
+        known = up_then_s is not None and up_then_s > CLOCK_S
+        return Written(counter if rebooted else counter - before, rebooted or not known)
+    session = seen.number("session_bytes_written_total")
+    if counter is not None and up_then_s is not None and up_then_s < -CLOCK_S:
+        session = max(counter, session or 0.0)
+    return None if session is None else Written(session, at_least=True)
+
+
+def _more(first: Written | None, second: Written | None) -> Written | None:
+    """Return what is exact, else the larger of two lower bounds."""
+    if first is None or second is None or not first.at_least:
+        return first or second
+    return max(first, second, key=lambda written: written.amount_bytes)
 
 
 def _trimmed_otherwise(observed: Observed, seen: TargetSnapshot) -> Message | None:

@@ -194,6 +194,7 @@ def test_a_healthy_site_has_its_recorded_values_and_no_trouble() -> None:
     assert ost.number("client_bytes_read_total") == 20918272
     assert ost.number("client_bytes_written_total") == 32260096
     assert ost.number("bytes_written_total") == 278240 * 512
+    assert ost.number("session_bytes_written_total") == 3596 * KIB
     assert ost.number("bytes_discarded_total") == 8388616 * 512
     assert ost.number("discard_granularity_bytes") == 512
     assert ost.number("network_bytes_total") == 2 * 1318472

@@ -65,9 +65,9 @@ class Year:
         Between two bursts of visits, the least and the most.
     is_decided
         Whether a plan is being applied: later snapshots decide nothing.
-    decided_on, decided_by, is_whole
-        True time of the snapshot that a plan rests on, what the clock said after it, and whether it
-        was complete.
+    decided_on, decided_by, seen
+        True time of the snapshot that a plan rests on, what the clock said after it, and which
+        targets it shows with their server.
     unsure
         Policy to the visit and time in which a change of it hung, and how far the clock was off.
     known_at
@@ -106,7 +106,8 @@ class Year:
         self.changes_since_rival: int | None = None
         self.decided_on: datetime | None = None
         self.decided_by = self.known_at = self.acted_at = START
-        self.is_whole, self.is_decided = True, False
+        self.seen: set[str] = set()
+        self.is_decided = False
         self.failed_calls = 0
         self.planned_on: dict[str, dict[str, str]] = {}
         self.late: list[tuple[datetime, Callable[[], None]]] = []
@@ -210,7 +211,8 @@ class Year:
             self.telemetry.discard("jumps")
             self.jump += timedelta(hours=self.draws.choice((-26, -2, 3)))
         if not self.is_decided:
-            self.decided_on, self.is_whole = taken, complete
+            self.decided_on = taken
+            self.seen = {row.target.name for row in rows if row.target.server is not None}
             self.planned_on = {ost.name: dict(ost.settings) for ost in self.osts.values()}
             self.decided_by = self.now + self.jump
         return Snapshot(at, self.name, complete, tuple(rows))
@@ -356,7 +358,7 @@ class Year:
             f"{kind} {target} on telemetry of {age_s:.0f} s before",
         )
         gives_back = kind == "open" or self.policy == "revert"
-        self.require(self.is_whole or gives_back, f"{kind} {target} on an incomplete snapshot")
+        self.require(target in self.seen or gives_back, f"{kind} {target}, which was not seen")
         visit, since, jump = self.unsure.get(self.policy, (self.visits, START, self.jump))
         soon = visit != self.visits and jump == self.jump and self.now - since < 2 * MINUTE
         self.require(not soon or gives_back, f"{kind} {target} though another may still be written")

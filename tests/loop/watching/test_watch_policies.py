@@ -18,7 +18,7 @@ from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_log, 
 from trimtab.drivers.protocol import TrimResult
 from trimtab.loop.acting.applying import never
 from trimtab.loop.acting.session import Place
-from trimtab.loop.watching.policies import PolicyKeeper
+from trimtab.loop.watching.policies import PolicyKeeper, state_of
 from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT
 from trimtab.loop.watching.upcoming import watch_state
 from trimtab.loop.watching.watch import items
@@ -140,10 +140,45 @@ def test_a_site_is_observed_once_for_each_policy_and_once_more_with_the_right_to
         keeper = PolicyKeeper(place, driver, logging.getLogger("test"))
         kept = keeper.keep(never)
         assert [len(result.actions) for result in kept] == [1, 1]
-        assert len(snapshots) == 3
+        assert len(snapshots) == 4
+        # What a change has brought about is kept: a page of the store shows it as the ledger does.
+        latest = store.latest_snapshot(site.name)
+        assert latest is not None
+        closed = latest.of("OST0000")
+        assert closed is not None
+        assert closed.value("create_enabled") is False
         snapshots.clear()
         assert not any(result.actions for result in keeper.keep(never))
         assert len(snapshots) == 1
+
+
+def test_policies_that_gave_way_are_not_done(tmp_path: Path) -> None:
+    clock = Moving()
+    full = MemoryTarget("OST0000", used_bytes=9 * TIB, capacity_bytes=10 * TIB)
+    driver = Slow(full, *(MemoryTarget(f"OST000{n}") for n in range(1, 6)), clock=clock)
+    policies = Policies(trim=TrimPolicy(armed=True), balance=BalancePolicy(armed=True))
+    with Store.open(tmp_path / "t.db") as store:
+        site = site_with(policies)
+        store.ensure_site(site.name)
+        place = Place(site, store, clock, open_acting=lambda *_, **__: driver)
+        keeper = PolicyKeeper(place, driver, logging.getLogger("test"))
+        assert state_of(keeper.keep(never)) is SlotState.DONE
+        full.used_bytes = 0
+        clock.at += 30 * HOUR
+        kept = keeper.keep(lambda _: True)
+        assert [str(result) for result in kept] == [
+            "balance: gave way to the slot that is due: 1 change left for later",
+            "trim: gave way to the slot that is due: 6 changes left for later",
+        ]
+        assert state_of(kept) is SlotState.MISSED
+        # The next slot comes after the first change: what was done is done, the rest is told.
+        begun = len(driver.changes)
+        kept = keeper.keep(lambda _: len(driver.changes) > begun)
+        assert [str(result) for result in kept] == [
+            "balance: 1 change: 1 done",
+            "trim: gave way to the slot that is due",
+        ]
+        assert state_of(kept) is SlotState.DONE
 
 
 def test_a_trim_gives_way_to_probes_and_resumes(tmp_path: Path) -> None:

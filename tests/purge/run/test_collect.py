@@ -1,6 +1,7 @@
 """The facts of this machine, on real files; what is wrong with them is a fact too."""
 
 import os
+import signal
 import stat
 import subprocess
 import time
@@ -8,6 +9,8 @@ import time
 import pytest
 from tests.support import loopback
 
+from trimtab.errors import Interrupted
+from trimtab.launch.interruption import interruptible
 from trimtab.message import code_of
 from trimtab.model.mounts import parse_mountinfo
 from trimtab.purge.run import collect
@@ -166,6 +169,22 @@ def test_a_canary_that_cannot_be_given_away_says_so(tmp_path, monkeypatch):
     assert "Operation not permitted" in (canary(str(tmp_path)).trouble or "")
     assert list(tmp_path.iterdir()) == []
     assert "failed" in (canary(str(tmp_path / "none")).trouble or "")
+
+
+@pytest.mark.parametrize("at", ["mkdir", "open", "fchown", "utime", "unlink", "rmdir", "listdir"])
+def test_a_signal_during_a_canary_ends_the_run_and_leaves_nothing(tmp_path, monkeypatch, at):
+    """Raised on the way it left the directory behind, and was told as a right that root lacks."""
+    call = getattr(os, at)
+
+    def signalled(*arguments, **named):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return call(*arguments, **named)
+
+    monkeypatch.setattr(os, at, signalled)
+    with pytest.raises(Interrupted, match="SIGTERM"), interruptible():
+        canary(str(tmp_path))
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.system

@@ -128,11 +128,13 @@ def test_no_batch_begins_after_its_time():
 def test_caps_end_it():
     state = running(replace(TERMS, allowance=Allowance(files=5)), spent=Spent(5, 0))
     look = Looked(1.0, (), list_of(Rows(0, 2)))
-    assert handle(state, look)[1] == Stop(StopReason.FILES_CAP, "5 files of at most 5 are deleted")
+    assert handle(state, look)[1] == Stop(
+        StopReason.FILES_CAP, "5 files of at most 5 in 20.0 h are deleted"
+    )
     state = running(replace(TERMS, allowance=Allowance(bytes=2**20)), spent=Spent(1, 2**20))
     assert handle(state, look)[1] == Stop(
         StopReason.BYTES_CAP,
-        "1.00 MiB of at most 1.00 MiB are deleted, and the next file is too much",
+        "1.00 MiB of at most 1.00 MiB in 20.0 h are deleted, and the next file is too much",
     )
 
 

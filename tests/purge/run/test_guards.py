@@ -107,8 +107,16 @@ BAD = [
     ("jump", with_plan(GOOD, totals=Totals(4501, 1)), "from 1,500 to 4,501 files"),
     ("jump", with_plan(GOOD, totals=Totals(1, 7 * 2**30)), "from 2.00 GiB to 7.00 GiB"),
     ("jump", with_plan(GOOD, previous=Totals(0, 0), totals=Totals(3001, 1)), "from 0 to"),
-    ("caps", situation(policy=CAPPED, spent=Spent(10, 5)), "10 files is used up"),
-    ("caps", situation(policy=CAPPED, spent=Spent(1, 1000)), "1000 B is used up"),
+    (
+        "caps",
+        situation(policy=CAPPED, spent=Spent(10, 5)),
+        "10 files is used up by what runs of the last 20.0 h deleted",
+    ),
+    (
+        "caps",
+        situation(policy=CAPPED, spent=Spent(1, 1000)),
+        "1000 B is used up by what runs of the last 20.0 h deleted",
+    ),
     ("root-user", situation(root_user=False), "does not run as root"),
     ("space", situation(keeps_deleted="a trash can is on"), "trash can"),
     ("exempt", with_plan(GOOD, exempt_troubles=("keep is listed as Keep",)), "listed as Keep"),

@@ -22,6 +22,7 @@ from trimtab.model.telemetry import NotAvailable, Reading, not_available
 
 Value = float | int | str | bool
 
+_UPTIME: Final = "/proc/uptime"
 _NO_PARALLEL: Final = "only a target of a parallel file system has this"
 _ELSEWHERE: Final = {
     "create_enabled": _NO_PARALLEL,
@@ -66,6 +67,7 @@ def readings(host: Host, state: LocalState) -> tuple[Reading, ...]:
             *_space(state),
             *_state(host, state),
             *_devices(host, state.description),
+            *_session_bytes(host, state),
             *_trim(host, state),
             *_allocator(host, state),
             *_drives(state.health),
@@ -110,6 +112,7 @@ def _state(host: Host, state: LocalState) -> Iterator[Reading]:
     yield _reading("read_only", description.read_only or remounted, source)
     yield _reading("server", state.hostname, "/proc/sys/kernel/hostname")
     yield _reading("server_cpu_fraction", state.cpu_fraction, "/proc/stat")
+    yield _reading("server_uptime_s", _uptime_s(host), _UPTIME)
     if state.ext4 is not None:
         path = f"{state.ext4.settings}/errors_count"
         yield _reading("errors_total", host.read_number(path), path)
@@ -130,6 +133,30 @@ def _state(host: Host, state: LocalState) -> Iterator[Reading]:
         missing = host.read_number(path)
         value = missing if isinstance(missing, NotAvailable) else missing > 0
         yield _reading("degraded", value, path, label=array.name)
+
+
+def _uptime_s(host: Host) -> float | NotAvailable:
+    text = host.read_text(_UPTIME)
+    if isinstance(text, NotAvailable):
+        return text
+    try:
+        return float(text.split()[0])
+    except (IndexError, ValueError):
+        return NotAvailable(f"{_UPTIME} holds {text[:80]!r}, not the seconds since boot")
+
+
+def _session_bytes(host: Host, state: LocalState) -> Iterator[Reading]:
+    """Yield what was written since the mount, here or on whichever server it is mounted now."""
+    name = "session_bytes_written_total"
+    if state.ext4 is None:
+        reason = not_available(
+            "session-not-counted", f"{state.description.fs_type} does not count them"
+        )
+        yield _reading(name, reason, None)
+        return
+    path = f"{state.ext4.settings}/session_write_kbytes"
+    kib = host.read_number(path)
+    yield _reading(name, kib if isinstance(kib, NotAvailable) else kib * 1024, path)
 
 
 def _devices(host: Host, description: PathDescription) -> Iterator[Reading]:

@@ -86,6 +86,7 @@ _LDISKFS_SETTINGS: Final = (
     "first_error_time",
     "last_error_time",
     "last_error_func",
+    "session_write_kbytes",
     "lifetime_discard_kbytes",
     "lifetime_discard_ops",
     "last_trim_minblks",

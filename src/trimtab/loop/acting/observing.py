@@ -134,12 +134,12 @@ def practices(driver: Driver, snapshot: Snapshot) -> dict[str, TrimPractice | No
     }
 
 
-def pools(driver: Driver) -> dict[str, frozenset[str]]:
-    """Return the OSTs of each pool; empty where pools are not known."""
+def pools(driver: Driver) -> dict[str, frozenset[str]] | NotAvailable:
+    """Return the OSTs of each pool; none where the file system has no such thing."""
     read = getattr(driver, "pools", None)
     members = {} if read is None else read()
     if isinstance(members, NotAvailable):
-        return {}
+        return members
     return {
         pool: frozenset(f"OST{number:04x}" for number in numbers)
         for pool, numbers in members.items()

@@ -44,7 +44,7 @@ from trimtab.loop.sites import (
 from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import open_store
 from trimtab.loop.watching.lease import is_gone, this_process
-from trimtab.model.action import Action, ActionKind, Plan
+from trimtab.model.action import Action, Plan
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
 from trimtab.model.standing import SiteStanding
@@ -53,6 +53,7 @@ from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
+    from trimtab.model.telemetry import Snapshot
     from trimtab.record.store import Store
 
 CONTROLLERS: Final = {
@@ -171,6 +172,8 @@ def visit(
             plan = planned(observed)
             _refuse_another(plan, expected)
             actions = carry_out(place, plan, observed, surroundings, progress)
+            if actions:
+                place.keep(surroundings.driver.snapshot(place.clock()))
         return Visit(site, location, plan, standing, True, settled, actions)
 
 
@@ -224,6 +227,10 @@ class Place:
             return observed
         measure_if_possible(self.site, self.store, driver, observed, waiting)
         return observe(self.site, driver, self.store, self.clock(), self.long_ago)
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """Keep what the site looks like after a change: an older one contradicts the ledger."""
+        self.store.add_snapshot(self.site.name, snapshot)
 
 
 def settle(place: Place, surroundings: Surroundings) -> tuple[Action, ...]:
@@ -333,10 +340,8 @@ def _plan(
     elif policy == "again":
         plan = tunables.decide(observed, now, again=True)
     else:
-        plan = reverting.decide(observed, _named(observed, action), now)
-    if policy == "reopen":
-        opening = (each for each in plan.instructions if each.kind is ActionKind.OPEN)
-        plan = replace(plan, instructions=tuple(opening))
+        named = _named(observed, action)
+        plan = reverting.decide(observed, named, now, reopening=policy == "reopen")
     return plan
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from trimtab.loop.acting.session import Place, carry_out, carrying_out, decided,
 from trimtab.loop.watching.log import fields
 from trimtab.model.action import Action, Outcome, Plan
 from trimtab.model.site import Site
+from trimtab.record.slots import SlotState
 from trimtab.units import plural
 
 if TYPE_CHECKING:
@@ -51,11 +53,14 @@ class PolicyResult:
     ----------
     problem
         Why it was broken off.
+    gave_way
+        Whether nothing of it was begun since another slot was due.
     """
 
     plan: Plan
     actions: tuple[Action, ...] = ()
     problem: str | None = None
+    gave_way: bool = False
 
     @property
     def failed(self) -> bool:
@@ -69,11 +74,16 @@ class PolicyResult:
         name, planned = self.plan.policy, len(self.plan.instructions)
         if self.plan.held:
             return f"{name}: held: {self.plan.held[0]}"
+        if self.gave_way:
+            left = f": {plural(planned, 'change')} left for later" if planned else ""
+            return f"{name}: gave way to the slot that is due{left}"
         if not planned and self.problem is None:
             untouched = self.plan.untouched
             left = f", {len(untouched)} left alone: {untouched[0].reason}" if untouched else ""
             return f"{name}: no change is due{left}"
-        outcomes = Counter(str(action.outcome) for action in self.actions)
+        outcomes = Counter(
+            "gave way" if action.gave_way else str(action.outcome) for action in self.actions
+        )
         parts = [f"{count} {outcome}" for outcome, count in sorted(outcomes.items())]
         if planned > len(self.actions):
             parts.append(f"{planned - len(self.actions)} left for later")
@@ -81,6 +91,15 @@ class PolicyResult:
         first = self.problem or next(reasons, None)
         text = f"{name}: {plural(planned, 'change')}: {', '.join(parts)}"
         return text if first is None else f"{text}: {first}"
+
+
+def state_of(results: Sequence[PolicyResult]) -> SlotState:
+    """Return how the slot ended: missed where all that was due gave way to another slot."""
+    if any(result.failed for result in results):
+        return SlotState.FAILED
+    begun = any(result.actions for result in results)
+    gave_way = any(result.gave_way for result in results)
+    return SlotState.MISSED if gave_way and not begun else SlotState.DONE
 
 
 @dataclass(slots=True)
@@ -110,21 +129,19 @@ class PolicyKeeper:
             The site cannot be observed, another process acts on it, or the journal cannot be used.
         """
         if not self._settled:
-            with carrying_out(self.place, gives_way) as surroundings:
-                for action in settle(self.place, surroundings):
-                    extra = fields(action=action.id, outcome=str(action.outcome))
-                    self.log.warning("an interrupted action was settled", extra=extra)
-            self._settled = True
+            self._settle(gives_way)
         measuring = self.place.site.policies.tunables.armed and not gives_way(MEASURING_S)
         observed: Observed | None = self.place.observe(self.driver, measuring=measuring)
         results = []
         with contextlib.ExitStack() as right:
             surroundings: Surroundings | None = None
             for policy in armed(self.place.site):
-                observed = observed or self._observed(surroundings)
-                plan = decided(observed, policy, self.place.clock())
-                if plan.is_due and gives_way(0.0):
-                    break
+                if observed is None and not gives_way(0.0):
+                    observed = self._observed(surroundings, changed=True)
+                plan = self._plan(observed, policy)
+                if observed is None or (plan.is_due and gives_way(0.0)):
+                    results.append(PolicyResult(plan, gave_way=True))
+                    continue
                 if plan.is_due and surroundings is None:  # decide again with the right to act
                     surroundings = right.enter_context(carrying_out(self.place, gives_way))
                     settle(self.place, surroundings)
@@ -133,16 +150,38 @@ class PolicyKeeper:
                 result = PolicyResult(plan)
                 if plan.is_due and surroundings is not None:
                     result = self._carried_out(plan, observed, surroundings)
-                    observed = None  # it has changed
+                    if result.actions or result.problem is not None:
+                        observed = None  # it has changed
                     if result.problem is not None:
                         right.close()
                         surroundings = None
                 self._tell(result)
                 results.append(result)
+            if observed is None:
+                self._observed(surroundings, changed=True)
         return tuple(results)
 
-    def _observed(self, surroundings: Surroundings | None) -> Observed:
-        return self.place.observe(self.driver if surroundings is None else surroundings.driver)
+    def _plan(self, observed: Observed | None, policy: str) -> Plan:
+        """Return the plan of a policy; an empty one where there is no time to look."""
+        now = self.place.clock()
+        if observed is None:
+            return Plan(self.place.site.name, policy, now, None)
+        return decided(observed, policy, now)
+
+    def _settle(self, gives_way: GivesWay) -> None:
+        with carrying_out(self.place, gives_way) as surroundings:
+            for action in settle(self.place, surroundings):
+                extra = fields(action=action.id, outcome=str(action.outcome))
+                self.log.warning("an interrupted action was settled", extra=extra)
+        self._settled = True
+
+    def _observed(self, surroundings: Surroundings | None, *, changed: bool = False) -> Observed:
+        """Return the site as it is now; with ``changed`` its snapshot is kept."""
+        driver = self.driver if surroundings is None else surroundings.driver
+        observed = self.place.observe(driver)
+        if changed and observed.snapshot is not None:
+            self.place.keep(observed.snapshot)
+        return observed
 
     def _carried_out(
         self, plan: Plan, observed: Observed, surroundings: Surroundings

@@ -39,7 +39,7 @@ from trimtab.loop.watching.agenda import PROBE_PREFIX, PURGE_PLAN, MissMany
 from trimtab.loop.watching.beside import Taking
 from trimtab.loop.watching.lease import lease_end
 from trimtab.loop.watching.log import fields
-from trimtab.loop.watching.policies import PolicyKeeper
+from trimtab.loop.watching.policies import PolicyKeeper, state_of
 from trimtab.loop.watching.purge_plans import PlanEnd, PurgePlanning
 from trimtab.loop.watching.store_retry import Patience
 from trimtab.model.run import Run, RunStatus
@@ -163,13 +163,12 @@ class SlotWork:
 
         try:
             results = self.keeper.keep(interrupted)
-            failed = any(result.failed for result in results)
+            state = state_of(results)
             detail = "; ".join(map(str, results))
         except TrimtabError as error:  # of this slot; the next one tries again
             if isinstance(error, Interrupted):
                 raise
-            failed, detail = True, error.message
-        state = SlotState.FAILED if failed else SlotState.DONE
+            state, detail = SlotState.FAILED, error.message
         slot = replace(slot, state=state, ended_at=self.clock(), detail=detail)
         return self._ended(slot) if self._finish(slot) else None
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import TrimtabError
+from trimtab.launch.interruption import shielded
 from trimtab.message import Message
 from trimtab.model.mounts import Mount, find_mount, parse_mountinfo
 from trimtab.purge.horizon.usage import Usage
@@ -233,8 +234,10 @@ def canary(root: str | int, *, clock: Callable[[], float] = time.time) -> Canary
     name = f"{CANARY_PREFIX}{secrets.token_hex(8)}"
     before_s = clock()
     try:
-        at_s = _fly(root, name)
-        _remove_killed(root, at_s)
+        # A signal between making and removing would leave it behind, and look like a missing right.
+        with shielded():
+            at_s = _fly(root, name)
+            _remove_killed(root, at_s)
     except OSError as error:
         return CanaryFacts(
             f"a canary file of another user failed: {error.strerror}",

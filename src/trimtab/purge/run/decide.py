@@ -44,6 +44,7 @@ from trimtab.purge.run.pace import Pace, PaceLimits, first_pace, next_pace
 from trimtab.purge.run.shared import Shared
 from trimtab.purge.run.state import (
     CAPPED,
+    CAPS_WINDOW_S,
     NOT_BEGUN,
     TROUBLES,
     Allowance,
@@ -271,13 +272,13 @@ def _looked(state: State, event: Looked) -> Step:
 
 def _capped(state: State, capped: StopReason | None) -> Stop:
     allowance, spent = state.terms.allowance, state.spent
+    window = format_duration(CAPS_WINDOW_S)
     if capped is StopReason.FILES_CAP:
-        text = f"{plural(spent.files, 'file', ',')} of at most {allowance.files or 0:,} are deleted"
-        return Stop(capped, text)
+        files = plural(spent.files, "file", ",")
+        return Stop(capped, f"{files} of at most {allowance.files or 0:,} in {window} are deleted")
     size, most = format_bytes(spent.bytes), format_bytes(allowance.bytes or 0)
-    return Stop(
-        StopReason.BYTES_CAP, f"{size} of at most {most} are deleted, and the next file is too much"
-    )
+    text = f"{size} of at most {most} in {window} are deleted, and the next file is too much"
+    return Stop(StopReason.BYTES_CAP, text)
 
 
 def _measured(state: State, event: Measured) -> Step:

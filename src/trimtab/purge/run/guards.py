@@ -22,6 +22,7 @@ from trimtab.purge.run.situation import (
     Situation,
     Totals,
 )
+from trimtab.purge.run.state import CAPS_WINDOW_S
 from trimtab.units import format_bytes, format_duration, plural
 from trimtab.visible import visible
 
@@ -265,7 +266,8 @@ def caps_left(now: Situation) -> str | None:
         cap = format_bytes(allowance.bytes)
     else:
         return None
-    text = f"the cap of {cap} is used up by runs shortly before this one"
+    window = format_duration(CAPS_WINDOW_S)
+    text = f"the cap of {cap} is used up by what runs of the last {window} deleted"
     free_at_s = spent.free_at_s(allowance)
     if free_at_s is None:
         return text

@@ -182,6 +182,8 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
             None if isnan(extent) else extent for extent in fragmented
         ],
         ("server_cpu_fraction", None): state.server_cpu_fraction,
+        ("server_uptime_s", None): [None] * count,
+        ("session_bytes_written_total", None): [None] * count,
         ("client_bytes_written_total", None): whole_of(state.client_bytes_written_total),
         ("client_bytes_read_total", None): whole_of(state.client_bytes_read_total),
         ("metadata_operations_total", None): [None] * count,
@@ -202,6 +204,8 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
 
 
 REASONS: Final[Mapping[str, str]] = {
+    "server_uptime_s": "simulated servers do not restart",
+    "session_bytes_written_total": "mounts are not simulated",
     "last_trim_at": "no trim is known",
     "allocator_groups_considered_total": "this format does not count them",
     "free_space_fragmented_fraction": "the groups of this target were not looked at",
