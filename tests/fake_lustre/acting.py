@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from trimtab.drivers.lustre.writer import carry_out, put_back_due
+from trimtab.drivers.lustre.writer_looks import mounts_of
 
 from . import faults
 from .answering import ValueTree
@@ -106,9 +107,14 @@ class FakeMachine:
         """Return the names in a directory."""
         return self.tree.names(path)
 
-    def device_number(self, mount_point: str, listed: str, timeout_s: float) -> str:
-        """Return what the mount table says."""
-        return listed
+    def leads_to(self, mount_point: str, source: str, timeout_s: float) -> list[str | None]:
+        """Return mount, number and device as recorded in ``server-mounts``."""
+        *_, mount = (one for one in mounts_of(self) if one["point"] == mount_point)
+        own = f"/sys/class/block/{source.removeprefix('/dev/')}"
+        device = self.text(f"{own}/dev", timeout_s).strip() if source.startswith("/dev/") else None
+        since_2_16 = self.lustre.version >= (2, 16)
+        seen = device if since_2_16 and mount["type"] == "lustre" and device else mount["number"]
+        return [mount["id"], seen, device]
 
     def run(
         self,

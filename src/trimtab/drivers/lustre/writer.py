@@ -451,10 +451,7 @@ def act(text):
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with contextlib.suppress(TypeError, ValueError):
         signal.alarm(int(request.get("deadline_s") or 20) + ALARM_AFTER_S)
-    places = sys.argv[1:]
-    machine = Machine(
-        places[0] if places else "/", places[1] if len(places) > 1 else None, request.get("sudo")
-    )
+    machine = Machine(sys.argv[1] if len(sys.argv) > 1 else None, request.get("sudo"))
     os.set_blocking(1, True)
     with contextlib.suppress(Cut):
         carry_out(request, machine, _print)

@@ -105,7 +105,7 @@ class Writer:
         After so many seconds a server puts a changed setting back unless it was confirmed;
         ``None``: it stays.
     arguments
-        What stands behind ``python3 -I -S -``: for tests, a root and a place for what is kept.
+        What stands behind ``python3 -I -S -``: for tests, a place for what is kept.
     """
 
     servers: Servers
