@@ -51,6 +51,7 @@ def _permanently(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Ou
     """Return ``lctl set_param -P [-d]`` of exact names: the MGS keeps them, and sends them out."""
     if host != state.target("MDT0000").server:
         return Output("", "error: set_param: setting parameter: Operation not supported\n", 95)
+    state.permanent_used = True
     deletes = argv[0] == "-d"
     for word in argv[deletes:]:
         name, _, value = word.partition("=")
