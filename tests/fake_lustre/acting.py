@@ -13,10 +13,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from trimtab.drivers.lustre.writer import carry_out, put_back_due
 from trimtab.drivers.lustre.writer_looks import mounts_of
+from trimtab.drivers.lustre.writer_machine import STATE_DIRECTORY
 
 from . import faults
 from .answering import ValueTree
@@ -33,7 +35,7 @@ class Died(BaseException):
 class FakeState:
     """As `writer_machine.State`, in the server's ``kept``."""
 
-    directory = "/var/lib/trimtab-act"
+    directory = STATE_DIRECTORY
 
     def __init__(self, server: FakeServer) -> None:
         self.kept = server.kept
@@ -84,7 +86,7 @@ class FakeMachine:
 
     def boot(self) -> str:
         """Return one and the same start."""
-        return "the-only-boot"
+        return self.text("/proc/sys/kernel/random/boot_id", 0.0).strip()
 
     def hanging(self, program: str) -> int:
         """Nothing has been hanging for minutes."""
@@ -136,9 +138,16 @@ class FakeMachine:
             return None if self.server.sudoers else Output("", words, 1)
         if argv[0] == "fstrim":  # discard/14_fstrim_nobody
             return Output("", f"fstrim: cannot open {argv[-1]}: Permission denied\n", 1)
+        if argv[:3] == ["lctl", "set_param", "-P"]:
+            return Output("", "error: executing set_param: Permission denied\n", 13)
         if argv[:2] == ["lctl", "set_param"]:
-            name = argv[2].partition("=")[0].replace(".", "/")
-            return Output("", f"error: set_param: opening '{name}': Permission denied\n", 13)
+            name, _, value = argv[2].partition("=")
+            name = name.replace(".", "/")
+            words = f"error: set_param: opening '/sys/fs/lustre/{name}': Permission denied\n"
+            words += f"error: set_param: setting '{name}'='{value}': Permission denied\n"
+            return Output("", words, 13)
+        if argv[3:5] == ["llog_print", "params"]:
+            return Output("", "params: OBD_IOC_LLOG_PRINT failed: Permission denied\n", 13)
         if argv[:2] == ["lctl", "--device"]:
             return Output("", f"error: {argv[3]}: Permission denied\n", 13)
         return None
@@ -202,6 +211,30 @@ def act(lustre: FakeLustre, host: str | None, request: dict[str, Any]) -> Output
 def put_back(lustre: FakeLustre, host: str) -> None:
     """Let a server put back what is due and was not confirmed."""
     put_back_due(FakeMachine(lustre, host, ["sudo", "-n"]), lustre.file_system)
+
+
+# -- an installed server --
+
+
+def writable(root: Path) -> dict[str, str]:
+    """Return path to text of what the writing program may write in an installed server's files."""
+    places = [*root.glob("sys/devices/**/queue/*"), *root.glob("*/fs/ldiskfs/*/*")]
+    return {f"/{place.relative_to(root)}": place.read_text() for place in places}
+
+
+def take_over(lustre: FakeLustre, host: str, root: Path, before: dict[str, str]) -> None:
+    """Take what the writing program did on an installed server into the state.
+
+    What a file refuses cannot be told afterwards: the double in this process has that.
+    """
+    server = lustre.server(host)
+    for path, text in writable(root).items():
+        if text != before.get(path) and write_file(lustre, server, path, text.rstrip("\n")):
+            raise AssertionError(f"a kernel would have refused {text!r} of {path}")
+    kept = root / STATE_DIRECTORY.lstrip("/")
+    server.kept = {
+        place.name: place.read_text() for place in kept.iterdir() if place.suffix != ".lock"
+    }
 
 
 # -- what files take --

@@ -48,7 +48,13 @@ def on_device(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Outpu
     if command == "detach":
         server.echo_clients.remove(name)
         return Output()
-    return Output("", f"lctl: '{command}' is not a valid command.\n", 4)
+    return not_a_command(command)
+
+
+def not_a_command(command: str) -> Output:
+    """Return what lctl says of a command that it has not."""
+    words = f"lctl: '{command}' is not a valid command. See 'lctl --list-commands'.\n"
+    return Output("", words, 1)
 
 
 def _no_device(name: str) -> Output:

@@ -179,9 +179,9 @@ def run_to_end(job, names):
 class Machine:
     """The machine that this program runs on."""
 
-    def __init__(self, state_directory=None, sudo=None):
+    def __init__(self, sudo=None):
         self.tree = Tree()
-        self.state = State(state_directory or STATE_DIRECTORY)
+        self.state = State(STATE_DIRECTORY)
         self.sudo = list(SUDO_WORDS) if sudo and os.geteuid() != 0 else []
 
     def identity(self):
