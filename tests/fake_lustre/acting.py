@@ -20,7 +20,7 @@ from trimtab.drivers.lustre.writer import carry_out, put_back_due
 from trimtab.drivers.lustre.writer_looks import mounts_of
 from trimtab.drivers.lustre.writer_machine import STATE_DIRECTORY
 
-from . import faults
+from . import answers, faults
 from .answering import ValueTree
 from .commands import run
 from .ldiskfs import groups
@@ -130,6 +130,8 @@ class FakeMachine:
         """Return how a command ended."""
         refusal = self._refusal(argv) if rights and not self.as_root else None
         output = refusal or run(self.lustre, self.host, argv)
+        if refusal is not None:
+            answers.check(["sudo"] if self.sudo else argv, refusal.exit_code)
         return self._ended(output, timeout_s)
 
     def _refusal(self, argv: Sequence[str]) -> Output | None:
@@ -177,6 +179,7 @@ class FakeMachine:
                 output.exit_code = next(f.code for f in happening if f.kind == "refuse")
             elif "swallow" not in kinds:
                 output.exit_code = write_file(self.lustre, self.server, self.real(path), value)
+                answers.check(["write"], output.exit_code)
             output.stderr = os.strerror(output.exit_code) if output.exit_code else ""
         for fault in happening:
             faults.spoil(self.lustre, self.host, fault, output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from . import faults, lfs, parameters, writers
+from . import answers, faults, lfs, parameters, writers
 from .devices import device_list
 from .state import FakeDrive, FakeLustre, FakeTarget, Output
 from .surveying import batch, not_a_command, on_device
@@ -37,6 +37,7 @@ def answer(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         return answer(state, host, rest)
     known = _ANSWERS.get(name)
     output = known(state, host, rest) if known else Output("", f"{name}: command not found\n", 127)
+    answers.check(argv, output.exit_code)
     return output
 
 
