@@ -74,16 +74,13 @@ def enter(tree: str, *, log: str | None = None, device_numbers: bool = True) -> 
 
 
 def _unshare() -> None:
-    if os.geteuid() == 0:
+    try:
         _call("unshare", _CLONE_NEWNS)
-    else:
+    except PermissionError:  # no root, or a container's
         uid, gid = os.geteuid(), os.getegid()
         _call("unshare", _CLONE_NEWNS | _CLONE_NEWUSER)
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"0 {uid} 1"),
-            ("gid_map", f"0 {gid} 1"),
-        ):
+        maps = {"setgroups": "deny", "uid_map": f"0 {uid} 1", "gid_map": f"0 {gid} 1"}
+        for name, text in maps.items():
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
