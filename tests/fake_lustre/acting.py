@@ -13,11 +13,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from trimtab.drivers.lustre.writer import carry_out, put_back_due
+from trimtab.drivers.lustre.writer_looks import mounts_of
+from trimtab.drivers.lustre.writer_machine import STATE_DIRECTORY
 
-from . import faults
+from . import answers, faults
 from .answering import ValueTree
 from .commands import run
 from .ldiskfs import groups
@@ -32,7 +35,7 @@ class Died(BaseException):
 class FakeState:
     """As `writer_machine.State`, in the server's ``kept``."""
 
-    directory = "/var/lib/trimtab-act"
+    directory = STATE_DIRECTORY
 
     def __init__(self, server: FakeServer) -> None:
         self.kept = server.kept
@@ -83,7 +86,7 @@ class FakeMachine:
 
     def boot(self) -> str:
         """Return one and the same start."""
-        return "the-only-boot"
+        return self.text("/proc/sys/kernel/random/boot_id", 0.0).strip()
 
     def hanging(self, program: str) -> int:
         """Nothing has been hanging for minutes."""
@@ -106,9 +109,14 @@ class FakeMachine:
         """Return the names in a directory."""
         return self.tree.names(path)
 
-    def device_number(self, mount_point: str, listed: str, timeout_s: float) -> str:
-        """Return what the mount table says."""
-        return listed
+    def leads_to(self, mount_point: str, source: str, timeout_s: float) -> list[str | None]:
+        """Return mount, number and device as recorded in ``server-mounts``."""
+        *_, mount = (one for one in mounts_of(self) if one["point"] == mount_point)
+        own = f"/sys/class/block/{source.removeprefix('/dev/')}"
+        device = self.text(f"{own}/dev", timeout_s).strip() if source.startswith("/dev/") else None
+        since_2_16 = self.lustre.version >= (2, 16)
+        seen = device if since_2_16 and mount["type"] == "lustre" and device else mount["number"]
+        return [mount["id"], seen, device]
 
     def run(
         self,
@@ -122,6 +130,8 @@ class FakeMachine:
         """Return how a command ended."""
         refusal = self._refusal(argv) if rights and not self.as_root else None
         output = refusal or run(self.lustre, self.host, argv)
+        if refusal is not None:
+            answers.check(["sudo"] if self.sudo else argv, refusal.exit_code)
         return self._ended(output, timeout_s)
 
     def _refusal(self, argv: Sequence[str]) -> Output | None:
@@ -130,9 +140,16 @@ class FakeMachine:
             return None if self.server.sudoers else Output("", words, 1)
         if argv[0] == "fstrim":  # discard/14_fstrim_nobody
             return Output("", f"fstrim: cannot open {argv[-1]}: Permission denied\n", 1)
+        if argv[:3] == ["lctl", "set_param", "-P"]:
+            return Output("", "error: executing set_param: Permission denied\n", 13)
         if argv[:2] == ["lctl", "set_param"]:
-            name = argv[2].partition("=")[0].replace(".", "/")
-            return Output("", f"error: set_param: opening '{name}': Permission denied\n", 13)
+            name, _, value = argv[2].partition("=")
+            name = name.replace(".", "/")
+            words = f"error: set_param: opening '/sys/fs/lustre/{name}': Permission denied\n"
+            words += f"error: set_param: setting '{name}'='{value}': Permission denied\n"
+            return Output("", words, 13)
+        if argv[3:5] == ["llog_print", "params"]:
+            return Output("", "params: OBD_IOC_LLOG_PRINT failed: Permission denied\n", 13)
         if argv[:2] == ["lctl", "--device"]:
             return Output("", f"error: {argv[3]}: Permission denied\n", 13)
         return None
@@ -162,6 +179,7 @@ class FakeMachine:
                 output.exit_code = next(f.code for f in happening if f.kind == "refuse")
             elif "swallow" not in kinds:
                 output.exit_code = write_file(self.lustre, self.server, self.real(path), value)
+                answers.check(["write"], output.exit_code)
             output.stderr = os.strerror(output.exit_code) if output.exit_code else ""
         for fault in happening:
             faults.spoil(self.lustre, self.host, fault, output)
@@ -196,6 +214,30 @@ def act(lustre: FakeLustre, host: str | None, request: dict[str, Any]) -> Output
 def put_back(lustre: FakeLustre, host: str) -> None:
     """Let a server put back what is due and was not confirmed."""
     put_back_due(FakeMachine(lustre, host, ["sudo", "-n"]), lustre.file_system)
+
+
+# -- an installed server --
+
+
+def writable(root: Path) -> dict[str, str]:
+    """Return path to text of what the writing program may write in an installed server's files."""
+    places = [*root.glob("sys/devices/**/queue/*"), *root.glob("*/fs/ldiskfs/*/*")]
+    return {f"/{place.relative_to(root)}": place.read_text() for place in places}
+
+
+def take_over(lustre: FakeLustre, host: str, root: Path, before: dict[str, str]) -> None:
+    """Take what the writing program did on an installed server into the state.
+
+    What a file refuses cannot be told afterwards: the double in this process has that.
+    """
+    server = lustre.server(host)
+    for path, text in writable(root).items():
+        if text != before.get(path) and write_file(lustre, server, path, text.rstrip("\n")):
+            raise AssertionError(f"a kernel would have refused {text!r} of {path}")
+    kept = root / STATE_DIRECTORY.lstrip("/")
+    server.kept = {
+        place.name: place.read_text() for place in kept.iterdir() if place.suffix != ".lock"
+    }
 
 
 # -- what files take --

@@ -31,7 +31,7 @@ def on_mdt(
         return _deregister(name, target, named[0] if named else "cl0")
     if command == "changelog_deregister" and len(rest) == 1:
         return _deregister(name, target, rest[0])
-    return Output("", f"lctl: '{command}' is not a valid command.\n", 4)
+    return None
 
 
 def _register(name: str, target: FakeTarget, rest: Sequence[str]) -> Output:

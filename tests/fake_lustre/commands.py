@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from . import faults, lfs, parameters, writers
+from . import answers, faults, lfs, parameters, writers
 from .devices import device_list
 from .state import FakeDrive, FakeLustre, FakeTarget, Output
-from .surveying import batch, on_device
+from .surveying import batch, not_a_command, on_device
 
 
 def run(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
@@ -36,7 +36,9 @@ def answer(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
             rest.pop(0)
         return answer(state, host, rest)
     known = _ANSWERS.get(name)
-    return known(state, host, rest) if known else Output("", f"{name}: command not found\n", 127)
+    output = known(state, host, rest) if known else Output("", f"{name}: command not found\n", 127)
+    answers.check(argv, output.exit_code)
+    return output
 
 
 def lctl(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
@@ -47,8 +49,6 @@ def lctl(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
             return parameters.get_param(state, host, rest)
         case "set_param":
             return writers.set_param(state, host, rest)
-        case "list_param":
-            return parameters.list_param(state, host, rest)
         case "dl" | "device_list":
             return device_list(state, host, rest)
         case "--device":
@@ -61,7 +61,7 @@ def lctl(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
             own = next((one.nids for one in state.servers if one.name == host), None)
             nids = [state.client_nid] if own is None else own
             return Output("".join(f"{nid}\n" for nid in nids))
-    return Output("", f"lctl: '{command}' is not a valid command.\n", 4)
+    return not_a_command(command)
 
 
 def fstrim(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:

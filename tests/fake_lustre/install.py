@@ -4,7 +4,7 @@
 
     DIRECTORY/state.json         the state, behind a lock while a program answers
               bin/lfs, lctl, fstrim, nvme, systemctl, dmesg, sudo, ssh
-              servers/NAME/...   /proc, /sys, /etc of each server; the collector's ROOT
+              servers/NAME/...   what is its own of each server: see `machine`
 """
 
 from __future__ import annotations
@@ -91,10 +91,15 @@ def locked(directory: Path) -> Iterator[FakeLustre]:
 
 def write_tree(state: FakeLustre, host: str, root: Path) -> None:
     """Bring the directory that stands for a server up to date; what is gone goes."""
+    from .machine import FDINFO
     from .tree import files, links
 
-    wanted, leading = files(state, host), links(state, host)
+    wanted, leading = files(state, host), {**links(state, host), **FDINFO}
+    kept = root / "var/lib/trimtab-act"
+    kept.mkdir(parents=True, exist_ok=True)
     for directory, directories, names in os.walk(root):
+        if directory == str(kept):  # what the writing program keeps there is its own
+            continue
         for name in (*directories, *names):  # a link to a directory is among the directories
             path = Path(directory, name)
             inside = f"/{path.relative_to(root)}"

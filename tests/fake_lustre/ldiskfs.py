@@ -42,6 +42,13 @@ _BY_NAME = ("cr_p2_aligned", "cr_goal_fast", "cr_best_avail", "cr_goal_slow", "c
 _GROUP_BYTES = 128 * 2**20
 
 
+_MB_GROUPS_HEAD = (
+    "#group: bfree gfree frags first pa    "
+    f"[ {'   '.join(f'2^{power}' for power in range(10))}   "
+    f"{'  '.join(f'2^{power}' for power in range(10, 14))}  ]\n"
+)
+
+
 def settings(state: FakeLustre, target: FakeTarget) -> dict[str, str]:
     """Return name to text of ``/sys/fs/ldiskfs/DEV``."""
     values = dict(_SETTINGS)
@@ -77,7 +84,7 @@ def statistics(state: FakeLustre, target: FakeTarget) -> dict[str, str]:
         "options": _options(target),
         "prealloc_table": "4 8 16 32 64 128 256 512 1024 2048 \n",
         # What reads it to its end turns the target read-only: nothing may have this text.
-        "mb_groups": "#group: bfree gfree frags first pa\n",
+        "mb_groups": _MB_GROUPS_HEAD,
     }
     if state.allocator.startswith("loops"):
         values["mb_alloc_stats"] = old_counters(state, target)

@@ -35,14 +35,14 @@ def run(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         "path2fid": path2fid,
     }.get(command)
     if known is None:
-        return Output("", f"lfs: '{command}' is not a valid command.\n", 4)
+        words = f"lfs: '{command}' is not a valid command. See 'lfs --list-commands'.\n"
+        return Output("", words, 1)
     if not state.is_client(host):
-        return Output("", "" if command == "df" else _nothing_mounted(command), 0)
+        return Output("", _NOTHING_MOUNTED, 19) if command == "check" else Output()
     return known(state, rest)
 
 
-def _nothing_mounted(command: str) -> str:
-    return f"lfs {command}: cannot find mounted Lustre filesystem: No such device\n"
+_NOTHING_MOUNTED = "lfs check: cannot find mounted Lustre filesystem: No such device\n"
 
 
 def root_is_dead(state: FakeLustre) -> bool:
@@ -229,7 +229,7 @@ def check(state: FakeLustre, argv: Sequence[str]) -> Output:
     if what not in ("osts", "mds", "servers", "all"):
         return Output("", "check: usage\n", 4)
     if root_is_dead(state):
-        return Output("", _nothing_mounted("check"), 19)
+        return Output("", _NOTHING_MOUNTED, 19)
     stdout, stderr = [], []
     from .devices import mdts_on
 
@@ -274,20 +274,16 @@ def pool_list(state: FakeLustre, argv: Sequence[str]) -> Output:
     whole = argv[0] if len(argv) == 1 else ""
     file_system, dot, pool = whole.partition(".")
     if not whole:
-        return Output("", "lfs pool_list: missing argument\n", 22)
+        usage = "List pools or pool OSTs\nusage: pool_list <fsname>[.<pool>] | <pathname>\n\n"
+        return Output(usage, "", 4)
     if file_system != state.file_system:
-        return Output(
-            "",
-            f"lfs pool_list: Lustre filesystem '{file_system}' not found: "
-            "No such file or directory (2)\n",
-            2,
-        )
+        return Output("", "", 2)
     if not dot:
         lines = [f"Pools from {file_system}:", *(f"{file_system}.{one}" for one in state.pools)]
     elif pool not in state.pools:
-        return Output(
-            f"Pool: {whole}\n", f"lfs pool_list: cannot open {pool}: No such file or directory\n", 2
-        )
+        place = f"/proc/fs/lustre/lov/{file_system}-clilov-{state.client_id}/pools/{pool}"
+        words = f"lfs pool_list: cannot open {place}: No such file or directory (2)\n"
+        return Output(f"Pool: {whole}\n", words, 2)
     else:
         members = [f"{file_system}-{name}_UUID" for name in state.pools[pool]]
         lines = [f"Pool: {whole}", *members]
@@ -367,8 +363,8 @@ def migrate(state: FakeLustre, argv: Sequence[str]) -> Output:
     path = argv[-1]
     layout = state.layouts.get(path)
     if layout is None:
-        words = "cannot open source file: No such file or directory"
-        return Output("", f"error: lfs migrate: {path}: {words}\n", 2)
+        words = f"can't create composite layout from file {path}: No such file or directory"
+        return Output("", f"lfs migrate: {words}\n", 2)
     chosen = allocate(state, len(layout))
     if not chosen:
         words = "cannot create volatile file: No space left on device"
@@ -380,7 +376,8 @@ def migrate(state: FakeLustre, argv: Sequence[str]) -> Output:
 def path2fid(state: FakeLustre, argv: Sequence[str]) -> Output:
     """Return the FID of a file: by its place among those that there are."""
     if argv[-1] not in state.layouts:
-        return Output("", f"lfs path2fid: can't get fid for '{argv[-1]}'\n", 2)
+        words = f"cannot get fid for '{argv[-1]}': No such file or directory"
+        return Output("", f"lfs path2fid: {words}\n", 2)
     return Output(f"[0x200000402:{list(state.layouts).index(argv[-1]) + 1:#x}:0x0]\n")
 
 
@@ -389,9 +386,8 @@ def getstripe(state: FakeLustre, argv: Sequence[str]) -> Output:
     path = next((word for word in argv if not word.startswith("-")), "")
     layout = state.layouts.get(path)
     if layout is None:
-        return Output(
-            "", f"lfs getstripe: cannot stat '{path}': No such file or directory (2)\n", 2
-        )
+        words = f"lfs: getstripe for '{path}' failed: No such file or directory\n"
+        return Output("", words, 2)
     if "-i" in argv:
         return Output(f"{layout[0]}\n\n")
     if "-c" in argv:

@@ -211,8 +211,3 @@ def get_param(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Outpu
             else:
                 stdout.append(f"{full_name(one, leaf)}={value}\n")
     return Output("".join(stdout), "".join(stderr), exit_code)
-
-
-def list_param(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
-    """Return ``lctl list_param``: names without values."""
-    return get_param(state, host, ("-N", *argv))

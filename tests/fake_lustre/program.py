@@ -6,8 +6,9 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from . import faults
 from .commands import run
@@ -58,9 +59,11 @@ def _print(text: str, descriptor: int) -> None:
 
 
 def _ssh(place: Path, words: list[str]) -> int:
-    """Run the command on the server's tree, as its root argument, with the fake's programs."""
+    """Run the command on the server's machine, with the fake's programs."""
     import shlex
     import subprocess  # here, because the other programs start in half the time without
+
+    from .machine import enter
 
     node, command = _parse(words)
     with locked(place) as state:
@@ -75,27 +78,23 @@ def _ssh(place: Path, words: list[str]) -> int:
         happening = faults.due(state, host, "ssh")
         root = place / "servers" / host
         write_tree(state, host, root)
+        device_numbers = state.version >= (2, 16)
     environment = {**os.environ, HOST: host, "PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
     # ssh hands the words to a shell over there, which takes them apart again.
     argv = shlex.split(" ".join(command))
-    if "-" in argv and not argv[-1].startswith("/"):
-        argv.append(str(root))
     for fault in happening:
         if fault.kind == "hang":
             _end(Output(hang_s=fault.seconds))
     content = sys.stdin.buffer.read() if "-" in argv else b""
-    request = _writing(content)
-    if request is not None:
-        with locked(place) as state:
-            from .acting import act  # here: it takes a while, and no other program needs it
-
-            output = act(state, host, request)
-            for fault in happening:
-                faults.spoil(state, host, fault, output)
-        _end(output)
-    result = subprocess.run(
-        argv, input=content, stdout=subprocess.PIPE, env=environment, check=False
-    )
+    with _followed(place, host, writes=content.rstrip().rpartition(b"\n")[2][:4] == b"act(") as log:
+        result = subprocess.run(
+            argv,
+            input=content,
+            stdout=subprocess.PIPE,
+            env=environment,
+            check=False,
+            preexec_fn=lambda: enter(str(root), log=log, device_numbers=device_numbers),
+        )
     output = Output(result.stdout.decode("utf-8", "surrogateescape"), "", result.returncode)
     with locked(place) as state:
         for fault in happening:
@@ -106,14 +105,49 @@ def _ssh(place: Path, words: list[str]) -> int:
     return 0
 
 
-def _writing(content: bytes) -> dict[str, Any] | None:
-    """Return the request of the program that writes; ``None``: it is another program."""
-    if not content.rstrip().rsplit(b"\n", 1)[-1].startswith(b"act("):
-        return None
-    from .answering import request_of
+@contextmanager
+def _followed(place: Path, host: str, *, writes: bool) -> Iterator[str | None]:
+    """Yield a socket for the log of a program that writes, and take what it did into the state."""
+    if not writes:
+        yield None
+        return
+    from .acting import take_over, writable  # here: it takes a while, no other program needs it
 
-    request = request_of(content)
-    return None if request is None else request[1]
+    before = writable(place / "servers" / host)
+    with _listening(place / "servers", f"{host}.log.{os.getpid()}") as (path, lines):
+        yield path
+    with locked(place) as state:
+        take_over(state, host, place / "servers" / host, before)
+        state.server(host).log += lines
+
+
+@contextmanager
+def _listening(directory: Path, name: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the path of a socket and what was logged through it until the block ended."""
+    import socket
+    from threading import Thread
+
+    lines: list[str] = []
+    over = False
+
+    def listen() -> None:
+        while not over:
+            with suppress(TimeoutError):
+                while True:
+                    lines.append(log.recv(4096).decode().partition("]: ")[2])
+
+    descriptor = os.open(directory, os.O_PATH)  # the path of a socket may be short only
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+        log.bind(f"/proc/self/fd/{descriptor}/{name}")
+        log.settimeout(0.02)
+        listening = Thread(target=listen)
+        listening.start()
+        try:
+            yield str(directory / name), lines
+        finally:
+            over = True
+            listening.join()
+            (directory / name).unlink()
 
 
 def _parse(words: list[str]) -> tuple[str, list[str]]:

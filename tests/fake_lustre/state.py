@@ -258,6 +258,8 @@ class FakeLustre:
         What ``set_param`` set and no other field holds, by full name.
     permanent
         What ``set_param -P`` set: full name to value, set anew with each mount.
+    permanent_used
+        Whether anybody has used ``set_param -P``: before that the MGS has no log of it.
     survey_s
         How long obdfilter-survey takes for each of its tests.
     layouts
@@ -291,6 +293,7 @@ class FakeLustre:
     layouts: dict[str, list[int]] = field(default_factory=dict)
     pools: dict[str, list[str]] = field(default_factory=dict)
     permanent: dict[str, str] = field(default_factory=dict)
+    permanent_used: bool = False
     survey_s: float = 0.0
     next_ost: int = 0
     complained: list[str] = field(default_factory=list)

@@ -6,6 +6,7 @@ there is no room, and leaves its objects behind when it is ended: it says ``done
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -38,7 +39,7 @@ def on_device(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Outpu
         return _permanent(state, host)
     server = state.server(host) if host else None
     if server is None or name not in server.echo_clients:
-        return Output("", f"No device found for name {name}: Invalid argument\n", 22)
+        return _no_device(name)
     target = _target(state, name.removesuffix("_ecc"))
     if command == "destroy" and target is not None and rest:
         return _destroy(target, int(rest[0], 0))
@@ -47,13 +48,28 @@ def on_device(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Outpu
     if command == "detach":
         server.echo_clients.remove(name)
         return Output()
-    return Output("", f"lctl: '{command}' is not a valid command.\n", 4)
+    return not_a_command(command)
+
+
+def not_a_command(command: str) -> Output:
+    """Return what lctl says of a command that it has not."""
+    words = f"lctl: '{command}' is not a valid command. See 'lctl --list-commands'.\n"
+    return Output("", words, 1)
+
+
+def _no_device(name: str) -> Output:
+    """Return what lctl answers for a device that is not here, as in ``discard/16_lctl_errors``."""
+    words = "Reader error: 'No devices found' at 0\n"
+    return Output(words, f"No device found for name {name}: Invalid argument\n", 1)
 
 
 def _permanent(state: FakeLustre, host: str | None) -> Output:
-    """Return the log of what was set permanently, as in ``params/set_param_P_delete``."""
+    """Return the log of what was set permanently, as in the recordings ``llog-print-*``."""
     if host != state.target("MDT0000").server:
-        return Output("", "No device found for name MGS: Invalid argument\n", 22)
+        return _no_device("MGS")
+    if not (state.permanent or state.permanent_used):
+        words = "params: OBD_IOC_LLOG_PRINT failed: No such file or directory\n"
+        return Output("", words, errno.ENOENT)
     rows = enumerate(state.permanent.items(), start=2)
     return Output(
         "".join(

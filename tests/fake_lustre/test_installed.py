@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,13 +12,16 @@ from typing import Any
 
 import pytest
 from tests.fake_lustre.install import Installed
+from tests.fake_lustre.machine import UNNAMED
 from tests.fake_lustre.state import FakeLustre, Fault
 
 from trimtab.drivers.lustre.collecting import program
 from trimtab.drivers.lustre.reads import server_request
+from trimtab.drivers.lustre.writing import Writer
 from trimtab.launch import fleet
 from trimtab.launch.process import execute
-from trimtab.model.site import Ssh
+from trimtab.model.action import Outcome
+from trimtab.model.site import Servers, Ssh
 
 pytestmark = pytest.mark.system
 
@@ -45,6 +49,10 @@ def of_any_machine(line: bytes) -> dict[str, Any]:
         del answer[name]
     for command in answer["commands"]:
         del command["elapsed_s"]
+    table = answer["files"]["/proc/self/mountinfo"]  # whose lines a kernel numbers as it likes
+    answer["files"]["/proc/self/mountinfo"] = re.sub("^[0-9]+", "N", table, flags=re.MULTILINE)
+    devices = answer["directories"]["/dev"]
+    answer["directories"]["/dev"] = [name for name in devices if name not in UNNAMED]
     return answer
 
 
@@ -81,6 +89,40 @@ def test_the_real_fan_out_reaches_every_server_through_the_stand_in(tmp_path: Pa
         assert there[node].stderr == here[node].stderr
         if node != "oss3":
             assert of_any_machine(there[node].stdout) == of_any_machine(here[node].stdout)
+
+
+@pytest.mark.parametrize("version", ["2.15.4", "2.17.57"])
+def test_the_writing_program_meets_mounts_devices_files_and_a_log(
+    version: str, tmp_path: Path
+) -> None:
+    installed = FakeLustre.pair(lustre_version=version).install(tmp_path)
+    servers = Servers(oss=("oss1",), ssh=Ssh(installed.ssh), timeout_s=60)
+    place = {"service": "scratch-OST0000"}
+    write = {"do": "set", "row": "queue/nr_requests", "fields": {"device": "md0"}, "place": place}
+    with installed.changing() as state:
+        write["fields"] = {"device": state.target("OST0000").device}
+    told = Writer(servers, "scratch", 7, "root@test").act(
+        "oss1",
+        [
+            {**write, "before": "256", "value": "64"},
+            {"do": "trim", "place": place},
+            {**write, "before": "256", "value": "64", "place": {"service": "scratch-OST0002"}},
+        ],
+        go_on=True,
+    )
+    assert [(one.outcome, one.detail.code) for one in told] == [
+        (Outcome.DONE, "done"),
+        (Outcome.DONE, "done"),
+        (Outcome.SKIPPED, "target-not-here"),
+    ]
+    with installed.changing() as state:
+        (server,) = (one for one in state.servers if one.name == "oss1")
+        steps = [line.split(": ")[1].split()[0] for line in server.log]
+        assert steps == ["begun", "done", "begun", "done"]
+        assert list(server.kept.items()) == [("scratch.token", "7\n")]
+        assert state.target("OST0000").untrimmed_bytes == 0
+        (path,) = server.files
+        assert (path.endswith("/queue/nr_requests"), server.files[path]) == (True, "64\n")
 
 
 def test_what_is_set_by_one_program_is_seen_by_the_next(tmp_path: Path) -> None:

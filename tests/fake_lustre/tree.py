@@ -32,7 +32,7 @@ def files(state: FakeLustre, host: str | None) -> dict[str, str]:
 def links(state: FakeLustre, host: str | None) -> dict[str, str]:
     """Return path to where each link leads, relative as the kernel makes them."""
     name = state.client if host is None else host
-    found: dict[str, str] = {}
+    found = {"/lib": "usr/lib"}
     for number, target in enumerate(state.served_by(name or "")):
         for path, real in _target_links(target, number):
             found[path] = _relative(path, real)
@@ -52,7 +52,7 @@ def _machine(state: FakeLustre, host: str | None, server: FakeServer | None) -> 
     info = ["22 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw"]
     for number, (source, point, options) in enumerate(mounts):
         info.append(
-            f"{60 + number} 22 0:{44 + number} / {point} rw,relatime shared:{20 + number} - "
+            f"{60 + number} 22 0:{44 + number} / {point} rw shared:{20 + number} - "
             f"lustre {source} {options}"
         )
     plain = ["/dev/sda2 / ext4 rw,relatime 0 0"]
@@ -66,6 +66,7 @@ def _machine(state: FakeLustre, host: str | None, server: FakeServer | None) -> 
         "/proc/stat": f"cpu  {row}\ncpu0 {row}\nctxt 1\nbtime 1795190370\n",
         "/proc/uptime": f"{up} {up}\n",
         "/proc/sys/kernel/hostname": f"{server.name if server else state.client_name}\n",
+        "/proc/sys/kernel/random/boot_id": "3f1c9c1e-6f0e-4a57-9a5e-2b7e1d5e8a11\n",
         "/proc/sys/kernel/osrelease": f"{state.kernel}\n",
         "/etc/fstab": "/dev/sda2 / ext4 defaults 0 1\n",
         "/run/systemd/system/session-1.scope": "",

@@ -35,8 +35,9 @@ def set_param(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Outpu
                 said, problem = f"opening '{path_of(one, leaf)}'", errno.EACCES
                 continue
             number = write(state, host, one, leaf, value)
-            if number:
-                said, problem = f"setting {path_of(one, leaf)}={value}", number
+            if number:  # as recorded: one of several is named
+                said = f"setting {path_of(one, leaf)}={value}" if not problem else said
+                problem = number
             elif not quiet:
                 stdout.append(f"{name}={value}\n")
         if problem:
@@ -50,7 +51,12 @@ def set_param(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Outpu
 def _permanently(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
     """Return ``lctl set_param -P [-d]`` of exact names: the MGS keeps them, and sends them out."""
     if host != state.target("MDT0000").server:
-        return Output("", "error: set_param: setting parameter: Operation not supported\n", 95)
+        words = "No device found for name MGS: Invalid argument\n"
+        words += (
+            "This command must be run on the MGS.\nerror: executing set_param: No such device\n"
+        )
+        return Output("Reader error: 'No devices found' at 0\n", words, errno.ENODEV)
+    state.permanent_used = True
     deletes = argv[0] == "-d"
     for word in argv[deletes:]:
         name, _, value = word.partition("=")

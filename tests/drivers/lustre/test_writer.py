@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from tests.support import loopback
 
+from trimtab.drivers.lustre.writer_machine import STATE_DIRECTORY
 from trimtab.drivers.lustre.writing import Result, Writer, program
 from trimtab.model.action import Outcome
 from trimtab.model.site import Servers
@@ -70,12 +71,26 @@ class Loop:
 def loop(tmp_path: Path) -> Iterator[Loop]:
     if reason := loopback.why_no_loop_devices("ext4"):
         pytest.skip(reason)
-    state = tmp_path / "state"
+    state = tmp_path / "lib" / Path(STATE_DIRECTORY).name
+    state.parent.mkdir()
     with loopback.mounted(tmp_path, size_bytes=256 * MIB) as mounted:
         mounted.device.set_queue("read_ahead_kb", 128)
-        servers = Servers(oss=(HERE,), reach="local", python=sys.executable, timeout_s=60)
-        writer = Writer(servers, "scratch", 7, "root@test", arguments=("/", str(state)))
+        python = _python(tmp_path)
+        servers = Servers(oss=(HERE,), reach="local", python=python, timeout_s=60)
+        writer = Writer(servers, "scratch", 7, "root@test")
         yield Loop(mounted, writer, state)
+
+
+def _python(directory: Path, python: str = sys.executable) -> str:
+    """Return a Python on this host that has a ``/var/lib`` of its own: ``lib`` in the directory."""
+    program = directory / "python"
+    program.write_text(
+        f"""#!/bin/sh
+exec unshare -m sh -c 'mount --bind {directory}/lib /var/lib && exec {python} "$@"' sh "$@"
+"""
+    )
+    program.chmod(0o755)
+    return str(program)
 
 
 @pytest.mark.unit
@@ -197,6 +212,19 @@ def test_a_target_that_is_not_here_is_skipped(loop: Loop) -> None:
     assert result.detail.code == "device-not-beneath" or result.outcome is Outcome.SKIPPED
 
 
+def test_a_mount_that_lies_over_a_target_is_not_written_through(loop: Loop) -> None:
+    point = str(loop.mounted.mount_point)
+    place = loop.place
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "over", point], check=True)
+    try:
+        for result in (loop.queue("wbt_lat_usec", "7", place=place), loop.trim(place=place)):
+            assert (result.outcome, result.detail.code) == (Outcome.SKIPPED, "mount-changed")
+            assert f"another mount lies over that of {place['number']} at {point}" in result.detail
+    finally:
+        subprocess.run(["umount", point], check=True)
+    assert loop.queue("wbt_lat_usec", "7", place=place).done
+
+
 def test_a_device_of_something_else_is_skipped(loop: Loop, tmp_path: Path) -> None:
     with loopback.loop_device(16 * MIB, tmp_path) as other:
         result = loop.queue("wbt_lat_usec", "7", fields={"device": other.name})
@@ -306,9 +334,10 @@ def test_a_device_that_takes_no_discard_says_so(tmp_path: Path) -> None:
     if reason := loopback.why_no_loop_devices("ext4"):
         pytest.skip(reason)
     with loopback.mounted(tmp_path, size_bytes=64 * MIB, discard=False) as mounted:
-        servers = Servers(oss=(HERE,), reach="local", python=sys.executable, timeout_s=60)
-        writer = Writer(servers, "scratch", 7, "w", arguments=("/", str(tmp_path / "state")))
-        result = Loop(mounted, writer, tmp_path / "state").trim()
+        (tmp_path / "lib").mkdir()
+        python = _python(tmp_path)
+        servers = Servers(oss=(HERE,), reach="local", python=python, timeout_s=60)
+        result = Loop(mounted, Writer(servers, "scratch", 7, "w"), tmp_path / "state").trim()
     assert (result.outcome, result.detail.code) == (Outcome.REFUSED, "discard-unsupported")
 
 
@@ -389,7 +418,7 @@ def test_the_dead_man_outlives_a_writer_that_is_killed(loop: Loop, tmp_path: Pat
     }
     text = program(request).replace(b'"target-not-here"', b"str(machine.sleep(60))")
     child = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-", "/", str(loop.state)],
+        [loop.writer.servers.python, "-I", "-S", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PATH": f"{tool}:{os.environ['PATH']}"},
@@ -436,9 +465,9 @@ def test_every_write_leaves_a_line_before_and_after(loop: Loop) -> None:
             **{"sudo": None, "deadline_s": 30, "dead_man_s": None},
             "instructions": [loop.instruction("read_ahead_kb", "300", "128")],
         }
-        text = program(request).replace(b'self.root + "/dev/log"', f'"{place}/log"'.encode())
+        text = program(request).replace(b'"/dev/log"', f'"{place}/log"'.encode())
         ran = subprocess.run(
-            [sys.executable, "-I", "-S", "-", "/", str(loop.state)],
+            [loop.writer.servers.python, "-I", "-S", "-"],
             input=text,
             capture_output=True,
             check=True,
@@ -460,7 +489,8 @@ def test_it_runs_in_the_oldest_python(loop: Loop) -> None:
     )
     if python is None:
         pytest.skip("no Python 3.6 is installed")
-    servers = replace(loop.writer.servers, python=python)
+    own = _python(loop.state.parents[1], python)
+    servers = replace(loop.writer.servers, python=own)
     oldest = replace(loop, writer=replace(loop.writer, servers=servers, dead_man_s=1))
     assert oldest.queue("read_ahead_kb", "300", id="0123-aaaa").done
     assert oldest.trim(range_bytes=64 * MIB).done
@@ -473,7 +503,7 @@ def test_nobody_who_listens_means_nothing_more_is_done(loop: Loop) -> None:
         **{"deadline_s": 30, "instructions": [loop.instruction("read_ahead_kb", "300")]},
     }
     child = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-", "/", str(loop.state)],
+        [loop.writer.servers.python, "-I", "-S", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -498,7 +528,7 @@ def test_half_a_program_does_nothing(loop: Loop) -> None:
     text = program(request)
     last = text.rstrip().rindex(b"\n") + 1
     for end in (100, len(text) // 2, last, last + 3, len(text) - 3, len(text) - 30):
-        argv = [sys.executable, "-I", "-S", "-", "/", str(loop.state)]
+        argv = [loop.writer.servers.python, "-I", "-S", "-"]
         ran = subprocess.run(argv, input=text[:end], capture_output=True, check=False)
         assert ran.stdout == b"", end
     assert loop.mounted.device.read_queue("read_ahead_kb") == "128"

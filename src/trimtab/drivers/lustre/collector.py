@@ -1,7 +1,7 @@
 """What a server's files and tools say, printed as one line of JSON. It reads and never writes.
 
 This text is sent to a server, behind that of `collector_tree`, on the standard input of
-``python3 -I -S - [ROOT]`` and is not installed there. So the two stand alone: Python 3.6, standard
+``python3 -I -S -`` and is not installed there. So the two stand alone: Python 3.6, standard
 library, no other module of Trimtab; the import of the first half is taken out. The last line of
 what is sent is ``main(<the request, JSON in a string>)``.
 
@@ -11,8 +11,6 @@ what is sent is ``main(<the request, JSON in a string>)``.
           +- lctl get_param ...   } each in a session of its own, with its own deadline,
           +- nvme smart-log ...   } a few at a time
           +--> one line of JSON, then os._exit: nobody is waited for
-
-``ROOT`` stands before every path, so that a directory can stand for a server.
 """
 
 # ruff: noqa: PTH119, PTH208
@@ -390,7 +388,7 @@ def hanging():
 
 
 def own_text(path):
-    """Return the text of a short file of this very machine, whatever the root."""
+    """Return the text of a short file, which need not be among those that are read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return as_text(read_to_end(descriptor, 1 << 16) or b"")
@@ -487,7 +485,7 @@ def wait_for(jobs):
         owners[descriptor].read(descriptor)
 
 
-def collect(request, root):
+def collect(request):
     """Return the answer to a request."""
     began_s = time.monotonic()
     answer = {
@@ -505,7 +503,7 @@ def collect(request, root):
         "read": False,
     }
     try:
-        run_jobs(request, Tree(root), answer, began_s + (request.get("deadline_s") or 20.0))
+        run_jobs(request, Tree(), answer, began_s + (request.get("deadline_s") or 20.0))
     except Exception as error:  # noqa: BLE001 (whatever it is, the rest must arrive)
         answer["skipped"].append(["", f"the collector failed: {type(error).__name__}: {error}"])
     del answer["read"]
@@ -516,11 +514,10 @@ def collect(request, root):
 
 def main(text):
     """Print the answer to a request, one line, and end without waiting for anybody."""
-    root = sys.argv[1] if len(sys.argv) > 1 else "/"
     request = json.loads(text)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(int(request.get("deadline_s") or 20) + ALARM_S)
-    line = json.dumps(collect(request, root), separators=(",", ":"))
+    line = json.dumps(collect(request), separators=(",", ":"))
     with contextlib.suppress(BrokenPipeError):
         os.set_blocking(1, True)
         write_all(1, line.encode("ascii") + b"\n")

@@ -78,33 +78,26 @@ class Refused(Exception):
 
 
 class Tree:
-    """The files of this server below a root; paths are given and returned without it."""
+    """The files of this server, and what was looked at once."""
 
-    def __init__(self, root="/"):
-        self.root = "" if root == "/" else os.path.realpath(root)
+    def __init__(self):
         self._listings = {}
         self._reals = {}
-
-    def _at(self, path):
-        return (self.root + path).encode("utf-8", "surrogateescape")
 
     def listing(self, path):
         """Return the sorted names in a directory."""
         if path not in self._listings:
             allowed(path, LISTED)
-            names = os.listdir(self._at(path))
+            names = os.listdir(as_bytes(path))
             self._listings[path] = sorted(as_text(name) for name in names)
         return self._listings[path]
 
     def real(self, path):
         """Return where a path leads when every link is followed."""
         if path not in self._reals:
-            real = os.path.realpath(self._at(path))
+            real = os.path.realpath(as_bytes(path))
             os.lstat(real)  # realpath of Python 3.6 does not say that there is nothing
-            inside = as_text(real)[len(self.root) :] or "/"
-            if self.root and not as_text(real).startswith(self.root + "/"):
-                raise Refused(f"{path} leads out of {self.root}")
-            self._reals[path] = inside
+            self._reals[path] = as_text(real)
         return self._reals[path]
 
     def leads_to(self, path):
@@ -112,7 +105,7 @@ class Tree:
         try:
             return self.real(path)
         except OSError:
-            os.lstat(self._at(path))
+            os.lstat(as_bytes(path))
             return None
 
     def names(self, path):
@@ -127,16 +120,16 @@ class Tree:
         directory, name = os.path.split(path)
         allowed(path, READ)
         place = self.real(directory).rstrip("/") + "/" + name
-        info = os.lstat(self._at(place))
+        info = os.lstat(as_bytes(place))
         if stat.S_ISLNK(info.st_mode):
             place = self.real(place)
-            info = os.lstat(self._at(place))
+            info = os.lstat(as_bytes(place))
         allowed(place, READ)
         if stat.S_ISDIR(info.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(info.st_mode):
             raise Refused(f"{path} is not a regular file")
-        descriptor = os.open(self._at(place), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(as_bytes(place), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             content = read_to_end(descriptor, FILE_LIMIT_BYTES)
         finally:
@@ -148,7 +141,7 @@ class Tree:
     def changed_at_s(self, path):
         """Return when a file was last changed, in seconds since 1970."""
         allowed(path, READ)
-        return os.stat(self._at(path)).st_mtime
+        return os.stat(as_bytes(path)).st_mtime
 
     def expand(self, pattern):
         """Return the paths that a pattern stands for; its last parts need not exist."""
@@ -173,6 +166,11 @@ def allowed(path, where):
         raise Refused(f"{path} is never opened")
     if where.match(path) is None or "\0" in path or ".." in path.split("/"):
         raise Refused(f"{path} is not among what is read")
+
+
+def as_bytes(path):
+    """Return a path as the system has it."""
+    return path.encode("utf-8", "surrogateescape")
 
 
 def as_text(content):

@@ -23,7 +23,6 @@ import json
 import os
 import re
 import signal
-import sys
 
 from trimtab.drivers.lustre.collector import write_all
 from trimtab.drivers.lustre.collector_tree import Refused
@@ -451,10 +450,7 @@ def act(text):
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with contextlib.suppress(TypeError, ValueError):
         signal.alarm(int(request.get("deadline_s") or 20) + ALARM_AFTER_S)
-    places = sys.argv[1:]
-    machine = Machine(
-        places[0] if places else "/", places[1] if len(places) > 1 else None, request.get("sudo")
-    )
+    machine = Machine(request.get("sudo"))
     os.set_blocking(1, True)
     with contextlib.suppress(Cut):
         carry_out(request, machine, _print)

@@ -32,6 +32,7 @@ def mounts_of(machine):
         fields, rest = before.split(), after.split()
         if len(fields) >= 6 and len(rest) >= 3:
             yield {
+                "id": fields[0],
                 "number": fields[2],
                 "point": re.sub(r"\\([0-7]{3})", lambda m: chr(int(m.group(1), 8)), fields[4]),
                 "type": rest[0],
@@ -61,12 +62,26 @@ def mount_here(machine, place):
         raise End("skipped", "target-not-here", f"{label} is not mounted here")
     if len(mounts) > 1:
         raise End("skipped", "target-mounted-twice", f"{label} is mounted here more than once")
-    listed = mounts[0]["number"]
-    seen = machine.device_number(mounts[0]["point"], listed, READ_TIMEOUT_S)
-    if seen != listed:
-        text = f"{mounts[0]['point']} lies on device {seen}, not on {listed} of {label}"
-        raise End("skipped", "mount-changed", text)
+    check_reached(machine, mounts[0], label)
     return mounts[0]
+
+
+def check_reached(machine, mount, label):
+    """End the instruction where the path of a mount leads to another, or to another device.
+
+    The mount's own number is what tells: another may lie over it. Up to Lustre 2.15 stat of a
+    server's mount answers the number in the table of mounts, since 2.16 that of the target's device
+    (``server_getattr``); whatever is neither is not the target.
+    """
+    point, source = mount["point"], mount["source"]
+    number, seen, device = machine.leads_to(point, source, READ_TIMEOUT_S)
+    if number != mount["id"]:
+        text = f"another mount lies over that of {label} at {point}: see findmnt {point}"
+        raise End("skipped", "mount-changed", text)
+    if seen not in (mount["number"], device):
+        text = f"{point} lies on device {seen}, and {label} on {mount['number']}"
+        text += f" or {device} ({source:.80})" if device else f": {source:.80} is no block device"
+        raise End("skipped", "mount-changed", text)
 
 
 def kernel_name(machine, source):

@@ -22,6 +22,7 @@ import json
 import os
 import re
 import socket
+import stat
 import time
 
 from trimtab.drivers.lustre.collector import Command, Job, hanging, wait_for, write_all
@@ -178,10 +179,9 @@ def run_to_end(job, names):
 class Machine:
     """The machine that this program runs on."""
 
-    def __init__(self, root="/", state_directory=None, sudo=None):
-        self.root = "" if root == "/" else root
-        self.tree = Tree(root)
-        self.state = State(state_directory or self.root + STATE_DIRECTORY)
+    def __init__(self, sudo=None):
+        self.tree = Tree()
+        self.state = State(STATE_DIRECTORY)
         self.sudo = list(SUDO_WORDS) if sudo and os.geteuid() != 0 else []
 
     def identity(self):
@@ -212,7 +212,7 @@ class Machine:
 
     def text(self, path, timeout_s):
         """Return the text of a file of ``/proc`` or ``/sys``."""
-        return self._done(lambda: Tree(self.root or "/").text(path), path, timeout_s)
+        return self._done(lambda: Tree().text(path), path, timeout_s)
 
     def real(self, path):
         """Return where a path leads."""
@@ -220,18 +220,18 @@ class Machine:
 
     def names(self, path):
         """Return the names in a directory, none where it cannot be listed."""
-        return Tree(self.root or "/").names(path)
+        return Tree().names(path)
 
-    def device_number(self, mount_point, listed, timeout_s):
-        """Return ``major:minor`` of what a directory lies on now."""
-        if self.root:
-            return listed  # a directory that stands for a machine has no mounts
+    def leads_to(self, mount_point, source, timeout_s):
+        """Return where a mount point leads now, and which device its source is.
 
-        def call():
-            number = os.stat(mount_point).st_dev
-            return f"{os.major(number)}:{os.minor(number)}"
-
-        return self._done(call, mount_point, timeout_s)
+        Returns
+        -------
+        list
+            The mount's own number in ``/proc/self/mountinfo``; ``major:minor`` as stat answers it;
+            ``major:minor`` of the source. ``None`` for what cannot be told.
+        """
+        return self._done(lambda: _leads_to(mount_point, source), mount_point, timeout_s)
 
     def run(self, argv, timeout_s, *, rights=False, text=None, lock=None):
         """Return how a command ended, as the collector's answers do."""
@@ -256,11 +256,11 @@ class Machine:
 
     def _write(self, path, value):
         directory, name = os.path.split(path)
-        real = Tree(self.root or "/").real(directory) + "/" + name
+        real = Tree().real(directory) + "/" + name
         if WRITTEN.match(real) is None:
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
         flags = os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(self.root + real, flags)
+        descriptor = os.open(real, flags)
         try:
             os.write(descriptor, value.encode("ascii") + b"\n")
         finally:
@@ -272,7 +272,7 @@ class Machine:
         log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             log.settimeout(1.0)
-            log.connect(self.root + "/dev/log")
+            log.connect("/dev/log")
             log.send(line.encode("ascii", "replace")[:2000])
         except OSError:
             return False
@@ -302,6 +302,22 @@ class Machine:
     def sleep(self, seconds):
         """Let time pass."""
         time.sleep(seconds)
+
+
+def _leads_to(mount_point, source):
+    # Only the path is opened: a user may not open the directory of a Lustre target.
+    descriptor = os.open(mount_point, os.O_PATH | os.O_CLOEXEC)
+    info = os.open(f"/proc/self/fdinfo/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+    mount = re.search(r"^mnt_id:\s*([0-9]+)$", as_text(os.read(info, 1 << 12)), re.MULTILINE)
+    device = None
+    with contextlib.suppress(OSError):  # a dataset of ZFS, or a name that is gone
+        status = os.stat(source)
+        device = _number(status.st_rdev) if stat.S_ISBLK(status.st_mode) else None
+    return [mount and mount.group(1), _number(os.fstat(descriptor).st_dev), device]
+
+
+def _number(device):
+    return f"{os.major(device)}:{os.minor(device)}"
 
 
 def _be_daemon(pipe):

@@ -6,24 +6,32 @@ tells what is stored: the MGS's own log is read before and after. Its lines, as 
     - { index: 2, event: set_param, device: scratch, parameter: NAME, value: VALUE }
 """
 
+import errno
 import re
 
 from trimtab.drivers.lustre.writer_looks import READ_TIMEOUT_S, End, complaint_of
 from trimtab.drivers.lustre.writes import LIST_PERMANENT, as_read, permanent_words
 
 PERMANENT_TIMEOUT_S = 15.0
+NEVER_SET = "OBD_IOC_LLOG_PRINT failed: No such file or directory"
 _ENTRY = re.compile(r"- \{.* event: set_param,.* parameter: ([!-~]+), value: ([ -~]*) \}")
 
 
 def permanent_now(machine, setting):
-    """Return the permanent value of a parameter, empty where it has none; end without an MGS."""
+    """Return the permanent value of a parameter, empty where it has none; end without an MGS.
+
+    The MGS makes its log with the first ``set_param -P``: before that the log is not there, as
+    recorded, while a server without an MGS has no such device.
+    """
     row, name = setting
     result = machine.run(LIST_PERMANENT, READ_TIMEOUT_S, rights=True)
     complaint = complaint_of(result)
     if result["timed_out"]:
         raise End("skipped", "permanent-unreadable", f"the log of the MGS: {complaint}")
-    if complaint.startswith("sudo:"):
+    if is_denied(complaint):
         raise End("refused", "permission-denied", complaint)
+    if result["exit_code"] == errno.ENOENT and complaint.endswith(NEVER_SET):
+        return ""
     if result["exit_code"] != 0:
         raise End("skipped", "mgs-not-here", complaint or "there is no MGS here")
     value = ""
@@ -32,6 +40,11 @@ def permanent_now(machine, setting):
         if match is not None and match.group(1) == name:
             value = as_read(row, match.group(2))
     return value
+
+
+def is_denied(complaint):
+    """Return whether sudo or the MGS refuses whoever asks."""
+    return complaint.startswith("sudo:") or complaint.endswith("Permission denied")
 
 
 def do_permanent(acting, n, instruction, setting):
@@ -68,8 +81,7 @@ def _end(machine, setting, values, result):
     if stored == wanted:
         return End("done", "done", complaint, **known)
     if stored == current and result["exit_code"] != 0:
-        denied = complaint.startswith("sudo:") or "ermission denied" in complaint
-        code = "permission-denied" if denied else "setting-value-refused"
+        code = "permission-denied" if is_denied(complaint) else "setting-value-refused"
         return End("refused", code, complaint or "it was refused without a word", **known)
     text = f"the MGS has {stored or 'no value'} for {setting[1]}"
     return End("not-stored", "setting-not-kept", text, **known)

@@ -104,8 +104,6 @@ class Writer:
     dead_man_s
         After so many seconds a server puts a changed setting back unless it was confirmed;
         ``None``: it stays.
-    arguments
-        What stands behind ``python3 -I -S -``: for tests, a root and a place for what is kept.
     """
 
     servers: Servers
@@ -114,7 +112,6 @@ class Writer:
     who: str
     dead_man_s: float | None = None
     fan_out: FanOut = reach
-    arguments: tuple[str, ...] = ()
 
     def act(
         self,
@@ -149,7 +146,7 @@ class Writer:
             "go_on": go_on,
             "instructions": orders,
         }
-        argv = (self.servers.python, "-I", "-S", "-", *self.arguments)
+        argv = (self.servers.python, "-I", "-S", "-")
         stdin, timeout_s = program(request), deadline_s + _GRACE_S
         try:
             if here or self.servers.reach == "local":
