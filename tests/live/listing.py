@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
@@ -47,13 +47,21 @@ def times_of(root: Path) -> dict[str, tuple[int, int, int]]:
     }
 
 
+def works(words: Sequence[str]) -> bool:
+    """Return whether a command of ``lfs`` succeeds."""
+    return not subprocess.run(["lfs", *words], capture_output=True, check=False).returncode
+
+
 class Work:
     """People at work below a directory: one random act after the other, from a seed."""
 
-    def __init__(self, root: Path, seed: int, mdts: int) -> None:
+    def __init__(
+        self, root: Path, seed: int, mdts: int, lfs: Callable[[Sequence[str]], bool] = works
+    ) -> None:
         self.root = root
         self._random = random.Random(seed)
         self._mdts = mdts
+        self._lfs = lfs
         self._number = 0
         self.acts: dict[str, int] = {}
 
@@ -149,14 +157,12 @@ class Work:
         os.utime(self._file(), (old_s, old_s), follow_symlinks=False)
 
     def _striped(self) -> None:
-        self._lfs("mkdir", "-c", str(self._mdts), str(self._new()))
+        if not self._lfs(["mkdir", "-c", str(self._mdts), str(self._new())]):
+            raise OSError
 
     def _migrate(self) -> None:
         directories = self._all()[0][1:]
         if directories:
             index = str(self._random.randrange(self._mdts))
-            self._lfs("migrate", "-m", index, str(self._random.choice(directories)))
-
-    def _lfs(self, *words: str) -> None:
-        if subprocess.run(["lfs", *words], capture_output=True, check=False).returncode:
-            raise OSError
+            if not self._lfs(["migrate", "-m", index, str(self._random.choice(directories))]):
+                raise OSError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.live.rows.following import users
-from tests.live.rows.tuning import _counts
+from tests.live.rows.tuning import counts
 from tests.live.running import capability, require
 from tests.live.subject import Subject
 
@@ -32,7 +32,7 @@ def leaving(subject: Subject) -> str:
         for name, value in values.items()
         if name.endswith((".max_create_count", ".no_create", "/wbt_lat_usec", "/mb_stats"))
         and value not in {"20000", "0", "75000"}
-        and not _counts(name, value, value)
+        and not counts(name, value, value)
     ]
     require(not reset, f"still set: {reset}")
     return (

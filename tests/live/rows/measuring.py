@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from tests.live.running import capability, require
+from contextlib import suppress
+
+from tests.live.running import Wrong, capability, require
 from tests.live.subject import Subject
 
-_PROBE = {
+PROBE = {
     "benchmark": "builtin",
     "block_size": "8MiB",
     "tasks_per_node": 4,
@@ -45,17 +47,14 @@ def probe(subject: Subject) -> str:
     """A pinned probe has files on every OST, measures, and leaves nothing."""
     directory = subject.cluster.path / "live" / "probe"
     directory.mkdir(exist_ok=True)
-    site = subject.site("probes", probe={"pinned": {**_PROBE, "target_pinning": True}})
+    site = subject.site("probes", probe={"pinned": {**PROBE, "target_pinning": True}})
     before = left_behind(subject)
     seen: set[str] = set()
     with subject.running("probe", "pinned", "--site", site, "--json", log="probe.json") as process:
         while process.poll() is None:
-            for file in directory.rglob("*"):
-                try:
-                    if file.is_file() and file.stat().st_size:
-                        seen.update(subject.cluster.stripes(file))
-                except Exception:  # noqa: BLE001 (the probe removes files meanwhile)
-                    continue
+            with suppress(OSError, Wrong):  # the probe makes and removes them meanwhile
+                for file in directory.glob(".trimtab-probe-*/*"):
+                    seen.update(subject.cluster.stripes(file))
     require(process.returncode == 0, f"exit code {process.returncode}: see probe.json")
     wanted = {one.name for one in subject.cluster.osts}
     require(seen == wanted, f"its files were on {sorted(seen)}, not on {sorted(wanted)}")

@@ -201,8 +201,7 @@ def armed_plan(subject: Subject, root: Path) -> tuple[Path, dict]:
         subject.site("plain"),
     )
     subject.trimtab("purge", "notify", str(plan), "--accept-unknown")
-    person = {"SUDO_UID": "2002", "SUDO_USER": "bob"}
-    subject.trimtab("purge", "arm", str(plan), **person)
+    subject.trimtab("purge", "arm", str(plan), SUDO_UID="2002", SUDO_USER="bob")
     return plan, document
 
 

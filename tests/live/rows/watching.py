@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from tests.live.rows.measuring import _PROBE
+from tests.live.rows.measuring import PROBE
 from tests.live.rows.tuning import queue
 from tests.live.running import capability, require
 from tests.live.subject import Subject, wait_while
@@ -33,7 +33,7 @@ def receiver() -> Iterator[tuple[str, list[tuple[float, Any]]]]:
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, *_words: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -66,7 +66,7 @@ def watch(subject: Subject) -> str:
             "trim": {"armed": True, "every": "1h", "range": "1GiB"},
         },
         snapshot={"schedule": f"every {_SNAPSHOTS_S}s"},
-        probe={"pinned": {**_PROBE, "target_pinning": True, "schedule": "every 10m"}},
+        probe={"pinned": {**PROBE, "target_pinning": True, "schedule": "every 10m"}},
         metrics={"listen": _METRICS},
     )
     discarded = {one.name: cluster.discarded_bytes(one) for one in cluster.osts}
