@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--only", action="append", metavar="CAPABILITY", choices=list(CAPABILITIES))
     made.add_argument("--again", action="store_true", help="also what has passed on this commit")
     made.add_argument("--list", action="store_true", help="print the table, run nothing")
+    made.add_argument("--out", type=Path, help="also write what was seen, with versions, to a file")
     made.add_argument("--commit", help="what is tested, where this is no checkout")
     made.add_argument("--trimtab", default="trimtab", help="the command, with fixed arguments")
     made.add_argument("--ssh", default="ssh -oBatchMode=yes -lroot", help="to a server, as root")
@@ -70,6 +71,9 @@ def main() -> int:
     if not words.list:
         subject = subject_of(words, site, state)
         run(chosen, subject, results, lambda text: print(text, file=sys.stderr, flush=True))
+        if words.out is not None:
+            seen = {"commit": commit, **subject.cluster.versions(), "rows": results.as_rows(chosen)}
+            words.out.write_text(json.dumps(seen, indent=1) + "\n")
     print(table(chosen, results))
     return (
         0

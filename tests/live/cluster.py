@@ -279,6 +279,16 @@ class Cluster:
 
     # ---- what tools say -------------------------------------------------------------------------
 
+    def versions(self) -> dict[str, str]:
+        """Return the versions of Lustre and the kernel on the client and its servers."""
+        nodes: list[str | None] = [None, *self.servers]
+        lustre = {self.parameter(node, "version").split()[-1] for node in nodes}
+        kernel = {
+            (self.here("uname", "-r") if node is None else self.on(node, "uname", "-r")).strip()
+            for node in nodes
+        }
+        return {"lustre": ", ".join(sorted(lustre)), "kernel": ", ".join(sorted(kernel))}
+
     def space(self) -> dict[str, tuple[int, int]]:
         """Return used and available bytes of each target, by ``lfs df``."""
         text = self.here("lfs", "df", "-l", str(self.path), timeout_s=300.0, code=None)
@@ -310,8 +320,7 @@ class Cluster:
             " done 2>/dev/null"
         )
         words = ("sh", "-c", script)
-        run = self.here if server is None else lambda *argv, **more: self.on(server, *argv, **more)
-        text = run(*words, timeout_s=600.0, code=None)
+        text = self._run(self.words_on(server, words), words, 600.0, None)
         lines = text.splitlines()
         return {
             name: value

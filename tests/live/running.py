@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from tests.live.subject import Subject
@@ -88,6 +88,14 @@ class Results:
         new = self._file.with_suffix(".new")
         new.write_text(json.dumps({"key": self._key, "rows": rows}, indent=1) + "\n")
         new.replace(self._file)
+
+    def as_rows(self, rows: Sequence[Capability]) -> list[dict[str, Any]]:
+        """Return rows with their witnesses and what became of them, for a file that is kept."""
+        return [
+            {"capability": row.name, "witness": row.witness, **asdict(self.outcomes[row.name])}
+            for row in rows
+            if row.name in self.outcomes
+        ]
 
 
 def run(

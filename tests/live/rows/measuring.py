@@ -78,7 +78,7 @@ def survey_client(subject: Subject) -> str:
         "--tasks",
         "1",
         "--duration",
-        "3s",
+        "6s",
     )
     document = subject.json(*words)
     measured = {
