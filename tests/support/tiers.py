@@ -11,6 +11,8 @@ calibration   compute for long: how often verdicts are wrong over many simulated
 soak          the same with long counts: ``make soak``, which tries more of each property too
 ============= ====================================================================================
 
+``make live`` is beside them: it needs a Lustre, and pytest knows nothing of it (``tests/live``).
+
 A test belongs to the tier of the nearest mark (test, class, file), else to that of its directory.
 A set of parameters marked ``soak`` is ``soak`` whatever the test around it is.
 """

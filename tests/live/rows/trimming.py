@@ -1,0 +1,65 @@
+"""Free space handed to the flash, and its proof."""
+
+from __future__ import annotations
+
+from tests.live.rows.tuning import only_journalled
+from tests.live.running import capability, require
+from tests.live.subject import Subject
+
+
+def trims(subject: Subject, **policy: object) -> str:
+    """Return a site file under whose policy every target is due."""
+    return subject.site("trims", policy={"trim": {"every": "1h", "range": "1GiB", **policy}})
+
+
+@capability("trim", "discards counted by the kernel of each server (/sys/class/block/DEVICE/stat)")
+def trim(subject: Subject) -> str:
+    """Deleted files' space is discarded on the device beneath them, and on no other."""
+    cluster = subject.cluster
+    place = subject.place("trim")
+    target = cluster.osts[2]
+    free = cluster.space()[target.name][1]
+    file = place / "freed"
+    cluster.here("lfs", "setstripe", "-c", "1", "-i", str(target.index), str(file))
+    cluster.here(
+        "dd", "if=/dev/urandom", f"of={file}", "bs=1M", "count=64", "conv=fsync", timeout_s=900.0
+    )
+    file.unlink()
+    freed = free - 8 * 2**20
+    cluster.until(lambda: cluster.space()[target.name][1] > freed, "its space is free", 180.0)
+    site = trims(subject)
+    before = {one.name: cluster.discarded_bytes(one) for one in cluster.osts}
+    with only_journalled(subject, site):
+        actions = subject.applied("trim", site, "--targets", target.name)
+    after = {one.name: cluster.discarded_bytes(one) for one in cluster.osts}
+    moved = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+    require(set(moved) == {target.name}, f"discards moved on {sorted(moved) or 'no target'}")
+    said = [action["facts"] for action in actions]
+    require(any(facts.get("effect") == "seen" for facts in said), f"the ledger says {said}")
+    return f"{moved[target.name] / 2**20:.0f} MiB discarded on {target.name}; ledger: {said[-1]}"
+
+
+@capability("trim: interrupted", "discards counted by the kernel, the ledger")
+def trim_interrupted(subject: Subject) -> str:
+    """A trim that is killed between its steps goes on where it was."""
+    cluster = subject.cluster
+    target = cluster.osts[3]
+    site = trims(subject, range="256MiB")
+    before = cluster.discarded_bytes(target)
+    cut = subject.killed_after(25.0, "trim", site, "--apply", "--targets", target.name)
+    between = cluster.discarded_bytes(target)
+    document = subject.json("trim", site, "--apply", "--targets", target.name, code=None)
+    outcomes = [
+        action["outcome"]
+        for action in subject.ledger(site)
+        if action["instruction"]["target"] == target.name
+    ]
+    require("done" in outcomes or cut is not None, f"the ledger has {outcomes} of {target.name}")
+    begun = [one for one in outcomes if one is None]
+    require(not begun, f"{len(begun)} trims of {target.name} have no end in the ledger")
+    after = cluster.discarded_bytes(target)
+    return (
+        f"{'not killed in time' if cut else 'killed'}; "
+        f"{(between - before) / 2**20:.0f} MiB before, "
+        f"{(after - between) / 2**20:.0f} after; {len(document['actions'])} actions"
+    )
