@@ -37,6 +37,16 @@ TRIMTAB = "trimtab.cli.main:main"
 _REQUEST_BYTES_MAXIMUM = 1 << 20
 _STREAMS = 3
 _DESCRIPTORS = 1 << 20
+_IMPORTED_LATE = (
+    "alembic.command",
+    "altair",
+    "numpy.ma",
+    "rich.align",
+    "rich.console",
+    "rich.table",
+    "sqlalchemy.dialects.sqlite",
+)
+"""What no module of ours imports when it is imported itself."""
 
 
 class Clock:
@@ -92,7 +102,8 @@ def main() -> None:
 
 def _import_all() -> None:
     """Import what commands import when they are asked; nothing of it starts a thread by that."""
-    import altair  # noqa: F401 (imported for those that are forked)
+    for name in _IMPORTED_LATE:
+        importlib.import_module(name)
 
     import trimtab
     from trimtab.report.render import environment
