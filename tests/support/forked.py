@@ -104,12 +104,16 @@ def _import_all() -> None:
     """Import what commands import when they are asked; nothing of it starts a thread by that."""
     for name in _IMPORTED_LATE:
         importlib.import_module(name)
+    from tests.support import made_stores
 
     import trimtab
+    from trimtab.record import database
     from trimtab.report.render import environment
 
     for module in pkgutil.walk_packages(trimtab.__path__, "trimtab."):
         importlib.import_module(module.name)
+    database._upgrade = made_stores.make
+    made_stores.definitions()
     for page in environment().list_templates():
         environment().get_template(page)
 
