@@ -65,7 +65,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
+.PHONY: run check test test-programs test-python lint lint-python lint-rust bench bench-snapshot bench-plans bench-import bench-explain bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
 .PHONY: live
 .PHONY: purge-case reproduce bench-judge bench-tcpd soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
 .PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers bench-incremental
@@ -94,14 +94,20 @@ test-programs: .venv/.core
 test-python: .venv/.core .venv/.dev
 	$(ONE_THREAD_EACH) $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
+# Types take one processor for minutes: the other compiles what clippy looks at meanwhile.
 lint: .venv/.core .venv/.dev
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust
+
+lint-python: .venv/.core .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/basedpyright --level error
 	$(BIN)/lint-imports --no-cache
-	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets --locked --quiet -- -D warnings
 	$(BIN)/python scripts/house_style.py
+	$(BIN)/basedpyright --level error
+
+lint-rust: .venv/.core
+	cargo fmt --all --check
+	MAKEFLAGS= cargo clippy --release --workspace --all-targets --locked --quiet -- -D warnings
 
 packages: .venv/.core .venv/.dev
 	@rm -rf build/wheels && mkdir -p build/wheels

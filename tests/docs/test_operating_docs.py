@@ -147,9 +147,9 @@ def test_panels_do_not_overlap() -> None:
 def test_the_rules_load_and_pass_their_own_tests(tmp_path: Path) -> None:
     place = ROOT / "deploy" / "prometheus"
     check = ["promtool", "check", "rules", "--lint=all", "--lint-fatal"]
-    for words in ([*check, "trimtab.rules.yml"], ["promtool", "test", "rules", "tests.yml"]):
+    tests = ["tests.yml", "tests-of-days.yml"]
+    for words in ([*check, "trimtab.rules.yml"], ["promtool", "test", "rules", *tests]):
         ended = subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert set(re.findall(r"alertname: (\w+)", (place / "tests.yml").read_text())) == set(
-        rule_names()
-    )
+    written = "".join((place / name).read_text() for name in tests)
+    assert set(re.findall(r"alertname: (\w+)", written)) == set(rule_names())

@@ -14,10 +14,18 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from tests.support import made_stores
 
+from trimtab.record import database
 from trimtab.record.store import Store
 
 OpenStore = Callable[[], Store]
+
+
+@pytest.fixture(autouse=True)
+def the_migrations_make_each_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every store of these tests by the migrations."""
+    monkeypatch.setattr(database, "_upgrade", made_stores.MIGRATE)
 
 
 def _postgresql_programs() -> Path | None:

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import inspect, text
 from tests.record.conftest import OpenStore
 from tests.record.values import a_run, an_output
+from tests.support import made_stores
 
 import trimtab.record.migrations
 from trimtab.record import database, schema
@@ -52,6 +53,21 @@ def test_the_migrations_lead_to_the_schema(store: Store) -> None:
             connection, opts={"version_table": schema.VERSION_TABLE, "compare_type": True}
         )
         assert compare_metadata(context, schema.metadata) == []
+
+
+def test_a_store_made_for_another_test_is_what_the_migrations_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    for name, upgrade in (("by", made_stores.MIGRATE), ("like", made_stores.make)):
+        monkeypatch.setattr(database, "_upgrade", upgrade)
+        path = tmp_path / f"{name}.db"
+        Store.open(path).close()
+        with closing(sqlite3.connect(path)) as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()
+            made.append(([*connection.iterdump()], version, path.stat().st_mode))
+    assert made[0] == made[1]
+    assert made[0][1] != (0,)
 
 
 def _add_revision(directory: Path, patch: pytest.MonkeyPatch, *, fails: bool = False) -> None:

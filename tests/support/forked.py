@@ -37,6 +37,16 @@ TRIMTAB = "trimtab.cli.main:main"
 _REQUEST_BYTES_MAXIMUM = 1 << 20
 _STREAMS = 3
 _DESCRIPTORS = 1 << 20
+_IMPORTED_LATE = (
+    "alembic.command",
+    "altair",
+    "numpy.ma",
+    "rich.align",
+    "rich.console",
+    "rich.table",
+    "sqlalchemy.dialects.sqlite",
+)
+"""What no module of ours imports when it is imported itself."""
 
 
 class Clock:
@@ -92,13 +102,18 @@ def main() -> None:
 
 def _import_all() -> None:
     """Import what commands import when they are asked; nothing of it starts a thread by that."""
-    import altair  # noqa: F401 (imported for those that are forked)
+    for name in _IMPORTED_LATE:
+        importlib.import_module(name)
+    from tests.support import made_stores
 
     import trimtab
+    from trimtab.record import database
     from trimtab.report.render import environment
 
     for module in pkgutil.walk_packages(trimtab.__path__, "trimtab."):
         importlib.import_module(module.name)
+    database._upgrade = made_stores.make
+    made_stores.definitions()
     for page in environment().list_templates():
         environment().get_template(page)
 
