@@ -39,7 +39,8 @@ class Looked:
     overflowed
         What may have more names than Lustre keeps with a file.
     stripes
-        Directories in which Lustre keeps a part of the one that they are in. Nobody sees them.
+        Parts of directories, one an MDT, which nobody sees, and the directory of each: Lustre keeps
+        with a file in which stripe a name is.
     """
 
     root: bytes
@@ -47,7 +48,7 @@ class Looked:
     gone: frozenset[bytes] = frozenset()
     failed: Mapping[bytes, int] = field(default_factory=dict)
     overflowed: frozenset[bytes] = frozenset()
-    stripes: frozenset[bytes] = frozenset()
+    stripes: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
 class Changelogs(Protocol):
@@ -105,7 +106,7 @@ class Search:
     failed, overflowed
         As `Looked` has them.
     unread
-        Directories of which it is not known what lies in them.
+        Directories of which it is not known what lies in them, with the error number.
     """
 
     def __init__(self, changelogs: Changelogs, directory: Path, manifest: Manifest) -> None:
@@ -119,7 +120,7 @@ class Search:
         self.failed: dict[bytes, int] = {}
         self.overflowed: set[bytes] = set()
         self.unknown: frozenset[bytes] = frozenset()
-        self.unread: set[bytes] = set()
+        self.unread: dict[bytes, int] = {}
 
     def rows(self) -> pl.DataFrame:
         """Return a row for each name of what was looked at; ``parent`` is the directory's FID."""
@@ -133,7 +134,7 @@ class Search:
         todo = set(directories)
         while todo:
             children, failed = self._changelogs.children(sorted(todo))
-            self.unread |= failed.keys()
+            self.unread.update(failed)
             todo = children - below
             below |= children
         return frozenset(below)
@@ -189,12 +190,14 @@ class Search:
         """Return the paths in the index whose contents went somewhere unknown."""
         placed = _paths(now)
         followed = {old for new, old in migrated.items() if new in placed}
+        # What was listed as a directory and is a stripe now has a successor.
+        elsewhere = self._gone | self._stripes
         listed = _paths(before)
         count = Counter(listed.values())
         return {
             path
             for directory, path in listed.items()
-            if count[path] > 1 or (directory in self._gone and directory not in followed)
+            if count[path] > 1 or (directory in elsewhere and directory not in followed)
         }
 
     def _look_up(self, todo: set[bytes]) -> Places:
@@ -218,7 +221,8 @@ class Search:
         self._root = answer.root
         self.looked |= files
         self._gone |= answer.gone
-        self._stripes |= answer.stripes
+        self._stripes |= answer.stripes.keys()
+        self._names.update((stripe, [(whole, b"")]) for stripe, whole in answer.stripes.items())
         self.failed.update(answer.failed)
         rows = answer.rows.filter(pl.col("id") != answer.root)
         self._frames.append(rows)
@@ -236,7 +240,7 @@ class Search:
             {"parent": list(places.directories), "path": list(places.directories.values())},
             schema={"parent": pl.Binary, "path": pl.Binary},
         )
-        rows = pl.concat(self._frames).filter(~_is_in("id", self.unknown | self._stripes))
+        rows = pl.concat(self._frames).filter(~_is_in("id", self.unknown))
         placed = rows.join(paths, on="parent", how="inner", maintain_order="left")
         return placed.with_columns(parent=pl.col("path")).select(*columns())
 
