@@ -242,9 +242,7 @@ class _Work:
         again = read_again(self._directory, followed)
         return self._save(manifest, Delta(), replace(followed, mdts=mdts), again)
 
-    def _save(
-        self, manifest: Manifest, delta: Delta, followed: Followed, again: Again
-    ) -> Manifest:
+    def _save(self, manifest: Manifest, delta: Delta, followed: Followed, again: Again) -> Manifest:
         now = self._clock()
         now_ns = int(now.timestamp() * 10**9)
         after = commit(
