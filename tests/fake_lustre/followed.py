@@ -179,6 +179,14 @@ def in_order(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(*columns()).sort("parent", "name", "id")
 
 
+def values(frame: pl.DataFrame) -> list[tuple[object, ...]]:
+    """Return rows as values that can be compared."""
+    return [
+        tuple(tuple(value) if isinstance(value, list) else value for value in row)
+        for row in frame.iter_rows()
+    ]
+
+
 def caught_up(lustre: FakeNamespace, directory: Path) -> Follower:
     """Return somebody who follows an index of it, scanned just now, and is up to date."""
     scan(lustre, directory)

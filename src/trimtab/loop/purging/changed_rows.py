@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _IN_THE_WAY_MAX: Final = 10
 _LEVELS_MAX: Final = 10_000
+_KEY: Final = ("id", "parent", "name")
+"""No two rows in force have the same."""
+_NOW: Final = "_now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,24 +258,14 @@ def _compare(delta: Delta, before: pl.DataFrame, now: pl.DataFrame) -> None:
     """Add to a delta what is different now."""
     import polars as pl
 
-    wanted = dict.fromkeys(_values(now), True)
-    stay = []
-    for row in _values(before.select(*columns())):
-        # A row that stands twice stays once.
-        stay.append(wanted.get(row, False))
-        if row in wanted:
-            wanted[row] = False
-    delta.supersede(before.filter(~pl.Series(stay, dtype=pl.Boolean)))
-    new = [wanted[row] for row in _values(now)]
-    delta.rows.append(now.filter(pl.Series(new, dtype=pl.Boolean)))
-
-
-def _values(frame: pl.DataFrame) -> list[tuple[object, ...]]:
-    """Return rows as values that can be compared."""
-    return [
-        tuple(tuple(value) if isinstance(value, list) else value for value in row)
-        for row in frame.iter_rows()
-    ]
+    of_now = now.unique(_KEY, keep="any")
+    both = before.with_row_index("at").join(of_now, on=_KEY, suffix=_NOW)
+    alike = [pl.col(name).eq_missing(pl.col(name + _NOW)) for name in columns() if name not in _KEY]
+    # A row that stands twice stays once.
+    stay = both.filter(pl.all_horizontal(alike)).sort("at").unique(_KEY, keep="first")
+    rows = before.with_row_index("at").join(stay, on="at", how="anti").drop("at")
+    delta.supersede(rows)
+    delta.rows.append(now.join(stay, on=_KEY, how="anti", maintain_order="left"))
 
 
 def _moved(
