@@ -1,4 +1,4 @@
-"""What following a changelog costs beside the Lustre it asks: records a second, memory, bytes a name.
+"""What following a changelog costs: records a second, memory, and bytes a name.
 
 An index of many names is followed through rounds as long as `purge follow` reads them, with
 everything that a round does: records parsed, files looked up in the index, changes placed, written
@@ -28,7 +28,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import polars as pl  # noqa: E402 (the tree is on the path now)
-
 from benchmarks.measured import measured_on  # noqa: E402
 from tests.fake_lustre.namespace import BEGAN_NS, DEVICE, encoded  # noqa: E402
 from tests.fake_lustre.namespace import ROOT as TOP  # noqa: E402
@@ -65,8 +64,8 @@ MIX: Final = {
 }  # fmt: skip
 """How often each was recorded; a file that is created is closed too."""
 PEERS: Final = (
-    "robinhood 4, as its users report: 5,000 (create, close) to 10,000 (unlink) records a second for "
-    "each MDT on 96 cores, and 0.9 kB an entry"
+    "robinhood 4, as its users report: 5,000 (create, close) to 10,000 (unlink) records a second "
+    "for each MDT on 96 cores, and 0.9 kB an entry"
 )
 
 
@@ -167,12 +166,16 @@ def set_attributes(path: Path, file: bytes, name: bytes | None) -> None:
     os.setxattr(path, "trusted.lma", bytes(8) + wire)
     if name is not None:
         entry = struct.pack(">H", 18 + len(name)) + TOP + name
-        os.setxattr(path, "trusted.link", struct.pack("<IIQ8x", 0x11EAF1DF, 1, 24 + len(entry)) + entry)
+        os.setxattr(
+            path, "trusted.link", struct.pack("<IIQ8x", 0x11EAF1DF, 1, 24 + len(entry)) + entry
+        )
 
 
 def cpu_s() -> float:
     """Return the processor time of this process and its children."""
-    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    own, children = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
@@ -253,7 +256,9 @@ class Lustre:
             return self._log(RecordType.HARDLINK, file, directory, self.names[file][-1][1])
         if what == "rename":
             self.names[file] = [(directory, b"moved_%08d" % self.index), *names[1:]]
-            return self._log(RecordType.RENAME, 0, directory, self.names[file][0][1], (file, above, name))
+            return self._log(
+                RecordType.RENAME, 0, directory, self.names[file][0][1], (file, above, name)
+            )
         kind = {"close": RecordType.CLOSE, "truncate": RecordType.TRUNCATE,
                 "setattr": RecordType.SETATTR, "mtime": RecordType.MTIME}[what]  # fmt: skip
         return self._log(kind, file)
@@ -282,16 +287,20 @@ class Lustre:
         self.wall_s += time.monotonic() - began[1]
 
     def mdts(self) -> Sequence[str]:
+        """Return the one MDT."""
         return ("MDT0000",)
 
     def users(self) -> Mapping[str, ChangelogUsers]:
+        """Return who reads its changelog."""
         user = ChangelogUser("cl1-trimtab", self.cleared, 10**6)
         return {"MDT0000": ChangelogUsers(self.index, (user,), NEEDED)}
 
     def clear(self, order: Clear) -> None:
+        """Note what is not needed any more."""
         self.cleared = order.index
 
     def read(self, mdt: str, after: int) -> tuple[bytes, bool]:
+        """Return as much as one reading brings."""
         with self._apart():
             data, at = bytearray(), after
             while at < len(self.records) and len(data) < READ_MAX_BYTES:
@@ -300,6 +309,7 @@ class Lustre:
             return bytes(data), at == len(self.records)
 
     def look(self, files: Sequence[bytes]) -> Looked:
+        """Return what files are now."""
         with self._apart():
             self.looked += len(files)
             numbers = [int.from_bytes(file[8:12], "big") for file in files if file != TOP]
@@ -312,12 +322,15 @@ class Lustre:
             return Looked(TOP, self.frame(rows), gone)
 
     def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
+        """Nothing is moved while it is scanned."""
         raise NotImplementedError
 
     def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, Mapping[bytes, int]]:
+        """Nothing is scanned again."""
         raise NotImplementedError
 
     def mdts_of(self, files: Sequence[bytes]) -> Mapping[bytes, str | None]:
+        """Nothing is scanned again."""
         raise NotImplementedError
 
     def frame(self, rows: Sequence[tuple[bytes, bytes, int]]) -> pl.DataFrame:

@@ -781,9 +781,7 @@ def look_up(
     device: int | None = None,
     threads: int = 0,
     deadline_s: float = 60.0,
-) -> tuple[
-    bytes, list[bytes], list[tuple[bytes, int]], list[bytes], list[tuple[bytes, bytes]]
-]:
+) -> tuple[bytes, list[bytes], list[tuple[bytes, int]], list[bytes], list[tuple[bytes, bytes]]]:
     """Look at files of a Lustre by their FIDs, and write a row for each of their names.
 
     Parameters

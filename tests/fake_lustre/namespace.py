@@ -5,11 +5,11 @@ out where the file already has one since somebody cleared; a rename is one recor
 migration gives a new FID; users are dropped, and clearing backwards drops them; a FID of what is
 gone is unknown. Records are handed out in their binary form.
 
-A directory may be spread over MDTs: each of its stripes has a FID, which `trusted.link` of what lies
-in it names, while records name the directory. No client can look at a stripe (EPERM), and only the
-server's path leads from it to the directory. A migrated directory has one stripe, and one that is
-split becomes a stripe of its successor. All of this is as a Lustre 2.17.0 was recorded
-(`tests/fixtures/lustre/2.17.0/fid`).
+A directory may be spread over MDTs: each of its stripes has a FID, which `trusted.link` of what
+lies in it names, while records name the directory. No client can look at a stripe (EPERM), and only
+the server's path leads from it to the directory; a migrated directory has one stripe. All of this
+is as recorded of a Lustre 2.17.0 (`tests/fixtures/lustre/2.17.0/fid`). That a directory which is
+split becomes a stripe of its successor is from its sources (`mdd_dir_split_plain`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Lists directories of a Lustre by FID, and tells which MDT FIDs are on; it may hang in its place.
 
-``python -I -S listing_child.py list ROOT GONE...`` reads FIDs of 16 bytes, big-endian, and prints of
-each its error number (0: none, also of one that is gone, as the numbers say) and how many names follow, 32 bits each, then of each name the inode
-number, 64 bits, its length, 16 bits, and the name. The numbers are those that the directories hold:
-no file is looked at. ``... mdts ROOT`` prints the index of the MDT of each FID, or -1.
+``python -I -S listing_child.py list ROOT GONE...`` reads FIDs of 16 bytes, big-endian, and prints
+of each its error number and how many names follow, 32 bits each, then of each name the inode
+number, 64 bits, its length, 16 bits, and the name. Without an error, or of what is gone by one of
+the numbers GONE, the error number is 0. Inode numbers are those that the directories hold: no file
+is looked at. ``... mdts ROOT`` prints the index of the MDT of each FID, or -1.
 """
 
 import errno

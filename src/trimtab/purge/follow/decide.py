@@ -148,8 +148,8 @@ def look_again(
     tried
         What was looked at again in this round.
     unknown
-        Files that could not be looked at, or whose directory could not, and directories of which it is
-        not known what lies in them.
+        Files that could not be looked at, or whose directory could not, and directories of which
+        it is not known what lies in them.
     """
     again = dict.fromkeys(looked, 0)
     again.update({fid: tried.get(fid, 0) + 1 for fid in unknown})
