@@ -4,6 +4,7 @@
 # make lint   style, types, layers; Python and Rust
 # make bench  the built-in load generator against fio, interleaved; result in benchmarks/results/
 # make bench-snapshot  what one snapshot of 298 OSTs on 157 servers costs; result beside it
+# make bench-follow  what following 10^6 changelog records on an index of 10^7 names costs; result beside it
 # make bench-plans  what planning each policy costs for 298 OSTs with a month of actions; result beside it
 # make bench-import  what importing a year of results costs; result beside it
 # make bench-explain  what judging and explaining a year of 298 OSTs costs; result beside it
@@ -65,7 +66,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run check test test-programs test-python lint lint-python lint-rust bench bench-snapshot bench-plans bench-import bench-explain bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
+.PHONY: run check test test-programs test-python lint lint-python lint-rust bench bench-snapshot bench-follow bench-plans bench-import bench-explain bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
 .PHONY: live
 .PHONY: purge-case reproduce bench-judge bench-tcpd soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
 .PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers bench-incremental
@@ -128,6 +129,9 @@ bench-watch: .venv/.core .venv/.dev
 
 bench-snapshot: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/snapshot_of_a_large_site.py $(ARGS)
+
+bench-follow: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/follow_records.py $(ARGS)
 
 bench-plans: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/plans_of_a_large_site.py $(ARGS)

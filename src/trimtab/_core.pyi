@@ -14,6 +14,9 @@ INDEX_COLUMNS: Final[tuple[tuple[str, str, bool], ...]]
 """The columns of an index in the order of its shards: name, kind (``binary``, ``string``,
 ``uint32``, ``uint64``, ``int64``, ``list[uint32]``) and whether a row may have no value."""
 
+GONE_ERRNOS: Final[tuple[int, ...]]
+"""What Lustre answers to a question about a FID that names nothing any more."""
+
 __version__: Final[str]
 
 def ioload_main() -> int:
@@ -778,7 +781,7 @@ def look_up(
     device: int | None = None,
     threads: int = 0,
     deadline_s: float = 60.0,
-) -> tuple[bytes, list[bytes], list[tuple[bytes, int]], list[bytes], list[bytes]]:
+) -> tuple[bytes, list[bytes], list[tuple[bytes, int]], list[bytes], list[tuple[bytes, bytes]]]:
     """Look at files of a Lustre by their FIDs, and write a row for each of their names.
 
     Parameters

@@ -35,7 +35,7 @@ class Users:
         return [
             self._create, self._create, self._mkdir, self._mkdir, self._link, self._unlink,
             self._rename, self._rename, self._rename_directory, self._write, self._touch,
-            self._chown, self._migrate,
+            self._chown, self._migrate, self._split,
         ]  # fmt: skip
 
     def _some(self, kind: str) -> bytes | None:
@@ -54,7 +54,8 @@ class Users:
         directory, name = self._directory(), self.rng.choice(NAMES)
         if name not in self.lustre.nodes[directory].children:
             mdt = self.rng.choice((None, *range(len(self.lustre.logs))))
-            self.lustre.create(directory, name, kind="d", mdt=mdt)
+            stripes = self.rng.choice((0, 0, len(self.lustre.logs)))
+            self.lustre.create(directory, name, kind="d", mdt=mdt, stripes=stripes)
 
     def _link(self) -> None:
         fid, directory, name = self._some("f"), self._directory(), self.rng.choice(NAMES)
@@ -112,6 +113,10 @@ class Users:
         fid = self._some(self.rng.choice("fd"))
         if fid is not None and fid != ROOT and self.lustre.nodes[fid].names:
             self.lustre.migrate(fid, self.rng.randrange(len(self.lustre.logs)))
+
+    def _split(self) -> None:
+        if (fid := self._some("d")) is not None and fid != ROOT:
+            self.lustre.split(fid)
 
 
 def scan(
@@ -172,6 +177,14 @@ class Follower:
 
 def in_order(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(*columns()).sort("parent", "name", "id")
+
+
+def values(frame: pl.DataFrame) -> list[tuple[object, ...]]:
+    """Return rows as values that can be compared."""
+    return [
+        tuple(tuple(value) if isinstance(value, list) else value for value in row)
+        for row in frame.iter_rows()
+    ]
 
 
 def caught_up(lustre: FakeNamespace, directory: Path) -> Follower:

@@ -4,6 +4,12 @@ It keeps the rules of the server that a follower has to live with: a record of a
 out where the file already has one since somebody cleared; a rename is one record on one MDT; a
 migration gives a new FID; users are dropped, and clearing backwards drops them; a FID of what is
 gone is unknown. Records are handed out in their binary form.
+
+A directory may be spread over MDTs: each of its stripes has a FID, which `trusted.link` of what
+lies in it names, while records name the directory. No client can look at a stripe (EPERM), and only
+the server's path leads from it to the directory; a migrated directory has one stripe. All of this
+is as recorded of a Lustre 2.17.0 (`tests/fixtures/lustre/2.17.0/fid`). That a directory which is
+split becomes a stripe of its successor is from its sources (`mdd_dir_split_plain`).
 """
 
 from __future__ import annotations
@@ -80,6 +86,7 @@ class Node:
     ctime_ns: int
     names: list[tuple[bytes, bytes]] = field(default_factory=list)
     children: dict[bytes, bytes] = field(default_factory=dict)
+    stripes: list[bytes] = field(default_factory=list)
     logged_ns: int = -1
     nlink: int = 0
     """Only of a copy."""
@@ -115,10 +122,12 @@ class FakeNamespace:
     def __init__(self, mdts: int = 2, *, clear_below_is_safe: bool = False) -> None:
         self.now_ns = BEGAN_NS
         self._numbers = [0] * mdts
+        self._stripe_numbers = [0] * mdts
         self.logs = [Log() for _ in range(mdts)]
         self.safe = clear_below_is_safe
         self.nodes: dict[bytes, Node] = {}
         self.broken: dict[bytes, int] = {}
+        self.unreadable: dict[bytes, int] = {}
         self.silent: set[str] = set()
         self.read_maximum = 10**9
         self.repeat = 0
@@ -130,12 +139,19 @@ class FakeNamespace:
     # -- operations of users --
 
     def create(
-        self, parent: bytes, name: bytes, *, kind: str = "f", mdt: int | None = None
+        self,
+        parent: bytes,
+        name: bytes,
+        *,
+        kind: str = "f",
+        mdt: int | None = None,
+        stripes: int = 0,
     ) -> bytes:
-        """Make a file, link or directory; a directory may be on another MDT than its parent."""
+        """Make a file, link or directory; a directory may be on other MDTs than its parent."""
         above = self.nodes[parent]
         node = self._node(self._fid(mdt if mdt is not None else above.mdt), kind,
                           mdt if mdt is not None else above.mdt)  # fmt: skip
+        node.stripes = [self._stripe(node.mdt + number) for number in range(stripes)]
         self.nodes[node.fid] = node
         self._enter(node, parent, name)
         kinds = {"f": RecordType.CREATE, "d": RecordType.MKDIR, "l": RecordType.SOFTLINK}
@@ -205,20 +221,48 @@ class FakeNamespace:
         self.nodes[fid].atime_ns = self._tick()
 
     def migrate(self, fid: bytes, mdt: int) -> bytes:
-        """Move a file or directory to another MDT: it gets a new FID."""
-        node = self.nodes.pop(fid)
+        """Move a file or directory to another MDT: it gets a new FID.
+
+        A file with several names keeps it until each of them was moved; its records name it twice.
+        """
+        node = self.nodes[fid]
+        if node.kind != "d" and len(node.names) > 1:
+            self._log_moved(node, fid)
+            return fid
+        node.stripes = [self._stripe(mdt)] if node.kind == "d" else []
+        self._renumber(node, mdt)
+        return node.fid
+
+    def split(self, fid: bytes) -> bytes:
+        """Spread a directory over one more MDT; a plain one becomes a stripe of a new one."""
+        node = self.nodes[fid]
+        mdt = node.mdt + len(node.stripes)
+        if node.stripes:
+            node.stripes.append(self._stripe(mdt))
+            self._log(node.mdt, RecordType.LAYOUT, target=fid)
+            return fid
+        node.stripes = [fid, self._stripe(mdt + 1)]
+        self._renumber(node, node.mdt)
+        return node.fid
+
+    def _renumber(self, node: Node, mdt: int) -> None:
+        """Give a file or directory another FID, which is a migration."""
+        before = node.fid
+        del self.nodes[before]
         node.fid, node.mdt, node.logged_ns = self._fid(mdt), mdt, -1
         self.nodes[node.fid] = node
         for parent, name in node.names:
             self.nodes[parent].children[name] = node.fid
         for child in node.children.values():
             below = self.nodes[child]
-            below.names = [(node.fid if p == fid else p, name) for p, name in below.names]
+            below.names = [(node.fid if p == before else p, name) for p, name in below.names]
         node.ctime_ns = self._tick()
+        self._log_moved(node, before)
+
+    def _log_moved(self, node: Node, before: bytes) -> None:
         parent, name = node.names[0]
-        self._log(mdt, RecordType.MIGRATE, target=node.fid, parent=parent, name=name,
-                  source=fid, source_parent=parent, old_name=name)  # fmt: skip
-        return node.fid
+        self._log(node.mdt, RecordType.MIGRATE, target=node.fid, parent=parent, name=name,
+                  source=before, source_parent=parent, old_name=name)  # fmt: skip
 
     # -- what administrators and time do --
 
@@ -289,25 +333,29 @@ class FakeNamespace:
 
     def look(self, files: Sequence[bytes]) -> Looked:
         self.meanwhile()
-        rows, gone, failed = [], set(), {}
+        rows, gone, failed, stripes = [], set(), {}, {}
         for fid in files:
             node = self.nodes.get(fid)
             if fid in self.broken:
                 failed[fid] = self.broken[fid]
+            elif (directory := self.directory_of(fid)) is not None:
+                stripes[fid] = directory
             elif node is None or not (node.names or fid == ROOT):
                 gone.add(fid)
             else:
-                rows += [(parent, name, self._copy(node)) for parent, name in node.names]
+                copy = self._copy(node)
+                rows += [(self.linked(parent, name), name, copy) for parent, name in node.names]
             self.meanwhile()
-        return Looked(ROOT, self._frame(rows), frozenset(gone), failed)
+        return Looked(ROOT, self._frame(rows), frozenset(gone), failed, stripes=stripes)
 
     def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], dict[bytes, int]]:
         found: set[bytes] = set()
         for fid in directories:
-            if fid in self.nodes:
-                found |= set(self.nodes[fid].children.values())
+            directory = self.directory_of(fid) or fid
+            if directory in self.nodes and fid not in self.unreadable:
+                found |= set(self.nodes[directory].children.values())
             self.meanwhile()
-        return found, {}
+        return found, {fid: self.unreadable[fid] for fid in directories if fid in self.unreadable}
 
     def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, dict[bytes, int]]:
         rows = []
@@ -323,6 +371,15 @@ class FakeNamespace:
         sequences = [0x2_0000_0402 + number * 0x4000_0000 for number in range(len(self.logs))]
         mdts = dict(zip(sequences, self.mdts(), strict=True))
         return {file: mdts.get(int.from_bytes(file[:8], "big")) for file in files}
+
+    def directory_of(self, fid: bytes) -> bytes | None:
+        """Return the directory that a stripe is a part of, as the server's path tells it."""
+        return next((node.fid for node in self.nodes.values() if fid in node.stripes), None)
+
+    def linked(self, parent: bytes, name: bytes) -> bytes:
+        """Return what ``trusted.link`` names as the directory of a name: the stripe that has it."""
+        stripes = self.nodes[parent].stripes
+        return stripes[sum(name) % len(stripes)] if stripes else parent
 
     # -- listings --
 
@@ -386,6 +443,12 @@ class FakeNamespace:
     def _fid(self, mdt: int) -> bytes:
         self._numbers[mdt] += 1
         return struct.pack(">QII", 0x2_0000_0402 + mdt * 0x4000_0000, self._numbers[mdt], 0)
+
+    def _stripe(self, mdt: int) -> bytes:
+        """Return a FID that an MDT gives to a part of a directory."""
+        mdt %= len(self.logs)
+        self._stripe_numbers[mdt] += 1
+        return struct.pack(">QII", 0x2_0000_0400 + mdt * 0x4000_0000, self._stripe_numbers[mdt], 0)
 
     def _node(self, fid: bytes, kind: str, mdt: int) -> Node:
         now = self._tick()

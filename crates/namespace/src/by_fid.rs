@@ -7,22 +7,28 @@
 //! A name is found in `trusted.link`, the attribute that the server itself keeps: the FID of the
 //! directory, and the name there. Paths follow from the FIDs of directories, so that no row is put
 //! under a directory that was renamed in between.
+//!
+//! A striped directory is kept in several, one an MDT, and `trusted.link` names one of these stripes. No
+//! client may look at a stripe: the path that the server tells of it leads to the directory, and is
+//! believed where the directory's own `trusted.lmv` lists the stripe.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use rustix::fs::{Dir, Mode, OFlags, openat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
 
 use crate::beneath::{Answer, Root};
-use crate::entry::{Entry, FileType, ObjectId};
+use crate::entry::{Entry, ObjectId};
 use crate::error::{Error, Result};
 use crate::index::ShardWriter;
-use crate::lustre::{Links, links};
+use crate::lustre::{Links, links, stripes_of};
 use crate::patience::Patience;
+use crate::rmfid::{ByFid, Fid, Mounted};
 use crate::walk::{Inspector, Wanted, attribute_of};
 use crate::work::on_threads;
 
@@ -37,14 +43,26 @@ pub struct Looked {
     pub failed: Vec<(ObjectId, Errno)>,
     /// They have more names than Lustre keeps with a file.
     pub overflowed: Vec<ObjectId>,
-    /// They are stripes of the directory that they are in, which nobody sees.
-    pub stripes: Vec<ObjectId>,
+    /// They are stripes, each with the directory that it is a part of.
+    pub stripes: Vec<(ObjectId, ObjectId)>,
 }
+
+/// What Lustre answers to a question about a FID that names nothing any more.
+///
+/// `ENOENT` is the MDT's answer where it has no such object (`obf_lookup`, `mdt_getattr_name_lock`).
+/// `ESTALE` is that of `mdt_getattr` and of a client that has the inode still (`ll_intent_file_open`).
+/// An open alone answers `EFAULT`, where one MDT finds the name and the next one no object
+/// (`mdt_cross_open`); but it answers so too where it finds that the object is not its own. So that is no
+/// proof: a stat decides, to which both give their own answers.
+pub const GONE: [Errno; 2] = [Errno::NOENT, Errno::STALE];
 
 /// An open `.lustre/fid`, and how its files are looked at.
 struct Place {
     inspector: Inspector,
     fids: OwnedFd,
+    root: Root,
+    /// Asked for paths; only where there are stripes.
+    mounted: OnceLock<Option<Mounted>>,
 }
 
 /// Looks at files with several threads, and writes a row for each of their names as the shard `out`:
@@ -68,10 +86,8 @@ pub fn look_up(
     let look = |place: &Place, id| place.look(id);
     for (id, answer) in answers(&place, ids, threads, patience, look) {
         match answer {
-            Ok((entry, links, is_stripe)) => {
-                if is_stripe {
-                    looked.stripes.push(id);
-                }
+            Ok(Seen::StripeOf(directory)) => looked.stripes.push((id, directory)),
+            Ok(Seen::File(entry, links)) => {
                 for (parent, name) in &links.names {
                     writer.row(parent, name, &entry)?;
                 }
@@ -82,8 +98,7 @@ pub fn look_up(
                     looked.gone.push(id);
                 }
             }
-            // A file that lived for a moment answers with either.
-            Err(Errno::NOENT | Errno::STALE) => looked.gone.push(id),
+            Err(errno) if GONE.contains(&errno) => looked.gone.push(id),
             Err(errno) => looked.failed.push((id, errno)),
         }
     }
@@ -108,15 +123,20 @@ pub fn children(
     for (id, answer) in answers(&place, ids, threads, patience, list) {
         match answer {
             Ok(children) => found.extend(children),
-            Err(Errno::NOENT | Errno::STALE | Errno::NOTDIR) => {}
+            Err(errno) if GONE.contains(&errno) || errno == Errno::NOTDIR => {}
             Err(errno) => failed.push((id, errno)),
         }
     }
     Ok((found, failed))
 }
 
-/// A file or directory, its names, and whether it is a stripe.
-type Seen = (Entry, Links, bool);
+/// What a FID names.
+enum Seen {
+    /// A file or directory, and its names.
+    File(Box<Entry>, Links),
+    /// A part of a directory.
+    StripeOf(ObjectId),
+}
 
 fn answers<T: Send + 'static>(
     place: &Arc<Place>,
@@ -143,10 +163,20 @@ impl Place {
         let fids =
             openat(root.descriptor(), c".lustre/fid", DIRECTORY | OFlags::PATH, Mode::empty())
                 .map_err(|errno| Error::system("open .lustre/fid of", root.path(), errno))?;
-        Ok(Self { inspector, fids })
+        let root = Root::again(root.descriptor(), root.path())?;
+        Ok(Self { inspector, fids, root, mounted: OnceLock::new() })
     }
 
+    /// What lies in a directory; what lies in a stripe is told by the directory it is a part of.
     fn children(&self, id: ObjectId) -> Answer<Vec<ObjectId>> {
+        match self.inside(id) {
+            Err(Errno::PERM) => self.inside(self.directory_of(id)?),
+            answer => answer,
+        }
+        .map_err(|errno| self.settled(id, errno))
+    }
+
+    fn inside(&self, id: ObjectId) -> Answer<Vec<ObjectId>> {
         let name = name_of(id)?;
         let directory = openat(&self.fids, &name, DIRECTORY | OFlags::RDONLY, Mode::empty())?;
         let mut found = Vec::new();
@@ -157,7 +187,7 @@ impl Place {
             }
             match self.inspector.look(directory.as_fd(), entry.file_name()) {
                 Ok(entry) => found.extend(entry.map(|entry| entry.id)),
-                Err(Errno::NOENT | Errno::STALE) => {}
+                Err(errno) if GONE.contains(&errno) => {}
                 Err(errno) => return Err(errno),
             }
         }
@@ -165,6 +195,14 @@ impl Place {
     }
 
     fn look(&self, id: ObjectId) -> Answer<Seen> {
+        match self.file(id) {
+            Err(Errno::PERM) => self.directory_of(id).map(Seen::StripeOf),
+            answer => answer.map(|(entry, links)| Seen::File(Box::new(entry), links)),
+        }
+        .map_err(|errno| self.settled(id, errno))
+    }
+
+    fn file(&self, id: ObjectId) -> Answer<(Entry, Links)> {
         let name = name_of(id)?;
         let entry = self.inspector.look(self.fids.as_fd(), &name)?.ok_or(Errno::XDEV)?;
         if entry.id != id {
@@ -176,37 +214,41 @@ impl Place {
             Some(bytes) => links(&bytes).ok_or(Errno::BADMSG)?,
             None => Links::default(),
         };
-        let is_stripe = match links.names.as_slice() {
-            [(parent, own)] if entry.kind == FileType::Directory => {
-                self.is_stripe(id, parent, own)?
-            }
-            _ => false,
-        };
-        Ok((entry, links, is_stripe))
+        Ok((entry, links))
     }
 
-    /// Whether a directory is a stripe of the one that it is in.
-    ///
-    /// Lustre spreads a directory over MDTs by directories in it, each of them named after its own FID;
-    /// files are in one of those. No client finds them under that name, as it does a directory which
-    /// somebody named so.
-    fn is_stripe(&self, id: ObjectId, parent: &[u8; 16], own: &[u8]) -> Answer<bool> {
-        let stripe = name_of(id)?;
-        let number = own.strip_prefix(stripe.to_bytes()).and_then(|end| end.strip_prefix(b":"));
-        if !number.is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
-        {
-            return Ok(false);
+    /// What an error means: `EFAULT` that a stat explains is the stat's own.
+    fn settled(&self, id: ObjectId, errno: Errno) -> Errno {
+        if errno != Errno::FAULT {
+            return errno;
         }
-        let parent = ObjectId::of_bytes(*parent, true);
-        let above = openat(&self.fids, name_of(parent)?, DIRECTORY | OFlags::PATH, Mode::empty())?;
-        let own = CString::new(own).map_err(|_| Errno::INVAL)?;
-        match self.inspector.look(above.as_fd(), &own) {
-            Err(Errno::NOENT) => Ok(true),
-            Ok(Some(entry)) if entry.id == id => Ok(false),
-            // It was renamed after its names were read.
-            Ok(_) => Err(Errno::AGAIN),
-            Err(errno) => Err(errno),
-        }
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let name = name_of(id);
+        let stat = name.and_then(|name| statx(&self.fids, &name, flags, StatxFlags::TYPE));
+        stat.err().unwrap_or(errno)
+    }
+
+    /// The directory that a stripe is a part of; `EPERM` where nothing shows that it is one.
+    fn directory_of(&self, stripe: ObjectId) -> Answer<ObjectId> {
+        let fid = Fid::of_file(stripe).ok_or(Errno::PERM)?;
+        let mounted = self.mounted.get_or_init(|| Mounted::open(&self.root).ok());
+        let paths = mounted.as_ref().ok_or(Errno::PERM)?.paths(fid)?;
+        let [path] = paths.as_slice() else { return Err(Errno::PERM) };
+        self.striped_at(path.as_deref().unwrap_or_default(), stripe)
+    }
+
+    /// The directory at a path, if the stripe is one of its own; else it was renamed in between.
+    fn striped_at(&self, path: &[u8], stripe: ObjectId) -> Answer<ObjectId> {
+        let moved = |errno| if GONE.contains(&errno) { Errno::AGAIN } else { errno };
+        let directory = self.root.directory(path, OFlags::PATH).map_err(moved)?;
+        let directory = self.inspector.look(directory.as_fd(), c".").map_err(moved)?;
+        let directory = directory.ok_or(Errno::XDEV)?.id;
+        let read = attribute_of(self.fids.as_fd(), &name_of(directory)?, c"trusted.lmv");
+        let stripes = match read.map_err(moved)? {
+            Some(bytes) => stripes_of(&bytes).ok_or(Errno::BADMSG)?,
+            None => Vec::new(),
+        };
+        if stripes.contains(&stripe) { Ok(directory) } else { Err(Errno::AGAIN) }
     }
 }
 
@@ -223,7 +265,7 @@ fn name_of(id: ObjectId) -> Answer<CString> {
 mod tests {
     use super::*;
     use crate::index::Shard;
-    use crate::lustre::tests::link_bytes;
+    use crate::lustre::tests::{link_bytes, stripe_bytes};
     use rustix::fs::{XattrFlags, setxattr};
     use std::fs;
     use std::time::Duration;
@@ -281,37 +323,69 @@ mod tests {
         assert_eq!(looked.failed, [(fid(1), Errno::BADMSG)]);
     }
 
-    /// A stripe is in its directory for the MDT alone; a directory with such a name is seen there.
+    fn place(tree: &Path) -> Place {
+        let root = Root::open(tree).unwrap();
+        Place::open(&root, Wanted { lustre: true, ..Wanted::default() }, Some(7)).unwrap()
+    }
+
+    /// No name is ever taken for a sign of a stripe: people choose names.
     #[test]
     fn a_directory_that_somebody_named_like_a_stripe_is_none() {
         let tree = tempfile::tempdir().unwrap();
         let fids = tree.path().join(".lustre/fid");
-        let name = |object: u32| format!("[0x200000402:{object:#x}:0x0]");
-        let link = |parent: u32, name: &str| link_bytes(&[(fid(parent), name.as_bytes())], 0);
-        for object in [1, 2, 3, 4] {
-            fs::create_dir_all(fids.join(name(object))).unwrap();
+        let own = fids.join("[0x200000402:0x2:0x0]");
+        fs::create_dir_all(&own).unwrap();
+        let name: &[u8] = b"[0x200000402:0x2:0x0]:0";
+        let names = link_bytes(&[(fid(1), name)], 0);
+        if !attributes(tree.path(), ROOT, None) || !attributes(&own, fid(2), Some(&names)) {
+            return; // not root, or a file system without attributes
+        }
+        let Ok(Seen::File(_, links)) = place(tree.path()).look(fid(2)) else { panic!("a stripe") };
+        assert_eq!(links.names, [(fid(1).to_bytes(), name.to_vec())]);
+    }
+
+    /// The server's path of a stripe is no more than a hint: the directory may be another by now.
+    #[test]
+    fn a_stripe_belongs_to_the_directory_that_lists_it() {
+        let tree = tempfile::tempdir().unwrap();
+        let (wide, other) = (tree.path().join("a/wide"), tree.path().join("a/other"));
+        let fids = tree.path().join(".lustre/fid");
+        for (at, object) in [(&wide, 1), (&other, 2)] {
+            fs::create_dir_all(at).unwrap();
+            fs::create_dir_all(fids.join(format!("[0x200000402:{object:#x}:0x0]"))).unwrap();
         }
         if !attributes(tree.path(), ROOT, None) {
             return; // not root, or a file system without attributes
         }
-        let (stripe, named, other) = (name(2) + ":0", name(3) + ":0", name(2) + ":1");
-        attributes(&fids.join(name(1)), fid(1), Some(&link(9, "wide")));
-        attributes(&fids.join(name(2)), fid(2), Some(&link(1, &stripe)));
-        attributes(&fids.join(name(3)), fid(3), Some(&link(1, &named)));
-        attributes(&fids.join(name(4)), fid(4), Some(&link(1, &other)));
-        let seen = fids.join(name(1)).join(&named);
-        fs::create_dir(&seen).unwrap();
-        attributes(&seen, fid(3), None);
-        let root = Root::open(tree.path()).unwrap();
-        let wanted = Wanted { lustre: true, ..Wanted::default() };
-        let patience = Patience::new(Duration::from_secs(60));
-        let ids = [1, 2, 3, 4].map(fid).to_vec();
-        let out = (tree.path(), "rows");
-        let look = || look_up(&root, ids.clone(), (wanted, None), 2, &patience, out).unwrap();
-        assert_eq!((look().stripes, look().failed), (vec![fid(2)], vec![]));
-        // Another has the name by now: nothing is known of this one.
-        attributes(&seen, fid(5), None);
-        assert_eq!((look().stripes, look().failed), (vec![fid(2)], vec![(fid(3), Errno::AGAIN)]));
+        attributes(&wide, fid(1), None);
+        attributes(&other, fid(2), None);
+        let listed = stripe_bytes(&[fid(11), fid(12)]);
+        let master = fids.join("[0x200000402:0x1:0x0]");
+        setxattr(&master, c"trusted.lmv", &listed, XattrFlags::empty()).unwrap();
+        let place = place(tree.path());
+        assert_eq!(place.striped_at(b"a/wide", fid(12)), Ok(fid(1)));
+        assert_eq!(place.striped_at(b"a/wide", fid(13)), Err(Errno::AGAIN), "another's");
+        assert_eq!(place.striped_at(b"a/other", fid(12)), Err(Errno::AGAIN), "not striped");
+        assert_eq!(place.striped_at(b"a/away", fid(12)), Err(Errno::AGAIN), "renamed");
+        assert_eq!(place.striped_at(b"../a/wide", fid(12)), Err(Errno::INVAL));
+        setxattr(&master, c"trusted.lmv", &listed[..60], XattrFlags::empty()).unwrap();
+        assert_eq!(place.striped_at(b"a/wide", fid(12)), Err(Errno::BADMSG));
+        // Where no server tells a path, what may not be looked at stays an error.
+        assert_eq!(place.directory_of(fid(12)), Err(Errno::PERM));
+    }
+
+    /// An open says EFAULT of what is gone, and of what it was asked in the wrong place.
+    #[test]
+    fn a_bad_address_is_settled_by_a_stat() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::create_dir_all(tree.path().join(".lustre/fid/[0x200000402:0x1:0x0]")).unwrap();
+        if !attributes(tree.path(), ROOT, None) {
+            return; // not root, or a file system without attributes
+        }
+        let place = place(tree.path());
+        assert_eq!(place.settled(fid(1), Errno::FAULT), Errno::FAULT);
+        assert_eq!(place.settled(fid(2), Errno::FAULT), Errno::NOENT);
+        assert_eq!(place.settled(fid(2), Errno::IO), Errno::IO);
     }
 
     #[test]

@@ -22,6 +22,10 @@ const PATTERN_FLAGS: u32 = 0xffff_0000;
 /// The data were moved to an archive: no objects are left.
 const PATTERN_RELEASED: u32 = 0x8000_0000;
 
+const DIRECTORY_MAGIC: u32 = 0x0CD2_0CD0;
+const DIRECTORY_HEADER_BYTES: usize = 56;
+const FID_BYTES: usize = 16;
+
 const LINK_MAGIC: u32 = 0x11EA_F1DF;
 const LINK_HEADER_BYTES: usize = 24;
 
@@ -74,6 +78,20 @@ pub fn links(bytes: &[u8]) -> Option<Links> {
         rest = &rest[length..];
     }
     rest.is_empty().then_some(Links { names, overflowed })
+}
+
+/// The parts of a striped directory, one an MDT, in its `trusted.lmv`; `None` where the bytes are
+/// something else.
+///
+/// `lmv_mds_md_v1` of `lustre_user.h`: the header, the pool's name, and a FID for each stripe.
+pub fn stripes_of(bytes: &[u8]) -> Option<Vec<ObjectId>> {
+    if u32_at(bytes, 0)? != DIRECTORY_MAGIC {
+        return None;
+    }
+    let count = u32_at(bytes, 4)? as usize;
+    let fids = bytes.get(DIRECTORY_HEADER_BYTES..)?.get(..count.checked_mul(FID_BYTES)?)?;
+    // One that the MDT could not read is 0.
+    Some(fids.chunks_exact(FID_BYTES).filter_map(identity).collect())
 }
 
 /// The layout in `lustre.lov` or `trusted.lov`; `None` where the bytes are something else.
@@ -223,6 +241,41 @@ pub(crate) mod tests {
         for length in 0..whole.len() {
             assert_eq!(links(&whole[..length]), None, "{length}");
         }
+    }
+
+    /// `trusted.lmv` of a directory over two MDTs, as a Lustre 2.17.0 hands it out.
+    const RECORDED: &str =
+        include_str!("../../../tests/fixtures/lustre/2.17.0/fid/stripe_by_fid.out");
+
+    /// `trusted.lmv`, written field by field as the header lays it out.
+    pub(crate) fn stripe_bytes(stripes: &[ObjectId]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(DIRECTORY_MAGIC.to_le_bytes());
+        bytes.extend((stripes.len() as u32).to_le_bytes());
+        bytes.extend([0; DIRECTORY_HEADER_BYTES - 8]);
+        for stripe in stripes {
+            let ObjectId::Fid { sequence, object, version } = stripe else { panic!("a FID") };
+            bytes.extend(sequence.to_le_bytes());
+            bytes.extend(object.to_le_bytes());
+            bytes.extend(version.to_le_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn stripes_are_read_and_cut_ones_are_none() {
+        let line = RECORDED.lines().find_map(|line| line.strip_prefix("trusted.lmv "));
+        let digits = line.unwrap().trim();
+        let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap();
+        let whole: Vec<u8> = (0..digits.len() / 2).map(byte).collect();
+        let fid = |sequence, object| ObjectId::Fid { sequence, object, version: 0 };
+        let two = [fid(0x2_4000_0400, 0xA), fid(0x2_0000_0401, 7)];
+        assert_eq!(stripes_of(&whole).unwrap(), two);
+        for length in 0..whole.len() {
+            assert_eq!(stripes_of(&whole[..length]), None, "{length}");
+        }
+        let alone = [&[0xD0, 0x0C, 0xD3, 0x0C][..], &whole[4..]].concat();
+        assert_eq!(stripes_of(&alone), None, "a stripe has none");
     }
 
     const FLASH: Option<&[u8]> = Some(b"flash");

@@ -3,19 +3,28 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use namespace::by_fid::{Looked, children as list, look_up as look};
+use namespace::by_fid::{GONE, Looked, children as list, look_up as look};
 use namespace::patience::Patience;
 use namespace::walk::Wanted;
 use namespace::{Error, ObjectId, Root};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::rules::raised;
 
 type Failed = Vec<(Vec<u8>, i32)>;
 
+/// Stripes, each with its directory.
+type Stripes = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// The root, what is gone, what failed with its error number, what has too many names, stripes.
-type Answer = (Vec<u8>, Vec<Vec<u8>>, Failed, Vec<Vec<u8>>, Vec<Vec<u8>>);
+type Answer = (Vec<u8>, Vec<Vec<u8>>, Failed, Vec<Vec<u8>>, Stripes);
+
+/// Error numbers of a FID that names nothing any more.
+pub fn gone(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+    PyTuple::new(py, GONE.map(|errno| errno.raw_os_error()))
+}
 
 fn bytes(id: ObjectId) -> Vec<u8> {
     id.to_bytes().to_vec()
@@ -99,6 +108,6 @@ pub fn look_up(
         gone.into_iter().map(bytes).collect(),
         failed,
         overflowed.into_iter().map(bytes).collect(),
-        stripes.into_iter().map(bytes).collect(),
+        stripes.into_iter().map(|(stripe, directory)| (bytes(stripe), bytes(directory))).collect(),
     ))
 }

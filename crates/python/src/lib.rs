@@ -71,6 +71,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("GONE_ERRNOS", crate::by_fid::gone(module.py())?)?;
         module.add("INDEX_COLUMNS", crate::scan::columns(module.py())?)?;
         module.add("REMOVAL_OUTCOMES", crate::removal::outcomes(module.py())?)?;
         module.add("QUARANTINE", crate::removal::quarantine(module.py())?)

@@ -192,6 +192,142 @@ def test_a_file_that_cannot_be_looked_at_is_tried_again_and_then_told(
     assert manifest.followed.again is None
 
 
+def test_a_directory_that_cannot_be_read_is_walked_again_and_only_then_told(
+    lustre: FakeNamespace, tmp_path: Path
+) -> None:
+    """What moved while the scan ran is looked at with everything beneath it."""
+    moved = directory_of(lustre)
+    scan(lustre, tmp_path, during=_once(lambda: lustre.rename(ROOT, b"d", ROOT, b"moved")))
+    follower = Follower(lustre, tmp_path)
+    follower.begin()
+    lustre.unreadable[moved] = errno.EIO
+    for _ in range(3):
+        done = follower.round()
+        assert (done.unknown, done.manifest.obstacles) == (1, ())
+    lustre.unreadable.clear()
+    assert_equal(follower)
+    lustre.unreadable[moved] = errno.EIO
+    assert follower.round().unknown == 0, "nobody asks for it any more"
+
+
+def test_what_cannot_be_read_for_long_is_told_with_its_error(
+    lustre: FakeNamespace, tmp_path: Path
+) -> None:
+    moved = directory_of(lustre)
+    scan(lustre, tmp_path, during=_once(lambda: lustre.rename(ROOT, b"d", ROOT, b"moved")))
+    follower = Follower(lustre, tmp_path)
+    follower.begin()
+    lustre.unreadable[moved] = errno.EIO
+    manifest = [follower.round().manifest for _ in range(TRIES_MAX)][-1]
+    assert manifest.obstacles == (
+        "it has to be scanned again: 1 file could not be looked at: Input/output error",
+    )
+
+
+def _once(act: Callable[[], None]) -> Callable[[], None]:
+    """Return what acts when it is called first."""
+    left = [act]
+    return lambda: left.pop()() if left else None
+
+
+def test_what_was_to_be_looked_at_again_is_read_as_it_was_written_before(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    lustre.write(file_of(lustre), 9)
+    followed = follower.round().manifest.followed
+    assert followed is not None
+    assert followed.again is not None
+    file = follower.directory / followed.again.name
+    now = delta.read_again(follower.directory, followed)
+    pl.read_parquet(file).drop("beneath").write_parquet(file)
+    assert delta.read_again(follower.directory, followed) == now
+
+
+# Striped directories -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def striped(lustre: FakeNamespace, tmp_path: Path) -> Follower:
+    """Somebody who follows a tree with two striped directories, ``s`` and ``t``."""
+    for name in (b"s", b"t"):
+        directory = lustre.create(ROOT, name, kind="d", stripes=2)
+        for number in range(4):
+            lustre.create(directory, b"f%d" % number)
+    return caught_up(lustre, tmp_path)
+
+
+def _at(lustre: FakeNamespace, name: bytes) -> bytes:
+    return lustre.nodes[ROOT].children[name]
+
+
+def test_files_of_striped_directories_are_followed_by_what_their_stripe_belongs_to(
+    lustre: FakeNamespace, striped: Follower
+) -> None:
+    one, other = _at(lustre, b"s"), _at(lustre, b"t")
+    lustre.create(one, b"new")
+    lustre.write(lustre.nodes[one].children[b"f0"], 7)
+    lustre.rename(one, b"f1", one, b"g")
+    lustre.rename(one, b"f2", other, b"from s")
+    lustre.link(lustre.nodes[one].children[b"f3"], other, b"linked")
+    lustre.unlink(other, b"f0")
+    assert striped.round().unknown == 0
+    assert_equal(striped)
+
+
+def test_a_renamed_striped_directory_takes_what_is_in_its_stripes_with_it(
+    lustre: FakeNamespace, striped: Follower
+) -> None:
+    lustre.write(lustre.nodes[_at(lustre, b"s")].children[b"f0"], 7)
+    lustre.rename(ROOT, b"s", directory_of(lustre), b"deeper")
+    assert_equal(striped)
+    assert b"d/deeper" in striped.rows()["parent"].to_list()
+
+
+def test_the_stripes_of_a_removed_directory_are_gone_with_it(
+    lustre: FakeNamespace, striped: Follower
+) -> None:
+    directory = _at(lustre, b"s")
+    stripes = lustre.nodes[directory].stripes
+    lustre.write(lustre.nodes[directory].children[b"f0"], 7)
+    for name in list(lustre.nodes[directory].children):
+        lustre.unlink(directory, name)
+    lustre.unlink(ROOT, b"s")
+    assert lustre.look(stripes).gone == set(stripes)
+    assert_equal(striped)
+
+
+def test_migrated_and_split_directories_have_stripes_too(
+    lustre: FakeNamespace, striped: Follower
+) -> None:
+    migrated = lustre.migrate(directory_of(lustre), 0)
+    lustre.write(lustre.nodes[migrated].children[b"a"], 7)
+    assert_equal(striped)
+    plain = lustre.create(ROOT, b"plain", kind="d")
+    lustre.create(plain, b"x")
+    assert_equal(striped)
+    successor = lustre.split(plain)
+    assert lustre.nodes[successor].stripes[0] == plain, "the directory became a stripe"
+    lustre.create(successor, b"y")
+    lustre.write(lustre.nodes[successor].children[b"x"], 8)
+    assert striped.round().unknown == 0
+    assert_equal(striped)
+    assert plain not in striped.rows()["id"].to_list()
+
+
+def test_a_record_that_names_a_stripe_is_about_the_directory(
+    lustre: FakeNamespace, striped: Follower
+) -> None:
+    """A record of attributes may name as parent whatever a record before it left there."""
+    directory = _at(lustre, b"s")
+    lustre.chown(directory, 77)
+    log = lustre.logs[lustre.nodes[directory].mdt]
+    log.records[-1] = replace(
+        log.records[-1], target=None, parent=lustre.nodes[directory].stripes[0]
+    )
+    assert striped.round().unknown == 0
+    assert_equal(striped)
+
+
 def test_a_directory_that_somebody_named_like_a_stripe_keeps_its_files(
     lustre: FakeNamespace, follower: Follower
 ) -> None:

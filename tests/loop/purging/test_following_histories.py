@@ -14,10 +14,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.fake_lustre.followed import Follower, Users, in_order, scan
+from tests.fake_lustre.followed import Follower, Users, in_order, scan, values
 from tests.fake_lustre.namespace import BEGAN_NS, FakeNamespace
 
-from trimtab.loop.purging import changed_rows
 from trimtab.purge.index import delta, write
 from trimtab.purge.index.manifest_file import load_manifest
 
@@ -55,7 +54,7 @@ class Killer:
 
 
 def differences(one: pl.DataFrame, other: pl.DataFrame) -> list[tuple[object, ...]]:
-    first, second = map(changed_rows._values, (one, other))
+    first, second = map(values, (one, other))
     return sorted(set(first) ^ set(second), key=repr)[:6]
 
 

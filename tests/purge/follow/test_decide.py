@@ -60,6 +60,14 @@ def test_what_was_moved_while_the_scan_ran_is_walked() -> None:
     assert decision.migrated == {fid(5): fid(6)}
 
 
+def test_a_file_whose_identifier_stayed_was_not_migrated_from_itself() -> None:
+    """One of its names was moved; whoever looked for what it was before would never end."""
+    moved = Record(11, RecordType.MIGRATE, 0, fid(5), fid(2), b"c", fid(5), fid(2), b"c")
+    decision = decide([MDT], {"MDT0000": Seen(users(index=11), (moved,))})
+    assert decision.migrated == {}
+    assert fid(5) in decision.look
+
+
 def test_records_of_before_the_mark_change_nothing() -> None:
     assert after([close(9), close(10), close(11), close(11)]).mark == 11
     assert after([close(9), close(10)]) == MDT

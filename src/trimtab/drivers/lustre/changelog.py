@@ -74,6 +74,11 @@ _EXTRAS: Final = ((0x1, 16), (0x2, 24), (0x4, 4), (0x8, 256))
 """Extra flags whose extension has so many bytes, in their order."""
 _EXTRAS_WITHOUT: Final = 0x10
 """The NID is in its newer form: no further bytes."""
+_EXTRAS_BYTES: Final = tuple(
+    8 + sum(size for flag, size in _EXTRAS if extra & flag) for extra in range(16)
+)
+"""Of all extensions, by their flags."""
+_EXTRAS_UNKNOWN: Final = ~(0xF | _EXTRAS_WITHOUT)
 _NAMES_MAX: Final = 2 * 255 + 2
 _TYPE_MAX: Final = 63
 _SEQUENCE_NORMAL: Final = 0x2_0000_0400
@@ -142,14 +147,13 @@ def _record(data: bytes, at: int) -> tuple[Record, int]:
         if len(data) < end + 8:
             raise _cut(at)
         extra = int.from_bytes(data[end : end + 8], "little")
-        unknown = extra & ~(sum(flag for flag, _ in _EXTRAS) | _EXTRAS_WITHOUT)
-        if unknown:
+        if unknown := extra & _EXTRAS_UNKNOWN:
             raise DataError(
                 f"the changelog record at byte {at} has the unknown extension {unknown:#x}",
                 code="changelog-unreadable",
                 hint="this Lustre is newer than this program: scan instead",
             )
-        end += 8 + sum(size for flag, size in _EXTRAS if extra & flag)
+        end += _EXTRAS_BYTES[extra & 0xF]
     if names_bytes > _NAMES_MAX or kind > _TYPE_MAX:
         raise DataError(f"there is no changelog record at byte {at}", code="changelog-unreadable")
     if len(data) < end + names_bytes:

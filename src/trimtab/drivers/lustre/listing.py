@@ -30,9 +30,12 @@ def list_directories(root: str, directories: Sequence[bytes]) -> Iterator[tuple[
     ToolError
         They could not be listed, or not in time.
     """
+    from trimtab._core import GONE_ERRNOS
+
+    gone = [str(number) for number in GONE_ERRNOS]
     for start in range(0, len(directories), _BATCH):
         batch = directories[start : start + _BATCH]
-        data, at = _child("list", root, batch), 0
+        data, at = _child("list", root, batch, *gone), 0
         for directory in batch:
             number, count = listing_child.HEAD.unpack_from(data, at)
             at += listing_child.HEAD.size
@@ -78,10 +81,10 @@ def inode_of(fid: bytes) -> int:
     return flat & (2**64 - 1) or number
 
 
-def _child(verb: str, root: str, fids: Sequence[bytes]) -> bytes:
+def _child(verb: str, root: str, fids: Sequence[bytes], *words: str) -> bytes:
     script = str(Path(listing_child.__file__))
     result = execute(
-        (sys.executable, "-I", "-S", script, verb, root),
+        (sys.executable, "-I", "-S", script, verb, root, *words),
         timeout_s=_TIMEOUT_S,
         stdin=b"".join(fids),
         output_limit_bytes=_OUTPUT_BYTES,

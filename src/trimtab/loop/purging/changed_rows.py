@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _IN_THE_WAY_MAX: Final = 10
 _LEVELS_MAX: Final = 10_000
+_KEY: Final = ("id", "parent", "name")
+"""No two rows in force have the same."""
+_NOW: Final = "_now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class Looked:
     overflowed
         What may have more names than Lustre keeps with a file.
     stripes
-        Directories in which Lustre keeps a part of the one that they are in. Nobody sees them.
+        Parts of directories, one an MDT, which nobody sees, and the directory of each: Lustre keeps
+        with a file in which stripe a name is.
     """
 
     root: bytes
@@ -47,7 +51,7 @@ class Looked:
     gone: frozenset[bytes] = frozenset()
     failed: Mapping[bytes, int] = field(default_factory=dict)
     overflowed: frozenset[bytes] = frozenset()
-    stripes: frozenset[bytes] = frozenset()
+    stripes: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
 class Changelogs(Protocol):
@@ -105,7 +109,7 @@ class Search:
     failed, overflowed
         As `Looked` has them.
     unread
-        Directories of which it is not known what lies in them.
+        Directories of which it is not known what lies in them, with the error number.
     """
 
     def __init__(self, changelogs: Changelogs, directory: Path, manifest: Manifest) -> None:
@@ -119,7 +123,7 @@ class Search:
         self.failed: dict[bytes, int] = {}
         self.overflowed: set[bytes] = set()
         self.unknown: frozenset[bytes] = frozenset()
-        self.unread: set[bytes] = set()
+        self.unread: dict[bytes, int] = {}
 
     def rows(self) -> pl.DataFrame:
         """Return a row for each name of what was looked at; ``parent`` is the directory's FID."""
@@ -133,7 +137,7 @@ class Search:
         todo = set(directories)
         while todo:
             children, failed = self._changelogs.children(sorted(todo))
-            self.unread |= failed.keys()
+            self.unread.update(failed)
             todo = children - below
             below |= children
         return frozenset(below)
@@ -189,12 +193,14 @@ class Search:
         """Return the paths in the index whose contents went somewhere unknown."""
         placed = _paths(now)
         followed = {old for new, old in migrated.items() if new in placed}
+        # What was listed as a directory and is a stripe now has a successor.
+        elsewhere = self._gone | self._stripes
         listed = _paths(before)
         count = Counter(listed.values())
         return {
             path
             for directory, path in listed.items()
-            if count[path] > 1 or (directory in self._gone and directory not in followed)
+            if count[path] > 1 or (directory in elsewhere and directory not in followed)
         }
 
     def _look_up(self, todo: set[bytes]) -> Places:
@@ -218,7 +224,8 @@ class Search:
         self._root = answer.root
         self.looked |= files
         self._gone |= answer.gone
-        self._stripes |= answer.stripes
+        self._stripes |= answer.stripes.keys()
+        self._names.update((stripe, [(whole, b"")]) for stripe, whole in answer.stripes.items())
         self.failed.update(answer.failed)
         rows = answer.rows.filter(pl.col("id") != answer.root)
         self._frames.append(rows)
@@ -236,7 +243,7 @@ class Search:
             {"parent": list(places.directories), "path": list(places.directories.values())},
             schema={"parent": pl.Binary, "path": pl.Binary},
         )
-        rows = pl.concat(self._frames).filter(~_is_in("id", self.unknown | self._stripes))
+        rows = pl.concat(self._frames).filter(~_is_in("id", self.unknown))
         placed = rows.join(paths, on="parent", how="inner", maintain_order="left")
         return placed.with_columns(parent=pl.col("path")).select(*columns())
 
@@ -251,24 +258,14 @@ def _compare(delta: Delta, before: pl.DataFrame, now: pl.DataFrame) -> None:
     """Add to a delta what is different now."""
     import polars as pl
 
-    wanted = dict.fromkeys(_values(now), True)
-    stay = []
-    for row in _values(before.select(*columns())):
-        # A row that stands twice stays once.
-        stay.append(wanted.get(row, False))
-        if row in wanted:
-            wanted[row] = False
-    delta.supersede(before.filter(~pl.Series(stay, dtype=pl.Boolean)))
-    new = [wanted[row] for row in _values(now)]
-    delta.rows.append(now.filter(pl.Series(new, dtype=pl.Boolean)))
-
-
-def _values(frame: pl.DataFrame) -> list[tuple[object, ...]]:
-    """Return rows as values that can be compared."""
-    return [
-        tuple(tuple(value) if isinstance(value, list) else value for value in row)
-        for row in frame.iter_rows()
-    ]
+    of_now = now.unique(_KEY, keep="any")
+    both = before.with_row_index("at").join(of_now, on=_KEY, suffix=_NOW)
+    alike = [pl.col(name).eq_missing(pl.col(name + _NOW)) for name in columns() if name not in _KEY]
+    # A row that stands twice stays once.
+    stay = both.filter(pl.all_horizontal(alike)).sort("at").unique(_KEY, keep="first")
+    rows = before.with_row_index("at").join(stay, on="at", how="anti").drop("at")
+    delta.supersede(rows)
+    delta.rows.append(now.join(stay, on=_KEY, how="anti", maintain_order="left"))
 
 
 def _moved(

@@ -92,7 +92,7 @@ class LiveChangelogs:
                 listed = pl.read_parquet(out, glob=False)
                 rows = listed.select(pl.col(name).cast(kind) for name, kind in kinds)
         return Looked(
-            root, rows, frozenset(gone), dict(failed), frozenset(overflowed), frozenset(stripes)
+            root, rows, frozenset(gone), dict(failed), frozenset(overflowed), dict(stripes)
         )
 
     def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:

@@ -32,7 +32,7 @@ from trimtab.loop.purging.changed_rows import Changelogs, Search
 from trimtab.loop.sites import open_site
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.follow.decide import TRIES_MAX, Seen, clears, decide, look_again
-from trimtab.purge.index.delta import commit, deltas, merge, read_again
+from trimtab.purge.index.delta import Again, commit, deltas, merge, read_again
 from trimtab.purge.index.manifest import Followed, FollowedMdt, Lack, Manifest, Source
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.record.system_errors import system_errors
@@ -56,7 +56,8 @@ class Round:
     records, looked, added, removed
         Changelog records read, files looked at, rows added and rows that count no more.
     unknown
-        Files that could not be looked at, or whose directory could not; they are tried again.
+        Files that could not be looked at, or whose directory could not, and directories that could
+        not be read; they are tried again.
     silent
         MDTs whose server did not answer: nothing was read of them.
     more
@@ -292,11 +293,13 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
         changelogs.clear(order)
     seen, silent = _read(changelogs, followed, users)
     decision = decide(followed.mdts, seen)
-    tried = read_again(directory, followed)
+    before = read_again(directory, followed)
     search = Search(changelogs, directory, manifest)
-    files = decision.look | tried.keys() | search.beneath(decision.walk)
+    files = decision.look | before.tried.keys() | search.beneath(decision.walk | before.beneath)
     delta = search.changes(files, decision.migrated)
-    again = look_again(decision.look, tried, search.unknown)
+    unread = frozenset(search.unread)
+    unknown = search.unknown | unread
+    again = Again(look_again(decision.look, before.tried, unknown), unread)
     more = any(not reading.ended for reading in seen.values())
     now_ns = int(clock().timestamp() * 10**9)
     until_ns = manifest.ended_ns if silent or more else max(now_ns, manifest.ended_ns)
@@ -309,7 +312,7 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
             mdts=decision.mdts,
             stale=tuple(dict.fromkeys((*followed.stale, *stale_reasons(search, again)))),
         ),
-        again={file: count for file, count in again.items() if count < TRIES_MAX},
+        again=again.without_hopeless(TRIES_MAX),
         now_s=now_ns // 10**9,
     )
     if deltas(after) > DELTAS_MAX:
@@ -320,7 +323,7 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
         looked=len(search.looked),
         added=sum(frame.height for frame in delta.rows),
         removed=sum(rows.size for lists in delta.superseded.values() for rows in lists),
-        unknown=len(search.unknown),
+        unknown=len(unknown),
         silent=tuple(silent),
         more=more,
     )
@@ -352,17 +355,14 @@ def _seen(changelogs: Changelogs, mdt: FollowedMdt, users: ChangelogUsers) -> Se
     return Seen(users, tuple(parse_records(data)), ended)
 
 
-def stale_reasons(search: Search, again: Mapping[bytes, int]) -> Iterator[str]:
+def stale_reasons(search: Search, again: Again) -> Iterator[str]:
     """Yield why an index may be wrong after a search, whatever the MDT."""
-    if search.unread:
-        yield f"{plural(len(search.unread), 'directory')} that moved while it ran cannot be read"
     if search.overflowed:
         files = plural(len(search.overflowed), "file", ",")
         yield f"Lustre does not keep all names of {files}"
-    lost = [file for file, count in again.items() if count >= TRIES_MAX]
+    lost = [file for file, count in again.tried.items() if count >= TRIES_MAX]
     if lost:
-        reasons = sorted(
-            {os.strerror(search.failed[file]) for file in lost if file in search.failed}
-        )
+        failed = {**search.failed, **search.unread}
+        reasons = sorted({os.strerror(failed[file]) for file in lost if file in failed})
         why = f": {enumerated(reasons, 3)}" if reasons else ""
         yield f"{plural(len(lost), 'file', ',')} could not be looked at{why}"

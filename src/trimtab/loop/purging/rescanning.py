@@ -37,7 +37,7 @@ from trimtab.loop.purging.changed_rows import Changelogs, Search
 from trimtab.loop.purging.following import stale_reasons
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.follow.decide import TRIES_MAX, Clear
-from trimtab.purge.index.delta import Delta, commit, deltas, merge, read_again
+from trimtab.purge.index.delta import Again, Delta, commit, deltas, merge, read_again
 from trimtab.purge.index.manifest import Followed, FollowedMdt, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.views import readable, rows_in_force
@@ -218,10 +218,11 @@ class _Work:
         manifest = load_manifest(self._directory)
         followed = manifest.followed
         assert followed is not None
-        tried = read_again(self._directory, followed)
+        before = read_again(self._directory, followed)
         search = Search(self._changelogs, self._directory, manifest)
         delta = search.changes(frozenset(files), {})
-        again = {**tried, **{fid: tried.get(fid, 0) + 1 for fid in search.unknown}}
+        unknown = {fid: before.tried.get(fid, 0) + 1 for fid in search.unknown}
+        again = Again({**before.tried, **unknown}, before.beneath)
         stale = dict.fromkeys((*followed.stale, *stale_reasons(search, again)))
         self._save(manifest, delta, replace(followed, stale=tuple(stale)), again)
         return search
@@ -241,9 +242,7 @@ class _Work:
         again = read_again(self._directory, followed)
         return self._save(manifest, Delta(), replace(followed, mdts=mdts), again)
 
-    def _save(
-        self, manifest: Manifest, delta: Delta, followed: Followed, again: Mapping[bytes, int]
-    ) -> Manifest:
+    def _save(self, manifest: Manifest, delta: Delta, followed: Followed, again: Again) -> Manifest:
         now = self._clock()
         now_ns = int(now.timestamp() * 10**9)
         after = commit(
@@ -251,7 +250,7 @@ class _Work:
             replace(manifest, index_id=new_identifier(now)),
             delta,
             followed,
-            again={file: count for file, count in again.items() if count < TRIES_MAX},
+            again=again.without_hopeless(TRIES_MAX),
             now_s=now_ns // 10**9,
         )
         if deltas(after) > DELTAS_MAX:

@@ -101,10 +101,14 @@ def decide(mdts: Sequence[FollowedMdt], seen: Mapping[str, Seen]) -> Decision:
     return Decision(
         mdts=(*after, *new),
         look=frozenset(fid for record in records for fid in _concerned(record)),
+        # A file with several names keeps its identifier until the last of them is moved.
         migrated={
             record.target: record.source
             for record in records
-            if record.type == RecordType.MIGRATE and record.target and record.source
+            if record.type == RecordType.MIGRATE
+            and record.target
+            and record.source
+            and record.target != record.source
         },
         walk=frozenset(
             moved
@@ -144,7 +148,8 @@ def look_again(
     tried
         What was looked at again in this round.
     unknown
-        Files that could not be looked at, or whose directory could not.
+        Files that could not be looked at, or whose directory could not, and directories of which
+        it is not known what lies in them.
     """
     again = dict.fromkeys(looked, 0)
     again.update({fid: tried.get(fid, 0) + 1 for fid in unknown})

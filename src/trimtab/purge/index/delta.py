@@ -73,6 +73,27 @@ class Delta:
         return not self.superseded and not any(frame.height for frame in self.rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What could not be looked at, or may have changed since.
+
+    Attributes
+    ----------
+    tried
+        Files, and how often each was looked at again in vain.
+    beneath
+        Those of them that are directories of which everything is to be looked at.
+    """
+
+    tried: Mapping[bytes, int]
+    beneath: frozenset[bytes] = frozenset()
+
+    def without_hopeless(self, tries: int) -> Again:
+        """Return the same without what was tried so often."""
+        tried = {file: count for file, count in self.tried.items() if count < tries}
+        return Again(tried, self.beneath & tried.keys())
+
+
 def find(
     directory: Path, manifest: Manifest, ids: Collection[bytes], names: pl.DataFrame
 ) -> pl.DataFrame:
@@ -168,7 +189,7 @@ def commit(
     delta: Delta,
     followed: Followed,
     *,
-    again: Mapping[bytes, int],
+    again: Again,
     now_s: int,
 ) -> Manifest:
     """Return the manifest of an index with changes; it is on stable storage, and they are.
@@ -180,7 +201,7 @@ def commit(
     followed
         Up to where changes are known; its generation is counted on here.
     again
-        Files to look at once more, and how often that was tried.
+        What to look at once more.
 
     Raises
     ------
@@ -286,26 +307,29 @@ def _write(file: Path, content: bytes) -> None:
             os.fsync(out.fileno())
 
 
-def _write_again(directory: Path, again: Mapping[bytes, int], generation: int) -> Shard | None:
+def _write_again(directory: Path, again: Again, generation: int) -> Shard | None:
     import polars as pl
 
-    if not again:
+    if not again.tried:
         return None
-    frame = pl.DataFrame(
-        {"id": list(again), "tried": list(again.values())},
-        schema={"id": pl.Binary, "tried": pl.UInt32},
-    )
+    kinds = {"id": pl.Binary, "tried": pl.UInt32, "beneath": pl.Boolean}
+    rows = [(file, count, file in again.beneath) for file, count in again.tried.items()]
+    frame = pl.DataFrame(rows, schema=kinds, orient="row")
     return write_shard(frame.sort("id"), directory / f"{_AGAIN}-{generation:06}.parquet")
 
 
-def read_again(directory: Path, followed: Followed) -> dict[bytes, int]:
-    """Return the files to look at once more, and how often that was tried."""
+def read_again(directory: Path, followed: Followed) -> Again:
+    """Return what to look at once more."""
     import polars as pl
 
     if followed.again is None:
-        return {}
+        return Again({})
     with readable():
-        return dict(pl.read_parquet(directory / followed.again.name, glob=False).iter_rows())
+        frame = pl.read_parquet(directory / followed.again.name, glob=False)
+        if "beneath" not in frame.columns:  # written before directories were among them
+            frame = frame.with_columns(beneath=False)
+        tried = dict(frame.select("id", "tried").iter_rows())
+        return Again(tried, frozenset(frame.filter("beneath")["id"].to_list()))
 
 
 def _save(directory: Path, manifest: Manifest, before: set[str], now_s: int) -> Manifest:
