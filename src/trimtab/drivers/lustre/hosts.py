@@ -6,6 +6,7 @@ from typing import Final
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.lustre.parameters import Parameters
+from trimtab.drivers.lustre.reads import COMMANDS
 from trimtab.drivers.lustre.settings import folded
 from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network_bytes, network_errors
 from trimtab.drivers.lustre.view import ServerView, View
@@ -23,6 +24,7 @@ _CLIENT_SETTINGS: Final = {
     "read_ahead_mb": "llite.*.max_read_ahead_mb",
     "read_ahead_per_file_mb": "llite.*.max_read_ahead_per_file_mb",
 }
+_OF_DRIVES: Final = {COMMANDS[key]["argv"][0] for key in ("smart", "flash-writes")}
 _NO_ATIME: Final = frozenset({"noatime", "ro"})
 
 
@@ -49,10 +51,11 @@ def server_snapshot(server: ServerView, cpu: Cpu) -> HostSnapshot:
 def _partly(server: ServerView) -> str | None:
     """Return what a server left out, ``None`` when it told everything that it was asked."""
     # Files that may not be read are told where they are missed; a limit or deadline is told here.
+    # So are logs of drives: without them the state of a target is known as before.
     left = [
         reason
         for name, reason in server.answer.skipped.items()
-        if not name or reason.endswith("run without it")
+        if not name or (reason.endswith("run without it") and not _OF_DRIVES & set(name.split()))
     ]
     # Without these two a server's targets are not known; what else is missing is told where it is.
     left += filter(None, map(server.lacks, ("parameters", "imports")))
