@@ -8,15 +8,14 @@
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 
 use crate::beneath::{Answer, Root};
 use crate::entry::{Entry, FileType, ObjectId};
-use crate::error::{Error, Result};
 use crate::patience::Patience;
 use crate::project::Projects;
 use crate::rmfid::{ByFid, Fid};
@@ -53,15 +52,21 @@ pub trait Look: Send + Sync + 'static {
 /// By its name, on any file system.
 pub struct ByName {
     root: Root,
-    projects: Projects,
+    /// Found out where a project is first asked for: a question to the file system, which may hang.
+    projects: OnceLock<Projects>,
 }
 
 impl ByName {
     /// Beneath a root.
-    pub fn new(root: Root) -> Result<Self> {
-        let projects = Projects::of(root.descriptor());
-        let projects = projects.map_err(|errno| Error::system("statfs", root.path(), errno))?;
-        Ok(Self { root, projects })
+    pub fn new(root: Root) -> Self {
+        Self { root, projects: OnceLock::new() }
+    }
+
+    fn projects(&self) -> Answer<&Projects> {
+        if self.projects.get().is_none() {
+            let _ = self.projects.set(Projects::of(self.root.descriptor())?);
+        }
+        Ok(self.projects.get().expect("it was set"))
     }
 }
 
@@ -77,7 +82,7 @@ impl Look for ByName {
         let project = match project {
             true => {
                 let name = CString::new(&*asked.name).map_err(|_| Errno::INVAL)?;
-                Some(self.projects.of_name(parent.as_fd(), &name)?)
+                Some(self.projects()?.of_name(parent.as_fd(), &name)?)
             }
             false => None,
         };
@@ -150,7 +155,7 @@ mod tests {
         std::fs::remove_file(tree.path().join("f3")).unwrap();
         std::fs::rename(tree.path().join("f5"), tree.path().join("f4")).unwrap();
         let root = Root::open(tree.path()).unwrap();
-        let answers = glimpse(ByName::new(root).unwrap(), asked, false, 7, &Patience::default());
+        let answers = glimpse(ByName::new(root), asked, false, 7, &Patience::default());
         for (number, answer) in answers.iter().enumerate() {
             match number {
                 3 | 5 => assert_eq!(*answer, Err(Errno::NOENT)),
