@@ -1082,8 +1082,9 @@ class Tally:
         """Return files and bytes by the first reason for which they stay.
 
         The reasons are ``not_regular`` (counted by names, and not part of the files),
-        ``exempt_path``, ``exempt_user``, ``exempt_group``, ``exempt_project``, ``other_links``,
-        ``too_small``, ``time_unknown``, ``too_young``.
+        ``exempt_path``, ``exempt_user``, ``exempt_group``, ``exempt_project``,
+        ``project_unknown`` (while any project is exempt), ``other_links``, ``too_small``,
+        ``time_unknown``, ``too_young``.
         """
 
     def hours(self) -> tuple[bytes, bytes, bytes]:
@@ -1124,8 +1125,9 @@ REMOVAL_OUTCOMES: Final[dict[int, str]]
 ``touched``, ``changed_owner``, ``changed_type``, ``not_same``, ``moved``, ``other_links``,
 ``open``, ``open_unknown``, ``immutable``, ``exempt``, ``too_small``, ``too_young``,
 ``time_unknown``, ``cannot_return``, ``in_quarantine``, ``denied``, ``failed``,
-``names_unknown``, ``put_back``, ``size_unknown``, ``replaced``, ``too_late``. A code never
-changes its meaning."""
+``names_unknown``, ``put_back``, ``size_unknown``, ``replaced``, ``too_late``,
+``changed_project``, ``changed_size``, ``changed_mtime``, ``changed_atime``, ``ctime_only``. A code
+never changes its meaning."""
 
 class _Quarantine(TypedDict):
     prefix: str

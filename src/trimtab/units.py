@@ -306,6 +306,27 @@ def format_percent(fraction: float, digits: int = 1) -> str:
     return f"{fraction * 100:.{digits}f} %"
 
 
+def format_exact_percent(fraction: float, digits: int = 1) -> str:
+    """Return a fraction that somebody may have set as per cent, as they wrote it.
+
+    A target of half a per cent that is rounded to none is another target. A fraction that was
+    computed has more digits than anybody would write, and is rounded.
+
+    Parameters
+    ----------
+    digits
+        At least so many.
+
+    Examples
+    --------
+    >>> format_exact_percent(0.7), format_exact_percent(0.005, 0), format_exact_percent(2 / 3)
+    ('70.0 %', '0.5 %', '66.7 %')
+    """
+    texts = [format_percent(fraction, more) for more in range(digits, 5)]
+    written = (text for text in texts if abs(float(text[:-2]) - fraction * 100) < 1e-9)
+    return next(written, texts[0])
+
+
 def plural(number: float, noun: str, form: str = "") -> str:
     """Return a number of things, as ``1 run`` or ``3 runs``.
 

@@ -190,3 +190,20 @@ def test_brief_is_the_answer_alone(
     brief = printed(SCREENS[name], capsys, monkeypatch, width=400, extent=Extent(brief=True))
     assert brief == usual[:1]
     assert brief[0].endswith(".")
+
+
+def test_a_plan_says_its_target_as_it_was_set_and_that_nobody_is_given_notice(capsys):
+    horizon = SimpleNamespace(target=0.005, words=())
+    plan = SimpleNamespace(**{**vars(PURGE), "horizon": horizon, "notice_s": 0})
+    answer = SimpleNamespace(published=SimpleNamespace(status=HorizonStatus.OUT_OF_REACH))
+    made = SimpleNamespace(
+        directory=PLAN, plan=plan, horizon=SimpleNamespace(answer=answer), new_key=False
+    )
+    print_plan(cast(Any, made), cast(Any, SimpleNamespace(key="k")), ())
+    said = " ".join(capsys.readouterr().out.split())
+    assert "as soon as it is published and armed: the plan has no notice period" in said
+    assert "that does not reach 0.5 %." in said
+    loaded = SimpleNamespace(plan=plan, directory=PLAN, publication=PUBLICATION)
+    by = SimpleNamespace(person=7, name="ada")
+    print_armed(cast(Any, SimpleNamespace(loaded=loaded, by=by, effective_at_s=1e9)))
+    assert "no notice period: users cannot object" in " ".join(capsys.readouterr().out.split())

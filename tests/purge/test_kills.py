@@ -380,7 +380,8 @@ def test_nothing_goes_that_was_used(ran):
 def test_what_stays_was_used_or_was_aside_when_a_run_was_killed(ran):
     """What is put back has a new ctime: it is kept, and nobody is told that somebody used it."""
     kept = {path: ran.fate_of[row] for path, row in ran.rows.items() if path in ran.there}
-    assert set(kept.values()) <= {"touched", "put_back"}
-    assert {path for path, fate in kept.items() if fate == "touched"} <= ran.used
+    changed = {"changed_size", "changed_mtime", "changed_atime", "ctime_only"}
+    assert set(kept.values()) <= {*changed, "put_back"}
+    assert {path for path, fate in kept.items() if fate in changed} <= ran.used
     put_back = list(kept.values()).count("put_back")
     assert len(kept) - len(ran.used) <= put_back <= ran.kills * QUARANTINE_ROWS

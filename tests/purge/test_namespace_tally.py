@@ -145,6 +145,29 @@ def test_exemptions_hold_in_any_order(
     assert kept == {key.removesuffix("s"): exempt}
 
 
+def test_an_unknown_project_keeps_a_file_while_any_project_is_exempt(tmp_path: Path) -> None:
+    """Of a row, and of every row of a shard without the column; the candidates agree."""
+    projects = [None if row % 3 == 0 else row % 11 for row in range(500)]
+    known = index(500, seed=3).with_columns(pl.Series("project", projects, dtype=pl.UInt32))
+    known.write_parquet(tmp_path / "known.parquet")
+    known.drop("project").write_parquet(tmp_path / "lacking.parquet")
+    usual = {"old_enough_before_s": AS_OF_S + 1, "exempt_paths": [], "exempt_users": []}
+    for name, unknown, exempt in (
+        ("known", projects.count(None), projects.count(4)),
+        ("lacking", 500, 0),
+    ):
+        in_force = rules(**(usual | {"exempt_projects": [4]}))
+        shard, out = tmp_path / f"{name}.parquet", tmp_path / "out.parquet"
+        kept = {
+            reason: files for reason, (files, _) in core.tally([shard], in_force).kept().items()
+        }
+        assert kept.pop("project_unknown") == unknown
+        assert kept == ({"exempt_project": exempt} if exempt else {})
+        files, _ = core.select([shard], in_force, before_s=AS_OF_S + 1, out=out)
+        assert files == 500 - unknown - exempt
+        assert core.tally([shard], rules(**usual)).kept() == {}
+
+
 def test_candidates_are_a_frame_in_order(tmp_path: Path) -> None:
     """The columns of the index, the oldest first, and the amounts of the curve."""
     frame = index(3000, seed=2)

@@ -30,7 +30,7 @@ from typing import Literal
 
 import pytest
 
-FileSystem = Literal["ext4", "xfs"]
+FileSystem = Literal["ext4", "xfs", "btrfs"]
 
 MIB = 1024**2
 GIB = 1024**3
@@ -165,7 +165,7 @@ def mounted(
     directory
         Usually ``tmp_path``; holds the backing file and the mount point.
     fs
-        ``ext4`` or ``xfs``; xfs needs at least 300 MB.
+        ``ext4``, ``xfs`` or ``btrfs``; xfs needs at least 300 MB.
     options
         Of ``mount -o``, as ``discard`` or ``ro``.
     mkfs_options
@@ -180,7 +180,7 @@ def mounted(
         ) as device,
         ExitStack() as cleanup,
     ):
-        # mkfs.ext4 -E nodiscard / mkfs.xfs -K: the file is new, there is nothing to discard.
+        # mkfs.ext4 -E nodiscard, and -K of the others: the file is new, nothing is to be discarded.
         quiet = (
             ("-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0")
             if fs == "ext4"

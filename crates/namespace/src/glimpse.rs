@@ -6,17 +6,19 @@
 //! all of its servers (`AT_STATX_FORCE_SYNC`). One that does not answer in time is an error of the
 //! file ([`Patience`]).
 
-use std::sync::Arc;
+use std::ffi::CString;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
+use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 
 use crate::beneath::{Answer, Root};
 use crate::entry::{Entry, FileType, ObjectId};
 use crate::patience::Patience;
+use crate::project::Projects;
 use crate::rmfid::{ByFid, Fid};
-use crate::system::Attributes;
 use crate::work::on_threads;
 
 /// A file to look at: which object it was, and where.
@@ -48,11 +50,29 @@ pub trait Look: Send + Sync + 'static {
 }
 
 /// By its name, on any file system.
-pub struct ByName(pub Root);
+pub struct ByName {
+    root: Root,
+    /// Found out where a project is first asked for: a question to the file system, which may hang.
+    projects: OnceLock<Projects>,
+}
+
+impl ByName {
+    /// Beneath a root.
+    pub fn new(root: Root) -> Self {
+        Self { root, projects: OnceLock::new() }
+    }
+
+    fn projects(&self) -> Answer<&Projects> {
+        if self.projects.get().is_none() {
+            let _ = self.projects.set(Projects::of(self.root.descriptor())?);
+        }
+        Ok(self.projects.get().expect("it was set"))
+    }
+}
 
 impl Look for ByName {
     fn look(&self, asked: &Asked, project: bool) -> Answer<Exact> {
-        let parent = self.0.directory(&asked.parent, OFlags::PATH)?;
+        let parent = self.root.directory(&asked.parent, OFlags::PATH)?;
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_FORCE_SYNC;
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         let entry = Entry::of_statx(&statx(&parent, &*asked.name, flags, wanted)?);
@@ -61,13 +81,8 @@ impl Look for ByName {
         }
         let project = match project {
             true => {
-                let flags = OFlags::RDONLY
-                    | OFlags::NOFOLLOW
-                    | OFlags::NONBLOCK
-                    | OFlags::NOATIME
-                    | OFlags::CLOEXEC;
-                let file = openat(&parent, &*asked.name, flags, Mode::empty())?;
-                Some(Attributes::of(&file)?.project)
+                let name = CString::new(&*asked.name).map_err(|_| Errno::INVAL)?;
+                Some(self.projects()?.of_name(parent.as_fd(), &name)?)
             }
             false => None,
         };
@@ -140,7 +155,7 @@ mod tests {
         std::fs::remove_file(tree.path().join("f3")).unwrap();
         std::fs::rename(tree.path().join("f5"), tree.path().join("f4")).unwrap();
         let root = Root::open(tree.path()).unwrap();
-        let answers = glimpse(ByName(root), asked, false, 7, &Patience::default());
+        let answers = glimpse(ByName::new(root), asked, false, 7, &Patience::default());
         for (number, answer) in answers.iter().enumerate() {
             match number {
                 3 | 5 => assert_eq!(*answer, Err(Errno::NOENT)),

@@ -20,6 +20,7 @@ pub mod index;
 mod lock;
 pub mod lustre;
 pub mod patience;
+mod project;
 pub mod records;
 pub mod removal;
 pub mod rmfid;

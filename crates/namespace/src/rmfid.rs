@@ -6,21 +6,21 @@
 //! later. They are called directly: `lfs rmfid` answers 0 to an identifier that makes no sense, and
 //! a shell would take the brackets for a pattern.
 
+use std::ffi::CString;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, fstatfs, openat, statx};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
 
 use crate::beneath::{Answer, Identity, Root};
 use crate::entry::{Entry, ObjectId};
 use crate::error::{Error, Result};
 use crate::patience::Patience;
-use crate::system::{Attributes, fid_of, last_errno};
+use crate::project::{Projects, is_lustre};
+use crate::system::{fid_of, last_errno};
 
-/// `LL_SUPER_MAGIC`, the number of Lustre in `statfs(2)`.
-const LUSTRE: i64 = 0x0BD0_0BD0;
 /// `LL_IOC_RMFID`: `_IOR('f', 242, struct fid_array)`, of which the header has 16 bytes.
 const REMOVE: libc::c_ulong = 0x8010_66F2;
 /// `OBD_IOC_FID2PATH`: `_IOWR('f', 150, long)`.
@@ -130,13 +130,13 @@ impl Mounted {
     /// Finds the mount that a root is on.
     pub fn open(root: &Root) -> Result<Self> {
         let system = |call| move |errno: Errno| Error::system(call, root.path(), errno);
-        let status = fstatfs(root.descriptor()).map_err(system("statfs"))?;
-        if status.f_type & 0xFFFF_FFFF != LUSTRE {
+        if !is_lustre(root.descriptor()).map_err(system("statfs"))? {
             let message = "it is not on Lustre: there are no FIDs to delete by";
             return Err(Error::Refused(format!("{}: {message}", root.path().display())));
         }
         let mount = mount_root(root).map_err(system("openat"))?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Open, not a path alone: projects are asked of it.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fids = openat(&mount, c".lustre/fid", flags, Mode::empty())
             .map_err(system("open .lustre/fid of"))?;
         let of_root = fid_of(root.descriptor());
@@ -172,13 +172,8 @@ impl ByFid for Mounted {
     }
 
     fn project(&self, fid: Fid) -> Answer<u32> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let open = |more| openat(&self.fids, fid.to_string(), flags | more, Mode::empty());
-        let file = match open(OFlags::NOATIME) {
-            Err(Errno::PERM) => open(OFlags::empty()),
-            answer => answer,
-        }?;
-        Ok(Attributes::of(&file)?.project)
+        let name = CString::new(fid.to_string()).map_err(|_| Errno::INVAL)?;
+        Projects::Lustre.of_name(self.fids.as_fd(), &name)
     }
 
     fn paths(&self, fid: Fid) -> Answer<Vec<Option<Vec<u8>>>> {

@@ -78,6 +78,11 @@ impl Exemptions {
         self.0.groups.binary_search(&gid).is_ok()
     }
 
+    /// Whether any project is exempt: then a file whose project is unknown may be of one.
+    pub fn exempts_projects(&self) -> bool {
+        !self.0.projects.is_empty()
+    }
+
     /// Whether a project is exempt.
     pub fn has_project(&self, project: u32) -> bool {
         self.0.projects.binary_search(&project).is_ok()
@@ -121,24 +126,27 @@ pub enum Kept {
     ExemptGroup = 4,
     /// Its project is exempt.
     ExemptProject = 5,
+    /// Projects are exempt, and nobody knows its project.
+    ProjectUnknown = 6,
     /// It has other names.
-    OtherLinks = 6,
+    OtherLinks = 7,
     /// It is smaller than what is worth deleting.
-    TooSmall = 7,
+    TooSmall = 8,
     /// A time that counts is not known.
-    TimeUnknown = 8,
+    TimeUnknown = 9,
     /// It is younger than the minimum age.
-    TooYoung = 9,
+    TooYoung = 10,
 }
 
 impl Kept {
     /// Every reason in the order in which they are checked, with its name in reports and Python.
-    pub const TABLE: [(Self, &str); 9] = [
+    pub const TABLE: [(Self, &str); 10] = [
         (Self::NotRegular, "not_regular"),
         (Self::ExemptPath, "exempt_path"),
         (Self::ExemptUser, "exempt_user"),
         (Self::ExemptGroup, "exempt_group"),
         (Self::ExemptProject, "exempt_project"),
+        (Self::ProjectUnknown, "project_unknown"),
         (Self::OtherLinks, "other_links"),
         (Self::TooSmall, "too_small"),
         (Self::TimeUnknown, "time_unknown"),
@@ -187,8 +195,10 @@ impl Rules {
         if self.exempt.has_group(entry.gid) {
             return Err(Kept::ExemptGroup);
         }
-        if entry.project.is_some_and(|project| self.exempt.has_project(project)) {
-            return Err(Kept::ExemptProject);
+        match entry.project {
+            Some(project) if self.exempt.has_project(project) => return Err(Kept::ExemptProject),
+            None if self.exempt.exempts_projects() => return Err(Kept::ProjectUnknown),
+            _ => {}
         }
         if entry.links != 1 && !self.linked {
             return Err(Kept::OtherLinks);
@@ -242,6 +252,7 @@ mod tests {
             links: 1,
             times: Times { access_ns: at, modification_ns: at, change_ns: at, birth_ns: None },
             kind: FileType::Regular,
+            project: Some(0),
             ..Entry::default()
         }
     }
@@ -339,6 +350,14 @@ mod tests {
     }
 
     #[test]
+    fn a_project_that_nobody_knows_keeps_a_file_only_where_projects_are_exempt() {
+        let none = Entry { project: None, ..entry() };
+        assert_eq!(rules().judge(b"x", b"y", &none), Err(Kept::ProjectUnknown));
+        let exempt = Exemptions::default();
+        assert_eq!(Rules { exempt, ..rules() }.judge(b"x", b"y", &none), Ok(100));
+    }
+
+    #[test]
     fn each_reason_is_found() {
         let judged = |change: fn(&mut Entry)| {
             let mut entry = entry();
@@ -349,6 +368,7 @@ mod tests {
         assert_eq!(judged(|e| e.uid = 7), Kept::ExemptUser);
         assert_eq!(judged(|e| e.gid = 8), Kept::ExemptGroup);
         assert_eq!(judged(|e| e.project = Some(9)), Kept::ExemptProject);
+        assert_eq!(judged(|e| e.project = None), Kept::ProjectUnknown);
         assert_eq!(judged(|e| e.links = 2), Kept::OtherLinks);
         assert_eq!(judged(|e| e.times.access_ns = Some(500 * NS_PER_S)), Kept::TooYoung);
         let large = Rules { minimum_size_bytes: 11, ..rules() };

@@ -1,5 +1,6 @@
 //! System calls that rustix lacks, each wrapped once.
 
+use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
@@ -40,6 +41,36 @@ impl Attributes {
 pub(crate) fn fid_of(file: impl AsFd) -> Result<[u8; 16], Errno> {
     // SAFETY: the call writes one `struct lu_fid`, 16 bytes without padding.
     unsafe { ioctl(file, Getter::<PATH2FID, [u8; 16]>::new()) }
+}
+
+/// `struct file_handle` with a `struct lustre_file_handle`.
+#[repr(C)]
+struct Handle {
+    bytes: libc::c_uint,
+    kind: libc::c_int,
+    fid: [u8; 16],
+    parent: [u8; 16],
+}
+
+/// `FILEID_LUSTRE`.
+const OF_LUSTRE: libc::c_int = 0x97;
+
+/// The Lustre identifier of a name, a link not followed, as the kernel lays it out: its handle begins
+/// with it. Nothing is opened.
+pub(crate) fn fid_of_name(directory: BorrowedFd<'_>, name: &CStr) -> Result<[u8; 16], Errno> {
+    let mut handle = Handle { bytes: 32, kind: 0, fid: [0; 16], parent: [0; 16] };
+    let mut mount = 0;
+    // SAFETY: the name ends with a NUL, and the call writes a header and at most the bytes behind it
+    // that the header names.
+    let answer = unsafe {
+        let place = (&raw mut handle).cast();
+        libc::name_to_handle_at(directory.as_raw_fd(), name.as_ptr(), place, &raw mut mount, 0)
+    };
+    match answer {
+        0 if handle.kind == OF_LUSTRE => Ok(handle.fid),
+        0 => Err(Errno::NOTTY),
+        _ => Err(last_errno()),
+    }
 }
 
 /// `LL_IOC_FID2MDTIDX`, which reads a `struct lu_fid` and returns a number.

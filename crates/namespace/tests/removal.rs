@@ -5,7 +5,7 @@ mod planned;
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use namespace::index::Shard;
@@ -83,20 +83,29 @@ fn what_was_used_or_changed_is_kept() {
         let flags = rustix::fs::AtFlags::empty();
         rustix::fs::utimensat(rustix::fs::CWD, path, times, flags).unwrap();
     };
-    assert_eq!(after(|_, path| set(path, &times(1, 1))), ("touched", true));
-    assert_eq!(after(|_, path| fs::write(path, "content").unwrap()), ("touched", true));
+    assert_eq!(after(|_, path| set(path, &times(1, 1))), ("changed_mtime", true));
+    assert_eq!(after(|_, path| fs::write(path, "content").unwrap()), ("changed_mtime", true));
     let extended = |path: &Path| {
         let flags = rustix::fs::XattrFlags::empty();
         rustix::fs::setxattr(path, c"user.note", b"keep", flags).unwrap();
     };
-    assert_eq!(after(|_, path| extended(path)), ("touched", true));
+    assert_eq!(after(|_, path| extended(path)), ("ctime_only", true));
     let mode = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
-    assert_eq!(after(|_, path| mode(path)), ("touched", true));
+    assert_eq!(after(|_, path| mode(path)), ("ctime_only", true));
     let renamed = |path: &Path| {
         fs::rename(path, path.with_extension("x")).unwrap();
         fs::rename(path.with_extension("x"), path).unwrap();
     };
-    assert_eq!(after(|_, path| renamed(path)), ("touched", true));
+    assert_eq!(after(|_, path| renamed(path)), ("ctime_only", true));
+    let read = |_: &World, path: &Path| {
+        let mtime = fs::metadata(path).unwrap();
+        let mut both = times(1, 1);
+        both.last_modification.tv_sec = mtime.mtime();
+        both.last_modification.tv_nsec = mtime.mtime_nsec();
+        set(path, &both);
+    };
+    assert_eq!(after(read), ("changed_atime", true));
+    assert_eq!(after(|_, path| fs::write(path, "longer content").unwrap()).0, "changed_size");
     let owner = |path: &Path| std::os::unix::fs::chown(path, Some(1234), None).unwrap();
     assert_eq!(after(|_, path| owner(path)), ("changed_owner", true));
 }
@@ -113,7 +122,7 @@ fn times_are_compared_as_finely_as_the_source_knew_them() {
     entry.times.change_ns = cut(entry.times.change_ns);
     entry.times.birth_ns = None;
     let plan = world.plan_of([(Path::new("f"), entry)].into_iter());
-    assert_eq!(names(&world.removal(&plan).check(0, 1).unwrap()), ["touched"]);
+    assert_eq!(names(&world.removal(&plan).check(0, 1).unwrap()), ["changed_mtime"]);
     let mut removal = world.removal_by(&plan, rules(), coarse);
     assert_eq!(names(&removal.delete(0, 1).unwrap()), ["deleted"]);
 }
@@ -199,7 +208,7 @@ fn a_mapped_file_is_open() {
 #[test]
 fn other_names_keep_a_file_unless_the_policy_lets_it_go() {
     let link = |_: &World, path: &Path| fs::hard_link(path, path.with_extension("l")).unwrap();
-    assert_eq!(after(link), ("touched", true));
+    assert_eq!(after(link), ("ctime_only", true));
 
     let world = World::new();
     let path = world.file("a/one", "x");
@@ -373,7 +382,7 @@ fn what_a_recovery_put_back_before_it_was_killed_is_not_called_touched() {
         fs::write(cell.join("taken"), row.to_le_bytes()).unwrap();
         let mut removal = world.removal(&plan);
         let became = names(&removal.recover(0, 1).unwrap())[0];
-        assert_eq!(became, if noted { "put_back" } else { "touched" });
+        assert_eq!(became, if noted { "put_back" } else { "ctime_only" });
         assert_eq!(fs::read(&path).unwrap(), b"content");
     }
 }

@@ -50,7 +50,7 @@ pub fn glimpse(
             let (root, mounted) = patience.call(move || Ok(open())).map_err(late)??;
             Ok(match mounted {
                 Some(mounted) => look(OnLustre(mounted), asked, project, threads, &patience),
-                None => look(ByName(root), asked, project, threads, &patience),
+                None => look(ByName::new(root), asked, project, threads, &patience),
             })
         })
         .map_err(|error: Error| raised(py, &error))?;

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import click
 
 from trimtab.cli.options import wants_json
-from trimtab.errors import TrimtabError
+from trimtab.errors import Interrupted, TrimtabError
 
 
 def show(
     document: Callable[[], object],
     text: Callable[[], object],
     *,
-    error: TrimtabError | None = None,
+    error: TrimtabError | Interrupted | None = None,
 ) -> None:
     """Print a result, then raise the error that kept it from being whole.
 

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Final, Literal
 
 from trimtab.errors import RefusedError
+from trimtab.launch.touch import open_directory
 from trimtab.message import Message
 from trimtab.purge.policy import Exemption, Policy
 from trimtab.visible import visible
@@ -141,13 +142,18 @@ def _unlisted(directory: bytes, inodes: Mapping[bytes, int]) -> dict[bytes, byte
     """Return the names that a directory does not list, with what it lists in place of each."""
     left, others = dict(inodes), dict[int, bytes]()
     if left:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                left.pop(entry.name, None)
-                if not left:
-                    break
-                if entry.inode() in left.values():
-                    others[entry.inode()] = entry.name
+        descriptor = open_directory(directory)
+        try:
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    name = os.fsencode(entry.name)
+                    left.pop(name, None)
+                    if not left:
+                        break
+                    if entry.inode() in left.values():
+                        others[entry.inode()] = name
+        finally:
+            os.close(descriptor)
     return {name: others.get(inode, b"") for name, inode in left.items()}
 
 

@@ -17,7 +17,13 @@ from trimtab.report import text
 from trimtab.report.chart import ACCENT, ALARM, INK, SECOND, Chart, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section, render_document
-from trimtab.units import format_bytes, format_duration, format_percent, plural
+from trimtab.units import (
+    format_bytes,
+    format_duration,
+    format_exact_percent,
+    format_percent,
+    plural,
+)
 from trimtab.visible import visible
 
 _OWNERS_MOST: Final = 50
@@ -82,7 +88,7 @@ def horizon_document(
 
 def horizon_answer(answer: Answer) -> str:
     """Return the cut-off that reaches the target, what it frees and of how many users."""
-    needed, target = answer.needed, format_percent(answer.needed.target)
+    needed, target = answer.needed, format_exact_percent(answer.needed.target)
     age_s = needed.age_s(answer.as_of_s)
     if needed.status is HorizonStatus.MET_ALREADY or age_s is None:
         full = format_percent(needed.usage.fullness)
@@ -193,7 +199,7 @@ def horizon_chart(answer: Answer) -> Chart | None:
         specification=layered(layers),
         legend=(
             Key("line", "accent", "full afterwards"),
-            Key("dashed", "alarm", f"target {format_percent(answer.needed.target)}"),
+            Key("dashed", "alarm", f"target {format_exact_percent(answer.needed.target)}"),
             Key("line", "ink", f"now {now:.1f} %"),
             *([Key("dot", "second", "cut-off")] if marks else []),
         ),

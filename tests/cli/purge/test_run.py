@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from trimtab.cli.main import main
 from trimtab.cli.purge.run import print_run
+from trimtab.loop.purging import log
+from trimtab.loop.purging.running import Ran
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import RunPace
 from trimtab.purge.run.result import RunResult
@@ -47,3 +50,18 @@ def test_the_end_says_how_fast_it_went_and_how_late_the_file_system_was(capsys):
     print_run(DRY, LOADED)
     words = "57,861 rows, 1,928.7 a second; 99 % of the slowest batch within 1.2 s"
     assert f"speed  {words}" in capsys.readouterr().out
+
+
+def test_a_run_that_a_signal_ends_says_what_it_came_to(capsys, monkeypatch):
+    result = replace(
+        DRY, apply=True, reason=StopReason.INTERRUPTED, text="stopped by SIGTERM", rows_left=3
+    )
+    monkeypatch.setattr(log, "run_logged", lambda *_, **__: Ran(LOADED, result, ()))
+    with pytest.raises(SystemExit) as ended:
+        main(["purge", "run", "/plan", "--apply"])
+    printed = capsys.readouterr()
+    assert ended.value.code == 130
+    assert printed.out.splitlines()[0] == "deleted 57,860 files, 1.03 GiB, of 5 users"
+    assert "3 of 9 rows not dealt with" in printed.out
+    assert "stopped by SIGTERM" in printed.err
+    assert "the same command goes on with the rest" in printed.err

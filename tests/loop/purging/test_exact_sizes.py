@@ -21,7 +21,7 @@ from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.size_sample import take_sample
+from trimtab.purge.index.size_sample import Exact, take_sample
 from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import LoadedPolicy
 from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
@@ -119,6 +119,20 @@ def test_candidates_get_exact_sizes_and_projects_in_their_order(tmp_path: Path) 
     assert before.height == looked.files + looked.gone + looked.unknown + looked.kept
     words = " ".join(looked.sentences)
     assert "size unknown" in words
+
+
+@pytest.mark.parametrize(("exempt", "files"), [((), 10), ((3,), 0)])
+def test_a_file_of_unknown_project_is_no_candidate_while_one_is_exempt(
+    tmp_path: Path, exempt: tuple[int, ...], files: int
+) -> None:
+    path = candidates(tmp_path, stale_namespace(200, seed=5))
+    rows = pl.read_parquet(path).with_columns(pl.lit(None, pl.UInt32).alias("project")).head(10)
+    rows.write_parquet(path)
+    facts = IndexFacts.of(load_manifest(tmp_path / "index"))
+    rules = rules_in_force(policy_of(tmp_path), facts, ReadRecording(), now_s=NOW_S)
+    nobody_says = [Exact(5000, 8192)] * 10
+    looked = look_at_candidates(path, lambda _: nobody_says, replace(rules, exempt_projects=exempt))
+    assert (looked.files, looked.kept) == (files, 10 - files)
 
 
 def test_a_plan_lists_what_files_take_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from tests.fake_lustre.state import FakeLustre
 from tests.purge.plan.making import DAY_S, KEY, Row, draft, make
 
 from trimtab import _core
-from trimtab.errors import RefusedError, ToolError, UsageError
+from trimtab.errors import Interrupted, RefusedError, ToolError, UsageError
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.purging.running import (
     BEFORE_ALL_TIMES_S,
@@ -219,6 +219,9 @@ def test_how_a_run_ended_is_an_error_or_not(reason):
         StopReason.NOT_FREED, StopReason.NOT_SETTLED, StopReason.TROUBLES, StopReason.OVERTAKEN
     ):  # fmt: skip
         assert isinstance(error, ToolError)
+    elif reason is StopReason.INTERRUPTED:
+        assert isinstance(error, Interrupted)
+        assert "the same command goes on" in (error.hint or "")
     else:
         assert error is None
 

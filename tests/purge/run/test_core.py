@@ -144,7 +144,7 @@ def test_a_run_deletes_down_to_the_target(world):
     world.paths[5].unlink()
     result = run(world.core_job(), apply=True)
     assert result.reason is StopReason.TARGET
-    assert result.outcomes == {"deleted": 29, "touched": 1, "gone": 1}
+    assert result.outcomes == {"deleted": 29, "changed_size": 1, "gone": 1}
     assert world.there() == {3, *range(31, 60)}
     assert all(stranger.exists() for stranger in world.strangers)
 

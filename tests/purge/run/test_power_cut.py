@@ -147,7 +147,7 @@ def check(world: CoreWorld) -> None:
     aside = {row for row, fate in fates.items() if fate == "in_quarantine"}
     assert world.there() == set(range(world.files)) - gone - aside
     assert all(stranger.exists() for stranger in world.strangers)
-    assert set(fates.values()) <= {"deleted", "gone", "put_back", "touched", "in_quarantine"}
+    assert set(fates.values()) <= {"deleted", "gone", "put_back", "ctime_only", "in_quarantine"}
     # Nothing lies aside, and nothing was lost there.
     left = [file for file in (world.tree / ".quarantine").rglob("*") if file.is_file()]
     assert len(left) == len(aside), left

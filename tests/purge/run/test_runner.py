@@ -19,11 +19,12 @@ from tests.purge.run.world import (
 )
 from tests.support.codes import raises
 
-from trimtab.errors import Interrupted, RefusedError, ToolError
+from trimtab.errors import RefusedError, ToolError
 from trimtab.purge.policy import Caps
 from trimtab.purge.run.journal import read
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import BatchLine, BeginLine, DoneLine, EndLine, UsageLine
+from trimtab.purge.run.result import RunInterrupted
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts, RootFacts
 from trimtab.purge.run.standing import replay
@@ -315,10 +316,15 @@ def test_a_signal_ends_it_after_the_batch_and_all_of_that_is_on_record(world, nu
             os.kill(os.getpid(), number)
 
     world.remover.before = kill
-    with pytest.raises(Interrupted):
+    with pytest.raises(RunInterrupted) as caught:
         run(world.job(), apply=True)
     (path,) = world.directory.glob("journals/*.journal.jsonl")
     standing = replay(read(path))
+    result = caught.value.result
+    assert result.reason is StopReason.INTERRUPTED
+    assert result.rows_left == sum(rows.count for rows in standing.todo)
+    assert result.files == result.outcomes["deleted"] == 100 - len(world.there())
+    assert (result.freed_bytes > 0, result.journal) == (True, path)
     assert standing.open_batch is None
     assert last_line(path).reason == "interrupted"
     gone = {row for rows, _ in standing.fates for row in range(rows.first, rows.end)}

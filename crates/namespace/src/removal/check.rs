@@ -6,7 +6,7 @@ use super::Settings;
 use super::exempted::Exempted;
 use super::outcome::Outcome;
 use crate::beneath::Root;
-use crate::entry::{Entry, FileType, NS_PER_S, Times};
+use crate::entry::{Entry, FileType, NS_PER_S};
 use crate::error::Error;
 use crate::index::Row;
 use crate::rules::{Kept, Rules};
@@ -79,17 +79,31 @@ impl Checks {
         }
     }
 
+    /// Whether nobody did anything to it; of several changes the one that says most is named, so that
+    /// a ctime which moved alone is known to be that.
     fn is_unchanged(&self, row: &Row, present: &Entry) -> Result<(), Outcome> {
         let (then, now) = (&row.entry, present);
-        let project_changed = then.project.is_some() && then.project != now.project;
-        if (then.uid, then.gid) != (now.uid, now.gid) || project_changed {
+        if (then.uid, then.gid) != (now.uid, now.gid) {
             return Err(Outcome::ChangedOwner);
         }
-        if !self.are_same_times(&then.times, &now.times) {
-            return Err(Outcome::Touched);
+        if then.project.is_some() && then.project != now.project {
+            return Err(Outcome::ChangedProject);
         }
-        if then.size_bytes != now.size_bytes {
-            return Err(if self.exact_sizes { Outcome::Touched } else { Outcome::SizeUnknown });
+        let same_size = then.size_bytes == now.size_bytes;
+        if self.exact_sizes && !same_size {
+            return Err(Outcome::ChangedSize);
+        }
+        for (then, now, changed) in [
+            (then.times.modification_ns, now.times.modification_ns, Outcome::ChangedMtime),
+            (then.times.access_ns, now.times.access_ns, Outcome::ChangedAtime),
+            (then.times.change_ns, now.times.change_ns, Outcome::CtimeOnly),
+        ] {
+            if !self.may_be_one_time((then, now)) {
+                return Err(changed);
+            }
+        }
+        if !same_size {
+            return Err(Outcome::SizeUnknown);
         }
         if then.links != now.links {
             // A new name changes ctime too; this is for sources without it.
@@ -112,12 +126,6 @@ impl Checks {
         }
     }
 
-    fn are_same_times(&self, then: &Times, now: &Times) -> bool {
-        self.may_be_one_time((then.access_ns, now.access_ns))
-            && self.may_be_one_time((then.modification_ns, now.modification_ns))
-            && self.may_be_one_time((then.change_ns, now.change_ns))
-    }
-
     /// Whether two times are the same as far as the source of the first knew it. A time that only
     /// one of them knows says nothing; the rules insist on those that count.
     fn may_be_one_time(&self, times: (Option<i64>, Option<i64>)) -> bool {
@@ -130,9 +138,11 @@ impl Checks {
 fn of_kept(kept: Kept) -> Outcome {
     match kept {
         Kept::NotRegular => Outcome::ChangedType,
-        Kept::ExemptPath | Kept::ExemptUser | Kept::ExemptGroup | Kept::ExemptProject => {
-            Outcome::Exempt
-        }
+        Kept::ExemptPath
+        | Kept::ExemptUser
+        | Kept::ExemptGroup
+        | Kept::ExemptProject
+        | Kept::ProjectUnknown => Outcome::Exempt,
         Kept::OtherLinks => Outcome::OtherLinks,
         Kept::TooSmall => Outcome::TooSmall,
         Kept::TimeUnknown => Outcome::TimeUnknown,
@@ -159,10 +169,14 @@ pub(super) fn is_as_before(before: &Statx, now: &Statx) -> Result<(), Outcome> {
     if (before.stx_uid, before.stx_gid) != (now.stx_uid, now.stx_gid) {
         return Err(Outcome::ChangedOwner);
     }
-    let use_of =
-        |stat: &Statx| (stat.stx_size, stat.stx_mode, time(stat.stx_atime), time(stat.stx_mtime));
-    if use_of(before) != use_of(now) {
-        return Err(Outcome::Touched);
+    let changes = [
+        (before.stx_size != now.stx_size, Outcome::ChangedSize),
+        (time(before.stx_mtime) != time(now.stx_mtime), Outcome::ChangedMtime),
+        (time(before.stx_atime) != time(now.stx_atime), Outcome::ChangedAtime),
+        (before.stx_mode != now.stx_mode, Outcome::CtimeOnly),
+    ];
+    if let Some((_, changed)) = changes.into_iter().find(|(differs, _)| *differs) {
+        return Err(changed);
     }
     if before.stx_nlink != now.stx_nlink {
         return Err(if now.stx_nlink > 1 { Outcome::OtherLinks } else { Outcome::Touched });

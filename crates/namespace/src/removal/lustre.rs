@@ -166,8 +166,8 @@ impl<F: ByFid> Job<'_, F> {
         let mut present = self.lustre.stat(fid)?;
         // Not part of a stat, and a change of it moves no time: it is asked for wherever it counts.
         // Where nobody says it, nothing goes.
-        let has_project = planned.entry.project.is_some()
-            || !self.checks.rules.exempt.lists().projects.is_empty();
+        let has_project =
+            planned.entry.project.is_some() || self.checks.rules.exempt.exempts_projects();
         if has_project {
             present.entry.project = Some(self.lustre.project(fid)?);
         }

@@ -234,11 +234,11 @@ fn a_check_touches_nothing() {
 fn what_changed_is_kept() {
     type Change = fn(&mut File);
     let changes: [(Change, &str); 14] = [
-        (|file| file.entry.times.access_ns = Some(NOW_S * 1_000_000_000), "touched"),
-        (|file| file.entry.times.modification_ns = Some(0), "touched"),
-        (|file| file.entry.times.change_ns = Some(1), "touched"),
+        (|file| file.entry.times.access_ns = Some(NOW_S * 1_000_000_000), "changed_atime"),
+        (|file| file.entry.times.modification_ns = Some(0), "changed_mtime"),
+        (|file| file.entry.times.change_ns = Some(1), "ctime_only"),
         (|file| file.entry.times.birth_ns = Some(1), "not_same"),
-        (|file| file.entry.size_bytes = 11, "touched"),
+        (|file| file.entry.size_bytes = 11, "changed_size"),
         (|file| file.entry.uid = 7, "changed_owner"),
         (|file| file.entry.device = 8, "moved"),
         (|file| file.entry.kind = FileType::SymbolicLink, "changed_type"),
@@ -274,8 +274,8 @@ fn a_project_counts_as_it_is_now() {
         world.delete()
     };
     assert_eq!(changed(Some(5), Some(5), &[]), ["deleted"]);
-    assert_eq!(changed(Some(5), Some(6), &[]), ["changed_owner"]);
-    assert_eq!(changed(Some(0), Some(6), &[6]), ["changed_owner"]);
+    assert_eq!(changed(Some(5), Some(6), &[]), ["changed_project"]);
+    assert_eq!(changed(Some(0), Some(6), &[6]), ["changed_project"]);
     // The source did not know projects: an exemption holds for the one of now.
     assert_eq!(changed(None, Some(6), &[6]), ["exempt"]);
     assert_eq!(changed(None, Some(5), &[6]), ["deleted"]);
@@ -287,13 +287,15 @@ fn a_project_counts_as_it_is_now() {
 
 #[test]
 fn a_size_that_the_source_did_not_know_is_no_use_of_a_file() {
-    for (exact_sizes, outcome) in [(true, "touched"), (false, "size_unknown")] {
+    for (exact_sizes, outcome, written) in
+        [(true, "changed_size", "changed_size"), (false, "size_unknown", "changed_mtime")]
+    {
         let mut world = World::new(vec![file(1, &["a/f"])]);
         world.exact_sizes = exact_sizes;
         world.change(1, |file| file.entry.size_bytes = 11);
         assert_eq!(world.delete(), [outcome]);
         world.change(1, |file| file.entry.times.modification_ns = Some(0));
-        assert_eq!(world.delete(), ["touched"]);
+        assert_eq!(world.delete(), [written]);
     }
 }
 

@@ -256,7 +256,7 @@ impl Removal {
                     verdict.freed_bytes = if entry.links == 1 { entry.allocated_bytes } else { 0 };
                 }
                 // An earlier recovery had put it back and was stopped before it could say so.
-                Outcome::Touched => verdict.outcome = Outcome::PutBack,
+                Outcome::CtimeOnly => verdict.outcome = Outcome::PutBack,
                 _ => {}
             }
         }

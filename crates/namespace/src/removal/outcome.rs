@@ -10,9 +10,10 @@ pub enum Outcome {
     WouldDelete = 2,
     /// Nothing has this name any more; whoever removed it, it was not this run.
     Gone = 3,
-    /// A time or the size is not what it was: used or changed since the plan.
+    /// Somebody did something to it while it was looked at, or it lost a name. In journals of earlier
+    /// versions also what has words of its own since: size, times and project.
     Touched = 4,
-    /// Owner, group or project changed.
+    /// Owner or group changed.
     ChangedOwner = 5,
     /// The name stands for something that is not a file with data.
     ChangedType = 6,
@@ -58,11 +59,22 @@ pub enum Outcome {
     /// The time for which this host may delete these rows was over before it was taken: nothing was
     /// done to it.
     TooLate = 25,
+    /// Its project changed; no time shows that.
+    ChangedProject = 26,
+    /// Its size is not what it was.
+    ChangedSize = 27,
+    /// Its mtime is not what it was, its size is: written, or its time was set.
+    ChangedMtime = 28,
+    /// Its atime is not what it was, size and mtime are: read.
+    ChangedAtime = 29,
+    /// Nothing but its ctime moved: mode, attributes, names or layout were changed, or a client wrote
+    /// back late what it had held.
+    CtimeOnly = 30,
 }
 
 impl Outcome {
     /// Every outcome and the name that is shown for it.
-    pub const TABLE: [(Self, &'static str); 25] = [
+    pub const TABLE: [(Self, &'static str); 30] = [
         (Self::Deleted, "deleted"),
         (Self::WouldDelete, "would_delete"),
         (Self::Gone, "gone"),
@@ -88,6 +100,11 @@ impl Outcome {
         (Self::SizeUnknown, "size_unknown"),
         (Self::Replaced, "replaced"),
         (Self::TooLate, "too_late"),
+        (Self::ChangedProject, "changed_project"),
+        (Self::ChangedSize, "changed_size"),
+        (Self::ChangedMtime, "changed_mtime"),
+        (Self::ChangedAtime, "changed_atime"),
+        (Self::CtimeOnly, "ctime_only"),
     ];
 }
 

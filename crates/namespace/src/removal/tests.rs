@@ -254,9 +254,9 @@ fn a_file_that_is_changed_between_look_and_take_is_put_back() {
     let link = |world: &World| fs::hard_link(world.at("run/file"), world.at("run/l")).unwrap();
     type Act<'a> = &'a dyn Fn(&World);
     let cases: [(Act, Outcome); 4] = [
-        (&write, Outcome::Touched),
+        (&write, Outcome::ChangedMtime),
         (&owner, Outcome::ChangedOwner),
-        (&mode, Outcome::Touched),
+        (&mode, Outcome::CtimeOnly),
         (&link, Outcome::OtherLinks),
     ];
     for (act, outcome) in cases {
@@ -382,7 +382,7 @@ fn what_was_left_and_is_not_as_planned_is_put_back() {
     let used = |_: &World, path: &Path| {
         rustix::fs::utimensat(CWD, path, &epoch(), AtFlags::empty()).unwrap();
     };
-    assert_eq!(interrupted(&world, used), (Outcome::Touched, vec![]));
+    assert_eq!(interrupted(&world, used), (Outcome::ChangedMtime, vec![]));
     assert_eq!(world.content("run/file").as_deref(), Some("planned"));
 }
 

@@ -270,7 +270,7 @@ impl<'a> Worker<'a> {
         let job = self.job;
         let with_project = planned.entry.project.is_some()
             || parent.project.is_some()
-            || !job.checks.rules.exempt.lists().projects.is_empty();
+            || job.checks.rules.exempt.exempts_projects();
         let with_lease = !job.open_files;
         // Where a lease says nothing about others there is no use in opening the file for one.
         let opens = job.leases || !with_lease && (with_project || planned.entry.links != 1);

@@ -138,7 +138,7 @@ impl<'a> Judge<'a> {
         let (rules, options) = (&prepared.rules, prepared.options);
         let exempt = rules.exempt.lists();
         let users = options.users || !exempt.users.is_empty();
-        let projects = options.projects || !exempt.projects.is_empty();
+        let projects = options.projects || rules.exempt.exempts_projects();
         let small = |asked: bool, name: Name| asked.then(|| group.column(name, None)).transpose();
         let gids = || group.column(Name::Gid, None);
         let projects = projects.then(|| group.column_if_any(Name::Project, Some(NO_PROJECT)));
@@ -243,10 +243,13 @@ impl<'a> Judge<'a> {
         if let Some(projects) = &mut self.projects {
             let map = |id| marked(id, exempt.has_project(id as u32));
             projects.read(rows, &mut stretch.projects, map)?;
-            let (kept, projects) = (&mut stretch.kept, &stretch.projects);
-            mark(kept, Kept::ExemptProject, projects, |id| id & EXEMPT != 0);
         } else {
             stretch.projects.resize(rows, NO_PROJECT);
+        }
+        if exempt.exempts_projects() {
+            let (kept, projects) = (&mut stretch.kept, &stretch.projects);
+            mark(kept, Kept::ProjectUnknown, projects, |id| id == NO_PROJECT);
+            mark(kept, Kept::ExemptProject, projects, |id| id & EXEMPT != 0);
         }
         if let Some(gids) = &mut self.gids {
             stretch.flags.clear();

@@ -2,17 +2,18 @@
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, openat, statx};
+use rustix::fs::{AtFlags, Statx, StatxFlags, statx};
 use rustix::io::Errno;
 
 use crate::entry::{Entry, FileType, Layout, ObjectId};
 use crate::error::{Error, Result as CrateResult};
 use crate::lustre;
 use crate::patience::Patience;
-use crate::system::{Attributes, fid_of, last_errno};
+use crate::project::Projects;
+use crate::system::{fid_of_name, last_errno};
 
 use super::gate::Gate;
 
@@ -38,7 +39,7 @@ pub struct Inspector {
     listed_device: u64,
     /// For a question to every server of a file, one of which may be lost.
     patience: Option<Patience>,
-    no_file_getattr: AtomicBool,
+    projects: Projects,
     trusted_lov: AtomicBool,
 }
 
@@ -56,7 +57,7 @@ impl Inspector {
             home: (0, 0),
             listed_device: 0,
             patience: (wanted.lustre && wanted.exact_sizes).then(Patience::default),
-            no_file_getattr: AtomicBool::new(false),
+            projects: Projects::Unknown,
             trusted_lov: AtomicBool::new(false),
         };
         let failed = |call: &'static str| move |errno| Error::system(call, ".", errno);
@@ -64,12 +65,16 @@ impl Inspector {
         inspector.home = whereabouts(&stat);
         inspector.listed_device = inspector.home.0;
         if wanted.project {
-            inspector.project(root, c".").map_err(|errno| {
-                Error::Usage(format!("this file system says nothing of projects: {errno}"))
+            inspector.projects = Projects::of(root).map_err(failed("statfs"))?;
+            inspector.projects.of_name(root, c".").map_err(|errno| {
+                Error::Usage(format!(
+                    "projects cannot be read here without opening files, which may move their \
+                     times: {errno}"
+                ))
             })?;
         }
         if wanted.lustre {
-            fid(root, c".", FileType::Directory).map_err(|errno| {
+            fid(root, c".").map_err(|errno| {
                 Error::Usage(format!("the root has no Lustre identifier that can be read: {errno}"))
             })?;
         }
@@ -148,31 +153,17 @@ impl Inspector {
         name: &CStr,
         entry: &mut Entry,
     ) -> Result<(), Errno> {
-        let opens = matches!(entry.kind, FileType::Regular | FileType::Directory);
-        if self.wanted.project && opens {
-            entry.project = Some(self.project(directory, name)?);
+        let has_project = matches!(entry.kind, FileType::Regular | FileType::Directory);
+        if self.wanted.project && has_project {
+            entry.project = Some(self.projects.of_name(directory, name)?);
         }
         if self.wanted.lustre {
-            entry.id = fid(directory, name, entry.kind)?;
+            entry.id = fid(directory, name)?;
         }
         if self.wanted.layout && entry.kind == FileType::Regular {
             entry.layout = self.layout(directory, name)?;
         }
         Ok(())
-    }
-
-    fn project(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<u32, Errno> {
-        if !self.no_file_getattr.load(Relaxed) {
-            match file_getattr(directory, name) {
-                // EPERM: a container that does not know the call yet.
-                Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM | Errno::NOTTY) => {
-                    self.no_file_getattr.store(true, Relaxed);
-                }
-                answer => return answer,
-            }
-        }
-        let open = open_to_ask(directory, name)?;
-        Ok(Attributes::of(&open)?.project)
     }
 
     fn layout(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Layout>, Errno> {
@@ -202,56 +193,13 @@ fn whereabouts(stat: &Statx) -> (u64, u64) {
     (rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), mount)
 }
 
-/// `struct file_attr` of `linux/fs.h`, in its first version.
-#[repr(C)]
-#[derive(Default)]
-struct FileAttr {
-    flags: u64,
-    extent_size: u32,
-    extents: u32,
-    project: u32,
-    copy_on_write_extent_size: u32,
-}
-
-/// The same number on every architecture.
-const SYS_FILE_GETATTR: libc::c_long = 468;
-
-/// The project of a name without opening it: Linux 6.17.
-fn file_getattr(directory: BorrowedFd<'_>, name: &CStr) -> Result<u32, Errno> {
-    let mut attributes = FileAttr::default();
-    // SAFETY: the name ends with a NUL, and the call writes no more than the size it is given.
-    let answer = unsafe {
-        libc::syscall(
-            SYS_FILE_GETATTR,
-            directory.as_raw_fd(),
-            name.as_ptr(),
-            &raw mut attributes,
-            size_of::<FileAttr>(),
-            libc::AT_SYMLINK_NOFOLLOW,
-        )
-    };
-    if answer == 0 { Ok(attributes.project) } else { Err(last_errno()) }
-}
-
-fn fid(directory: BorrowedFd<'_>, name: &CStr, kind: FileType) -> Result<ObjectId, Errno> {
-    let read = attribute(&path_of(directory, name), c"trusted.lma");
-    if let Ok(Some(bytes)) = &read {
-        return lustre::identity_of_lma(bytes).ok_or(Errno::BADMSG);
+/// By the attribute of the server, or where it cannot be read, as by anybody but root, by the handle.
+/// The file is not opened: that could move its ctime (`project.rs`).
+fn fid(directory: BorrowedFd<'_>, name: &CStr) -> Result<ObjectId, Errno> {
+    if let Ok(Some(bytes)) = attribute(&path_of(directory, name), c"trusted.lma") {
+        return lustre::identity_of_lma(&bytes).ok_or(Errno::BADMSG);
     }
-    if !matches!(kind, FileType::Regular | FileType::Directory) {
-        return Err(read.err().unwrap_or(Errno::NODATA));
-    }
-    let open = open_to_ask(directory, name)?;
-    lustre::identity(&fid_of(&open)?).ok_or(Errno::BADMSG)
-}
-
-/// Opens what is known to be a file or directory: anything else could wait, or act.
-fn open_to_ask(directory: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match openat(directory, name, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(Errno::PERM) => openat(directory, name, flags, Mode::empty()),
-        answer => answer,
-    }
+    lustre::identity(&fid_of_name(directory, name)?).ok_or(Errno::BADMSG)
 }
 
 /// A path to a name of an open directory, for calls that take no directory.
@@ -307,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_of_asking_for_a_project_say_the_same() {
+    fn a_link_has_no_project() {
         let tree = tempfile::tempdir().unwrap();
         fs::write(tree.path().join("file"), b"x").unwrap();
         std::os::unix::fs::symlink("file", tree.path().join("link")).unwrap();
@@ -317,11 +265,7 @@ mod tests {
             return; // a file system without projects
         };
         let project = |name| inspector.look(root.as_fd(), name).unwrap().unwrap().project;
-        let newer = project(c"file");
-        inspector.no_file_getattr.store(true, Relaxed);
-        assert_eq!(newer, Some(0));
-        assert_eq!(project(c"file"), newer);
-        assert_eq!(project(c"link"), None);
+        assert_eq!((project(c"file"), project(c"link")), (Some(0), None));
     }
 
     /// What Lustre keeps in `trusted` attributes any file system keeps for root.

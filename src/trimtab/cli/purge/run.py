@@ -84,7 +84,7 @@ def command(
     from trimtab.cli.render.purge_progress import meter, run_progress, watched
     from trimtab.loop.purging.log import run_logged
     from trimtab.loop.purging.place import purge_place
-    from trimtab.loop.purging.running import RunOptions, error_of
+    from trimtab.loop.purging.running import GOES_ON, RunOptions, error_of
     from trimtab.report import documents
 
     ends_at_s = None if within_s is None else time.time() + within_s
@@ -97,8 +97,7 @@ def command(
         shared=shared,
         lease_s=lease_s,
     )
-    remains = "what was deleted is in the journal: the same command goes on with the rest"
-    with meter(remains) as plain, watched(plain) as display:
+    with meter(GOES_ON) as plain, watched(plain) as display:
         ran = run_logged(
             plan,
             run_options,

@@ -18,7 +18,7 @@ from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published
 from trimtab.purge.plan.model import Plan
-from trimtab.units import format_bytes, format_duration, format_percent, plural
+from trimtab.units import format_bytes, format_duration, format_exact_percent, plural
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
@@ -52,11 +52,16 @@ def print_plan(made: Made, place: PurgePlace, notes: Sequence[str]) -> None:
 def _plan_answer(made: Made) -> str:
     plan, candidates = made.plan, made.plan.candidates
     enough = made.horizon.answer.published.status is not HorizonStatus.OUT_OF_REACH
-    target = format_percent(plan.horizon.target, 0)
+    target = format_exact_percent(plan.horizon.target, 0)
+    when = (
+        f"{format_duration(plan.notice_s)} after their users are told"
+        if plan.notice_s
+        else "as soon as it is published and armed: the plan has no notice period"
+    )
     return (
         f"{plural(candidates.files, 'file', ',')} of {plural(len(candidates.users), 'user', ',')} "
         f"in {visible(plan.file_system.root)} may go, {format_bytes(candidates.allocated_bytes)}, "
-        f"{format_duration(plan.notice_s)} after their users are told"
+        + when
         + (f"; that reaches {target}." if enough else f"; that does not reach {target}.")
     )
 
@@ -116,7 +121,7 @@ def _notified_answer(published: Published, mails: MailResult | None) -> str:
     failed = f"; {plural(untold, 'user', ',')} not told by mail" if untold else ""
     return (
         f"{done}: {files} of {visible(plan.file_system.root)} may be deleted from "
-        f"{utc_moment(publication.not_before)} on{failed}."
+        f"{utc_moment(publication.not_before)} on{failed}.{_unnoticed(plan)}"
     )
 
 
@@ -152,7 +157,13 @@ def print_armed(armed: Armed) -> None:
         effective = datetime.fromtimestamp(armed.effective_at_s, UTC)
         begin = utc_moment(max(effective, publication.not_before))
         answer = f"{by}: it may be run from {begin} until {expires}."
+    answer += _unnoticed(plan)
     print_screen(answer, partial(_print_armed, armed), more=[then], command=shell_text(run))
+
+
+def _unnoticed(plan: Plan) -> str:
+    """Return what is said at once of a plan whose users have no time to save a file."""
+    return "" if plan.notice_s else " The plan has no notice period: users cannot object in time."
 
 
 def _print_armed(armed: Armed, out: Console) -> None:

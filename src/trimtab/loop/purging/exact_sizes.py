@@ -193,7 +193,8 @@ def _looked_at(
         ).alias("project"),
     )
     known = pl.col("known")
-    is_exempt = pl.col("project").is_in(exempt_projects).fill_null(value=False)
+    # Where projects are exempt, a file whose project nobody knows may be of one.
+    is_exempt = pl.col("project").is_in(exempt_projects).fill_null(value=bool(exempt_projects))
     retained = known & (is_exempt | (pl.col("size_bytes") < minimum_size_bytes))
     planned = seen.filter(known & ~retained)
     one_name = planned.unique("id", maintain_order=True)

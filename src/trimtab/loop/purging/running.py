@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.errors import RefusedError, ToolError, TrimtabError, UsageError
+from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
 from trimtab.launch.process import utc_now
@@ -40,7 +40,7 @@ from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_li
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import Progress, StopReason
 from trimtab.purge.run.reserve import clear, set_aside
-from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.result import RunInterrupted, RunResult
 from trimtab.purge.run.runner import Job, run
 from trimtab.purge.run.shared_runner import Sharing, run_shared
 from trimtab.purge.run.situation import PlanFacts, Situation, Totals
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from trimtab._core import Candidates, Removal, RemovalBatch
 
 _AGAIN: Final = "the same command recovers what was begun, and goes on"
+GOES_ON: Final = "what was deleted is in the journal: the same command goes on with the rest"
+"""What an interruption of a run leaves."""
 _UNWATCHED: Final = (
     "files could not be watched here (fanotify): a change that moves only the ctime, such as an "
     "attribute, was not seen between the last look at a file and its removal"
@@ -128,7 +130,7 @@ def run_plan(
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Ran:
-    """Return what a run of a plan came to; see `trimtab.purge.run.runner.run`.
+    """Return what a run of a plan came to, one that a signal ended too; see `runner.run`.
 
     ``fan_out`` asks the servers of a Lustre.
 
@@ -192,10 +194,13 @@ def run_plan(
 def _carried_out(
     job: Job, options: RunOptions, plan: Plan, progress: Callable[[Progress], None] | None
 ) -> RunResult:
-    if not options.shared:
-        return run(job, apply=options.apply, progress=progress)
-    sharing = Sharing(partial(_quarantines, plan), options.lease_s)
-    return run_shared(job, sharing, progress=progress)
+    try:
+        if not options.shared:
+            return run(job, apply=options.apply, progress=progress)
+        sharing = Sharing(partial(_quarantines, plan), options.lease_s)
+        return run_shared(job, sharing, progress=progress)
+    except RunInterrupted as error:
+        return error.result
 
 
 def _quarantines(plan: Plan, run: str) -> list[str]:
@@ -250,7 +255,8 @@ def _remover(
 def _keep_room(loaded: LoadedPlan, policy: Policy, root: int | None, result: RunResult) -> None:
     """Set aside again what a run used up, for the next of its plan; after the last it goes."""
     plan, throttle = loaded.plan, policy.throttle
-    used_room = result.apply and result.reason is not StopReason.REFUSED
+    ended = result.reason not in (StopReason.REFUSED, StopReason.INTERRUPTED)
+    used_room = result.apply and ended
     if not used_room or root is None or plan.file_system.kind == "lustre":
         return
     if result.rows_left == 0:
@@ -279,7 +285,7 @@ def _policy_in_force(
     return policy, loosened(planned, policy, at_s=at_s)
 
 
-def error_of(result: RunResult) -> TrimtabError | None:
+def error_of(result: RunResult) -> TrimtabError | Interrupted | None:
     """Return why a run did not do what was asked; ``None`` where it did as far as it may.
 
     A cap that is reached and a plan without more files are how runs end.
@@ -287,6 +293,8 @@ def error_of(result: RunResult) -> TrimtabError | None:
     match result.reason:
         case StopReason.REFUSED:
             return result.refusal()
+        case StopReason.INTERRUPTED:
+            return Interrupted(result.text, GOES_ON)
         case StopReason.OBJECTION:
             hint = result.objections[0].hint if result.objections else None
             return RefusedError(

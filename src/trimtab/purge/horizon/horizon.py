@@ -17,7 +17,13 @@ from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.rules import moment
-from trimtab.units import format_bytes, format_duration, format_percent, plural
+from trimtab.units import (
+    format_bytes,
+    format_duration,
+    format_exact_percent,
+    format_percent,
+    plural,
+)
 
 DAY_S: Final = 86400
 AGES_DAYS: Final = (14, 28, 42, 56, 70, 84, 112, 140, 182, 273, 365, 547, 730, 1095, 1826)
@@ -307,7 +313,7 @@ def _doubts(
 
 
 def _words(horizon: Horizon, at_s: int) -> Iterator[str]:
-    use, target = format_percent(horizon.usage.fullness), format_percent(horizon.target)
+    use, target = format_percent(horizon.usage.fullness), format_exact_percent(horizon.target)
     if horizon.status is HorizonStatus.MET_ALREADY:
         yield f"Use is at {use}; the target, {target}, is met and nothing has to go."
     else:
@@ -341,4 +347,4 @@ def _percent(usage: Usage, horizon: Horizon) -> str:
         text = format_percent(usage.fullness, digits)
         if not usage.excess_bytes(horizon.target) or text != format_percent(horizon.target, digits):
             return text
-    return f"just over {format_percent(horizon.target)}"
+    return f"just over {format_exact_percent(horizon.target)}"

@@ -12,7 +12,7 @@ from typing import Final
 from trimtab.purge.plan.changes import Change
 from trimtab.purge.plan.model import Plan, PlannedRules, UserTotals
 from trimtab.purge.plan.names import escape
-from trimtab.units import format_bytes, format_duration, format_percent, plural
+from trimtab.units import format_bytes, format_duration, format_exact_percent, plural
 from trimtab.visible import visible
 
 WIDTH: Final = 76
@@ -134,11 +134,11 @@ def find_command(facts: Facts) -> str:
 
 def what_happens(facts: Facts) -> Iterator[str]:
     """Yield the dates and the order of deletion, a paragraph each."""
-    plan = facts.plan
+    plan, target = facts.plan, format_exact_percent(facts.plan.horizon.target)
     yield (
         f"Nothing on this list is deleted before {_time(facts.not_before)}. From then on files go "
         "in order of the hour of their last use, those of all users together and the oldest "
-        f"first, until the file system is no more than {format_percent(plan.horizon.target)} full. "
+        f"first, until the file system is no more than {target} full. "
         "The list names more than that is likely to take, so that files near its end may well stay."
     )
     yield (

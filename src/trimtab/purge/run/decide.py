@@ -55,7 +55,13 @@ from trimtab.purge.run.state import (
     joined,
     without,
 )
-from trimtab.units import format_bytes, format_duration, format_percent, plural
+from trimtab.units import (
+    format_bytes,
+    format_duration,
+    format_exact_percent,
+    format_percent,
+    plural,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +354,7 @@ def _target_reached(state: State, usage: Usage) -> Stop:
     return Stop(
         StopReason.TARGET,
         f"the file system {was} {shown} full, at or under its target of "
-        f"{format_percent(state.terms.target_fullness or 0.0)}",
+        f"{format_exact_percent(state.terms.target_fullness or 0.0)}",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trimtab.errors import RefusedError
+from trimtab.errors import Interrupted, RefusedError
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.run.messages import Objection, StopReason
 from trimtab.purge.run.records import RunPace
@@ -94,3 +94,17 @@ class RunResult:
         return RefusedError(
             f"nothing was deleted, {many} object: {reasons}", code="guards-object", hint=first
         )
+
+
+class RunInterrupted(Interrupted):
+    """A signal ended a run that was under way.
+
+    Attributes
+    ----------
+    result
+        What it had come to: as complete as that of a run that ended by itself.
+    """
+
+    def __init__(self, error: Interrupted, result: RunResult) -> None:
+        super().__init__(error.message, error.hint)
+        self.result = result

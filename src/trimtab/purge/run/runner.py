@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from trimtab.errors import ToolError, TrimtabError
+from trimtab.errors import Interrupted, ToolError, TrimtabError
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.plan.names import escape
@@ -63,7 +63,7 @@ from trimtab.purge.run.records import (
     UsageLine,
     done_line,
 )
-from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.result import RunInterrupted, RunResult
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.state import (
     CAPPED,
@@ -146,7 +146,7 @@ def run(job: Job, *, apply: bool, progress: Callable[[Progress], None] | None = 
     ------
     RefusedError
         Another run is at work on the file system, or the journals are not root's alone.
-    Interrupted
+    RunInterrupted
         A signal came; the batch that was under way is journalled.
     DataError
         The journal or the candidates were changed or damaged.
@@ -185,6 +185,8 @@ class Run:
         self.after: Measured | None = None
         self.deleted_at_s: float | None = None
         self.unmeasured = ""
+        self.state: State | None = None
+        self.ended: Ended | None = None
 
     def carry_out(self) -> RunResult:
         """Return what the run came to."""
@@ -199,7 +201,7 @@ class Run:
         if not self.apply and standing.open_batch is not None:
             todo = joined((*todo, standing.open_batch.rows))
         state = begin(job.terms(now), todo, open_batch=standing.open_batch, spent=now.spent)
-        with self._ended_whatever_happens():
+        with self._ended_whatever_happens(state):
             state, stop = self._loop(state, now)
         return self._result(state, stop)
 
@@ -212,7 +214,7 @@ class Run:
                 return state, self._end(Stop(StopReason.REFUSED, _reasons(held), held))
             state, instruction = self._step(state, self._recover(instruction))
         if self.apply and not held:
-            state = self._look_back(state)
+            state = self.state = self._look_back(state)
         if self._is_refused():
             stop = Stop(StopReason.REFUSED, _reasons(self.objections), self.objections)
             return state, self._end(stop)
@@ -242,6 +244,7 @@ class Run:
 
     def _step(self, state: State, event: Event) -> Step:
         state, instruction = handle(state, event)
+        self.state, self.ended = state, None
         if isinstance(event, Ended):
             self._tell(state, "checking and deleting" if self.apply else "checking")
         return state, instruction
@@ -390,7 +393,8 @@ class Run:
         line = done_line(self.job.id, moment_of(at_s), outcome, apply=self.apply)
         self.journal.write(line)
         self._count(outcome, line)
-        return Ended(at_s, outcome)
+        self.ended = Ended(at_s, outcome)
+        return self.ended
 
     def _count(self, outcome: Outcome, line: DoneLine) -> None:
         """Add what was journalled to what the run came to."""
@@ -415,8 +419,12 @@ class Run:
         return self.remover
 
     @contextlib.contextmanager
-    def _ended_whatever_happens(self) -> Iterator[None]:
-        """Journal the end of a run that an error or a signal ends; the error goes on."""
+    def _ended_whatever_happens(self, state: State) -> Iterator[None]:
+        """Journal the end of a run that an error or a signal ends; the error goes on.
+
+        That of a signal says what the run had come to.
+        """
+        self.state = state
         try:
             yield
         except BaseException as error:
@@ -429,7 +437,15 @@ class Run:
                         self._sync()
                     self.unsynced_rows = 0
                 self._end(Stop(reason, str(text)))
+            if isinstance(error, Interrupted):
+                result = self._result(self._state_now(), Stop(reason, str(text)))
+                raise RunInterrupted(error, result) from error
             raise
+
+    def _state_now(self) -> State:
+        """Return the state with the last batch: a signal may come between its end and the next."""
+        assert self.state is not None
+        return self.state if self.ended is None else handle(self.state, self.ended)[0]
 
     def _end(self, stop: Stop) -> Stop:
         if self.unsynced_rows:

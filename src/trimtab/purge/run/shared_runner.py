@@ -133,7 +133,7 @@ def run_shared(
     ------
     RefusedError
         One host alone is at work on the file system, or the journals are not root's alone.
-    Interrupted
+    RunInterrupted
         A signal came; the batch that was under way is journalled.
     DataError
         The journal or the candidates were changed or damaged.
@@ -180,7 +180,7 @@ class SharedRun(Run):
         with shielded():
             self.journal.write(self._begin_line(now))
         state = self._adopted(begin(job.terms(now), ()))
-        with self._ended_whatever_happens():
+        with self._ended_whatever_happens(state):
             try:
                 state, stop = self._loop(state, now)
             except _Overtaken:
@@ -390,6 +390,10 @@ class SharedRun(Run):
                     self.undone_rows += sum(rows.count for rows in present)
                 return True
         return False
+
+    def _state_now(self) -> State:
+        assert self.state is not None
+        return self._adopted(self.state)
 
     def _adopted(self, state: State) -> State:
         return adopted(state, self.journal.shared, spent=self.by_others)
