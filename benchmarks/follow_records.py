@@ -323,15 +323,15 @@ class Lustre:
 
     def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
         """Nothing is moved while it is scanned."""
-        raise NotImplementedError
+        raise AssertionError("no directory is moved here")
 
     def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, Mapping[bytes, int]]:
         """Nothing is scanned again."""
-        raise NotImplementedError
+        raise AssertionError("nothing is scanned again here")
 
     def mdts_of(self, files: Sequence[bytes]) -> Mapping[bytes, str | None]:
         """Nothing is scanned again."""
-        raise NotImplementedError
+        raise AssertionError("nothing is scanned again here")
 
     def frame(self, rows: Sequence[tuple[bytes, bytes, int]]) -> pl.DataFrame:
         """Return rows of an index: parent, name, and the number of the file."""

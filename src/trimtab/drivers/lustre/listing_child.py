@@ -23,8 +23,12 @@ ENTRY = struct.Struct("<QH")
 def listing(directory, gone):
     """Return what a directory holds, as it is printed."""
     try:
-        with os.scandir(directory) as entries:
-            held = [(entry.inode(), entry.name) for entry in entries]
+        descriptor = opened(directory)
+        try:
+            with os.scandir(descriptor) as entries:
+                held = [(entry.inode(), os.fsencode(entry.name)) for entry in entries]
+        finally:
+            os.close(descriptor)
     except OSError as error:
         number = settled(directory, error.errno or errno.EIO)
         return HEAD.pack(0 if number in gone or number == errno.ENOTDIR else number, 0)
@@ -32,6 +36,15 @@ def listing(directory, gone):
     for inode, name in held:
         parts += [ENTRY.pack(inode, len(name)), name]
     return b"".join(parts)
+
+
+def opened(directory):
+    """Return a directory to be listed; to list it must not move its time of access."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(directory, flags | os.O_NOATIME)
+    except PermissionError:  # somebody else's, to who is not root; or a stripe
+        return os.open(directory, flags)
 
 
 def settled(directory, number):
