@@ -69,8 +69,8 @@ def targets(subject: Subject) -> str:
 def snapshot(subject: Subject) -> str:
     """A snapshot that was kept is shown again as it was."""
     site = subject.site("plain")
-    kept = subject.json("snapshot", site, code=None)
-    again = subject.json("targets", site, "--at", kept["snapshot"]["at"], code=None)
+    kept = subject.json("snapshot", site, code=None)["snapshot"]
+    again = subject.json("targets", site, "--at", kept["at"], code=None)
     require(kept["targets"] == again["targets"], "the store shows other targets than were kept")
     degraded = {
         target["name"]: reading["value"]
