@@ -221,6 +221,18 @@ def test_root_opens_no_store_that_somebody_else_can_exchange(others: Path, tmp_p
         refuse_exchangeable(new)
 
 
+def test_who_called_sudo_is_no_other(others: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.chown(others / "raw", 65534, 65534, follow_symlinks=False)
+    for caller, refused in (("65534", False), ("1000", True), ("none", True), ("", True)):
+        monkeypatch.setenv("SUDO_UID", caller)
+        monkeypatch.setenv("SUDO_GID", caller)
+        if refused:
+            with raises(UsageError, "file-writable-by-others", "belongs to user 65534"):
+                refuse_exchangeable(locate(others / "t.db"))
+        else:
+            refuse_exchangeable(locate(others / "t.db"))
+
+
 def test_in_a_sticky_directory_root_opens_its_own_alone(others: Path, tmp_path: Path) -> None:
     others.chmod(0o1777)
     os.chown(others, 0, 0)

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,7 +45,7 @@ def read_text(path: Path, noun: str, *, names_programs: bool = True) -> str:
         if not stat.S_ISREG(state.st_mode):
             raise UsageError(f"{name} is not a regular file", code="file-not-regular")
         if names_programs:
-            _refuse_state(name, path, state)
+            _refuse_state(name, path, state, PROGRAMS, ROOT_ALONE)
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
             data = stream.read(SIZE_MAXIMUM_BYTES + 1)
     except OSError as error:
@@ -71,13 +72,28 @@ PROGRAMS: Final = "what it names (ssh, launchers) runs as root"
 """Why root takes no site file that others can change."""
 
 
-def refuse_foreign(path: Path, noun: str, risk: str = PROGRAMS) -> None:
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """Who may own what root uses, by number."""
+
+    users: frozenset[int] = frozenset({0})
+    groups: frozenset[int] = frozenset({0})
+
+
+ROOT_ALONE: Final = Trusted()
+
+
+def refuse_foreign(
+    path: Path, noun: str, risk: str = PROGRAMS, trusted: Trusted = ROOT_ALONE
+) -> None:
     """Raise as root where others can change a file or directory.
 
     Parameters
     ----------
     risk
         What that would let them do.
+    trusted
+        Who is none of these others.
 
     Raises
     ------
@@ -91,10 +107,12 @@ def refuse_foreign(path: Path, noun: str, risk: str = PROGRAMS) -> None:
         raise UsageError(
             f"{name} cannot be read: {error.strerror}", code="file-unreadable"
         ) from error
-    _refuse_state(name, path, state, risk)
+    _refuse_state(name, path, state, risk, trusted)
 
 
-def refuse_below_others(path: Path, noun: str, risk: str = PROGRAMS) -> None:
+def refuse_below_others(
+    path: Path, noun: str, risk: str = PROGRAMS, trusted: Trusted = ROOT_ALONE
+) -> None:
     """Raise as root where others can exchange an absolute path, or what one of its links leads to.
 
     What is not there is made below what is, so that is what counts.
@@ -116,23 +134,26 @@ def refuse_below_others(path: Path, noun: str, risk: str = PROGRAMS) -> None:
                 # In a sticky directory of root's nobody can rename what is root's.
                 if state.st_uid != 0 or not state.st_mode & stat.S_ISVTX:
                     name = f"{noun} lies below {visible(os.fspath(above))}, which"
-                    _refuse_state(name, above, state, risk)
+                    _refuse_state(name, above, state, risk, trusted)
         for link in (path, *path.parents):
             if link.is_symlink():
                 # In a sticky directory anybody can have made it.
-                _refuse_state(f"{noun} {visible(os.fspath(link))}", link, link.lstat(), risk)
+                name = f"{noun} {visible(os.fspath(link))}"
+                _refuse_state(name, link, link.lstat(), risk, trusted)
                 pending.append(Path(os.path.abspath(link.parent / link.readlink())))  # noqa: PTH100 - follows nothing
 
 
-def _refuse_state(name: str, path: Path, state: os.stat_result, risk: str = PROGRAMS) -> None:
+def _refuse_state(
+    name: str, path: Path, state: os.stat_result, risk: str, trusted: Trusted
+) -> None:
     if os.geteuid() != 0:
         return
     mode = 0 if stat.S_ISLNK(state.st_mode) else state.st_mode  # of a link it means nothing
-    if state.st_uid != 0:
+    if state.st_uid not in trusted.users:
         why = f"belongs to user {state.st_uid}"
     elif mode & stat.S_IWOTH:
         why = "can be written by everyone"
-    elif mode & stat.S_IWGRP and state.st_gid != 0:
+    elif mode & stat.S_IWGRP and state.st_gid not in trusted.groups:
         why = f"can be written by group {state.st_gid}"
     else:
         return

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from trimtab.config.files import refuse_below_others, refuse_foreign
+from trimtab.config.files import Trusted, refuse_below_others, refuse_foreign
 from trimtab.errors import RefusedError, UsageError
 from trimtab.model.mounts import FileSystemFamily, Mount, family_of, find_mount, parse_mountinfo
+from trimtab.units import is_digits
 
 FILE_NAME = "trimtab.db"
 SYSTEM_DIRECTORY: Final = Path("/var/lib/trimtab")
@@ -142,7 +143,8 @@ def refuse_shared_file_system(
 def refuse_exchangeable(location: Location) -> None:
     """Raise as root where another user can exchange the store or the directory of raw outputs.
 
-    Root would read and write wherever that user's links lead.
+    Root would read and write wherever that user's links lead. Who called ``sudo`` is no other: they
+    named the store, or it is the default, which is root's.
 
     Raises
     ------
@@ -151,13 +153,16 @@ def refuse_exchangeable(location: Location) -> None:
     """
     if os.geteuid() != 0:
         return
+    ids = (os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID"))
+    callers = (frozenset({0} | ({int(number)} if is_digits(number) else set())) for number in ids)
+    trusted = Trusted(*callers)
     places = ((location.path, "the store"), (location.raw, "the directory of raw outputs"))
     for place, noun in places:
         if place is None:
             continue
-        refuse_below_others(place, noun, _EXCHANGEABLE)
+        refuse_below_others(place, noun, _EXCHANGEABLE, trusted)
         if place.exists():
-            refuse_foreign(place, noun, _EXCHANGEABLE)
+            refuse_foreign(place, noun, _EXCHANGEABLE, trusted)
 
 
 def _refuse_one(path: Path, real: str, mounts: Sequence[Mount]) -> None:
