@@ -260,7 +260,7 @@ docs: .venv/.core .venv/.dev
 	$(BIN)/python scripts/schemas.py docs/schemas
 	$(BIN)/python scripts/benchmarks_page.py
 	$(BIN)/python scripts/metrics_page.py
-	$(BIN)/python scripts/answers_page.py
+	$(BIN)/python scripts/maturity_page.py
 	$(BIN)/python scripts/reference_pages.py
 	$(BIN)/python scripts/dashboard.py deploy/grafana
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/docs

@@ -72,9 +72,9 @@ def main() -> int:
         subject = subject_of(words, site, state)
         run(chosen, subject, results, lambda text: print(text, file=sys.stderr, flush=True))
         if words.out is not None:
-            seen = {"commit": commit, **subject.cluster.versions(), "rows": results.as_rows(chosen)}
+            seen = {"commit": commit, **subject.cluster.versions(), "rows": results.as_rows()}
             words.out.write_text(json.dumps(seen, indent=1) + "\n")
-    print(table(chosen, results))
+    print(table(chosen, results.outcomes))
     return (
         0
         if all(row.name in results.outcomes and results.outcomes[row.name].passed for row in chosen)

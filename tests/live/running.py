@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,18 +84,18 @@ class Results:
     def keep(self, name: str, outcome: Outcome) -> None:
         """Record what became of a row, on disk before this returns."""
         self.outcomes[name] = outcome
-        rows = {name: asdict(outcome) for name, outcome in self.outcomes.items()}
         new = self._file.with_suffix(".new")
-        new.write_text(json.dumps({"key": self._key, "rows": rows}, indent=1) + "\n")
+        new.write_text(json.dumps({"key": self._key, "rows": self.as_rows()}, indent=1) + "\n")
         new.replace(self._file)
 
-    def as_rows(self, rows: Sequence[Capability]) -> list[dict[str, Any]]:
-        """Return rows with their witnesses and what became of them, for a file that is kept."""
-        return [
-            {"capability": row.name, "witness": row.witness, **asdict(self.outcomes[row.name])}
-            for row in rows
-            if row.name in self.outcomes
-        ]
+    def as_rows(self) -> dict[str, dict[str, Any]]:
+        """Return what became of each row, for a file that is kept."""
+        return {name: asdict(outcome) for name, outcome in self.outcomes.items()}
+
+
+def outcomes_of(kept: Mapping[str, Any]) -> dict[str, Outcome]:
+    """Return what became of each row, from a file that was kept."""
+    return {name: Outcome(**outcome) for name, outcome in kept["rows"].items()}
 
 
 def run(
@@ -129,11 +129,11 @@ def outcome_of(row: Capability, subject: Subject) -> Outcome:
     return Outcome(passed, text, round(time.monotonic() - began_s, 1), at)
 
 
-def table(rows: Sequence[Capability], results: Results) -> str:
+def table(rows: Sequence[Capability], outcomes: Mapping[str, Outcome]) -> str:
     """Return the rows as a Markdown table; a row that was not run says so."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---|---|---|---:|"]
     for row in rows:
-        outcome = results.outcomes.get(row.name)
+        outcome = outcomes.get(row.name)
         if outcome is None:
             result, seconds = "not run", ""
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -68,7 +69,7 @@ def test_a_run_goes_on_where_it_was_on_the_same_commit_alone(tmp_path: Path) -> 
     results = Results(tmp_path / "results.json", "abc scratch")
     assert not run(rows, subject(), results, said.append)
     assert ran == ["first", "second", "third"]
-    shown = table(rows, results)
+    shown = table(rows, results.outcomes)
     assert "**FAILED** two, lfs says three" in shown
     assert "**FAILED** ValueError: no such \\| column (test_running.py:" in shown
 
@@ -80,7 +81,7 @@ def test_a_run_goes_on_where_it_was_on_the_same_commit_alone(tmp_path: Path) -> 
 
     ran.clear()
     later = Results(tmp_path / "results.json", "def scratch")
-    assert "| first | lfs | not run |  |" in table(rows, later)
+    assert "| first | lfs | not run |  |" in table(rows, later.outcomes)
     run(rows, subject(), later, said.append)
     assert ran == ["first", "second", "third"]
 
@@ -106,10 +107,9 @@ class Spoken(Cluster):
         super().__init__("scratch", Path("/scratch"), ["oss1"], ["false"])
         self.said = said
 
-    def here(self, *argv: str, timeout_s: float = 1.0, code: int | None = 0) -> str:
-        return self.said
-
-    def on(self, server: str, *argv: str, timeout_s: float = 1.0, code: int | None = 0) -> str:
+    def _run(
+        self, argv: Sequence[str], words: Sequence[str], timeout_s: float, code: int | None
+    ) -> str:
         return self.said
 
 
