@@ -15,6 +15,7 @@ for _name in (
     "balancing",
     "scanning",
     "purging",
+    "drifting",
     "following",
     "watching",
     "leaving",

@@ -18,15 +18,15 @@ def trim(subject: Subject) -> str:
     cluster = subject.cluster
     place = subject.place("trim")
     target = cluster.osts[2]
-    free = cluster.space()[target.name][1]
+    used = cluster.space()[target.name][0]
     file = place / "freed"
     cluster.here("lfs", "setstripe", "-c", "1", "-i", str(target.index), str(file))
     cluster.here(
         "dd", "if=/dev/urandom", f"of={file}", "bs=1M", "count=64", "conv=fsync", timeout_s=900.0
     )
     file.unlink()
-    freed = free - 8 * 2**20
-    cluster.until(lambda: cluster.space()[target.name][1] > freed, "its space is free", 180.0)
+    freed = used + 4 * 2**20
+    cluster.until(lambda: cluster.space()[target.name][0] < freed, "its space is free", 180.0)
     site = trims(subject)
     before = {one.name: cluster.discarded_bytes(one) for one in cluster.osts}
     with only_journalled(subject, site):
