@@ -2,7 +2,7 @@
 
 `check` is in the way of every answer: one that is in neither table is an error, so a new answer
 needs its recording, or a line that says what rests on having assumed it. `test_answers` compares
-each recorded one with its recording, and `scripts/assumptions_page.py` prints both.
+each recorded one with its recording, and `scripts/maturity_page.py` prints both.
 """
 
 from __future__ import annotations
@@ -71,6 +71,10 @@ _MGS_LOG = "lctl --device MGS llog_print params"
 _NONE = "llite.*.t_fake_none=1"
 _FILE = "/scratch/t-fake/a"
 _MISSING = "/scratch/t-fake/none"
+
+_ECHO = "lctl --device scratch-OST0001_ecc"
+_ATTACH = "lctl --stdin 'attach echo_client x_ecc x_ecc_UUID'"
+_ON_ECHO = {"on": "lustre1", "world": "echo client"}
 
 RECORDED = (
     _recorded("lfs df", 0, MASTER, "versions/lfs_df"),
@@ -238,6 +242,17 @@ RECORDED = (
     _recorded(
         "sudo", 1, RELEASE, "server-refusals", "sudo -n lctl dl", on="mds1", world="sudo user"
     ),
+    *(
+        _recorded(f"lctl {command}", code, RELEASE, f"echo-{name}", example, **_ON_ECHO)
+        for command, code, name, example in (
+            ("--device destroy", 0, "destroy", f"{_ECHO} destroy 0x2"),
+            ("--device destroy", 2, "destroy-gone", f"{_ECHO} destroy 0x3"),
+            ("--device cleanup", 0, "cleanup", f"{_ECHO} cleanup"),
+            ("--device detach", 0, "detach", f"{_ECHO} detach"),
+            ("--stdin", 0, "setup", f"{_ATTACH} 'setup scratch-OST0001'"),
+            ("--stdin", 19, "setup-missing", f"{_ATTACH} 'setup scratch-OST0099'"),
+        )
+    ),
     _recorded("write", 0, MASTER, "block/wbt_write"),
     _recorded("write", 13, RELEASE, "server-refusals"),
     _recorded("write", 22, MASTER, "block/wbt_bad"),
@@ -258,22 +273,6 @@ ASSUMED = (
     _assumed(
         "lfs migrate", 28, "what `balance --migrate` says of a file for which there is no room"
     ),
-    _assumed(
-        "lctl --device destroy",
-        0,
-        "objects that a killed obdfilter-survey left and noted in its own files are destroyed",
-        changes=True,
-    ),
-    _assumed(
-        "lctl --device destroy",
-        2,
-        "the same: an object that is gone counts as destroyed",
-        changes=True,
-    ),
-    _assumed("lctl --device cleanup", 0, "echo clients of a killed survey are put away"),
-    _assumed("lctl --device detach", 0, "echo clients of a killed survey are put away"),
-    _assumed("lctl --stdin", 0, "an echo client for the destruction above", changes=True),
-    _assumed("lctl --stdin", 19, "that it was not to be had"),
     _assumed("write", 2, "a file of a setting that is gone since it was listed is not written"),
     _assumed("nvme", 0, "wear and errors of drives, reported only; no NVMe drive was recorded"),
     _assumed("nvme", 1, "a drive or log that is not there is named"),
