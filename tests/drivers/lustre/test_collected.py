@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.drivers.hosts import HOSTS, host, no_tools
+from tests.drivers.lustre.test_collector import on
 from tests.support.codes import raises
 
 from trimtab.drivers.host import Host
@@ -52,8 +53,11 @@ MACHINES = sorted(path.name for path in HOSTS.iterdir() if path.is_dir())
 
 
 def collected(root: str | Path, request: Mapping[str, Any] = REQUEST) -> CollectedHost:
-    argv = (sys.executable, "-I", "-S", "-", str(root))
-    result = execute(argv, timeout_s=60, stdin=program(request))
+    with tempfile.TemporaryDirectory() as place:
+        tree = Path(root)
+        if root != "/":  # a machine's root is made beside its tree
+            tree = shutil.copytree(root, Path(place) / "tree", symlinks=True)
+        result = execute(on("/" if root == "/" else tree), timeout_s=60, stdin=program(request))
     answer = parse_answer("server", result)
     assert answer.problem is None
     assert "" not in answer.skipped
