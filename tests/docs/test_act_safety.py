@@ -296,7 +296,7 @@ def test_a_user_with_sudo_writes_through_tee_and_nothing_without() -> None:
     ):
         number = mounted.mount_point.stat().st_dev
         place = {"number": f"{os.major(number)}:{os.minor(number)}"}
-        state = user.programs / "state"
+        library = user.programs / "lib"
         outcomes = []
         for sudo, name in ((["sudo", "-n"], "nr_requests"), (["sudo", "-n"], "read_ahead_kb"),
                            (None, "nr_requests")):  # fmt: skip
@@ -308,10 +308,11 @@ def test_a_user_with_sudo_writes_through_tee_and_nothing_without() -> None:
                 **{"format": 1, "file_system": "scratch", "token": 1, "who": "w", "sudo": sudo},
                 **{"deadline_s": 30, "instructions": [instruction]},
             }
-            state.mkdir(exist_ok=True)
-            shutil.chown(state, user.name)
-            argv = (PYTHON, "-I", "-S", "-", "/", str(state))
-            (result,) = parse_answer("here", 1, user.does(argv, stdin=program(request)))
+            (library / "trimtab-act").mkdir(parents=True, exist_ok=True)
+            shutil.chown(library / "trimtab-act", user.name)
+            argv, over = (PYTHON, "-I", "-S", "-"), {"/var/lib": library}
+            done = user.does(argv, stdin=program(request), over=over)
+            (result,) = parse_answer("here", 1, done)
             assert result.outcome is not Outcome.SKIPPED, result
             outcomes.append((result.outcome, str(result.detail.code)))
             if name == "nr_requests" and sudo:

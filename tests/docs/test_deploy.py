@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,6 +73,11 @@ def test_visudo_accepts_it() -> None:
 # With a real sudo
 
 
+_MOUNTED = (
+    'while [ "$1" != -- ]; do mount --bind "$2" "$1" || exit 99; shift 2; done; shift; exec "$@"'
+)
+
+
 @dataclass(frozen=True)
 class Account:
     """A user who may run what the file allows, with stand-ins for the programs."""
@@ -88,9 +94,14 @@ class Account:
         assert ran.stdout == b""
         return None
 
-    def does(self, argv: Sequence[str], *, stdin: bytes = b"") -> ProcessResult:
-        """Run a program as this user."""
-        return execute(("runuser", "-u", self.name, "--", *argv), timeout_s=60, stdin=stdin)
+    def does(
+        self, argv: Sequence[str], *, stdin: bytes = b"", over: Mapping[str, Path] | None = None
+    ) -> ProcessResult:
+        """Run a program as this user, for whom other directories lie over some of this host's."""
+        places = [str(word) for pair in (over or {}).items() for word in pair]
+        inside = ("unshare", "--mount", "sh", "-c", _MOUNTED, "sh", *places, "--")
+        as_user = ("runuser", "-u", self.name, "--", *argv)
+        return execute((*inside, *as_user), timeout_s=60, stdin=stdin)
 
 
 def _needs(name: str) -> str:
@@ -225,12 +236,15 @@ def test_the_collector_gets_everything_as_that_user(account: Account) -> None:
         pytest.skip(f"{PYTHON} is not installed")
     with tempfile.TemporaryDirectory(dir="/run") as root:
         Path(root).chmod(0o755)
-        devices = Path(root) / "dev"
-        devices.mkdir()
         for name in ("nvme0n1", "nvme12n1", "nvme0n1p1", "nvme0"):
-            (devices / name).touch()
+            (Path(root) / name).touch()
+        for name in ("null", "tty", "urandom", "zero"):
+            os.mknod(Path(root) / name, 0o666 | stat.S_IFCHR, Path("/dev", name).stat().st_rdev)
+            (Path(root) / name).chmod(0o666)
         request = server_request(deadline_s=30, sudo=SUDO)
-        ran = account.does((PYTHON, "-I", "-S", "-", root), stdin=program(request))
+        ran = account.does(
+            (PYTHON, "-I", "-S", "-"), stdin=program(request), over={"/dev": Path(root)}
+        )
     answer = parse_answer("oss1", ran)
     assert answer.problem is None
     found = {
