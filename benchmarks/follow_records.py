@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -268,13 +269,13 @@ class Lustre:
         source: tuple[int, int, bytes] | None = None,
     ) -> None:  # fmt: skip
         self.index += 1
-        was = {}
-        if source is not None:
-            was = {"source": fid(source[0]), "source_parent": fid(source[1]), "old_name": source[2]}
         record = Record(
             self.index, kind, BEGAN_NS + self.index, fid(target) if target else None,
-            fid(parent) if parent else None, name, **was,
+            fid(parent) if parent else None, name,
         )  # fmt: skip
+        if source is not None:
+            moved, above, old_name = source
+            record = replace(record, source=fid(moved), source_parent=fid(above), old_name=old_name)
         self.records.append(encoded(record))
 
     # -- what a follower calls --

@@ -198,7 +198,9 @@ class Cluster:
         directory = self.path / ".live-fill"
         directory.mkdir(exist_ok=True)
         file = directory / name
-        file.unlink(missing_ok=True)
+        if file.exists():  # of a run that was killed
+            file.unlink()
+            self.until(lambda: self.fullness(name) < fullness / 2, f"{name} is empty", 300.0)
         self.here("lfs", "setstripe", "-c", "1", "-i", str(self.target(name).index), str(file))
         try:
             used, available = self.space()[name]

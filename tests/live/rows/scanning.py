@@ -49,7 +49,9 @@ def indexed(subject: Subject, index: Path, below: str = "") -> dict[str, tuple[A
     for path, kind, size, uid, gid, mtime_ns in document["rows"]:
         name = path.removeprefix(beginning)
         if name and name != ".":
-            rows[name] = (kind, size if kind == "f" else 0, uid, gid, mtime_ns // 10**9)
+            length = int(size) if kind == "f" else 0
+            # A number that JSON readers would round is text.
+            rows[name] = (kind, length, int(uid), int(gid), int(mtime_ns) // 10**9)
     return rows
 
 

@@ -181,9 +181,10 @@ def test_a_pinned_probe_leaves_out_what_is_lost_and_what_the_ledger_closed_and_s
     probe = replace(SMALL, tasks_per_node=8, target_pinning=True)
     at = datetime.now(UTC)
     run = runner(probe, RunContext(identifier_of(at, "s", "pinned"), at, lambda *_: None)).run
-    left_out = [text for text in run.parameters["warnings"] if "left out" in text]
+    parameters: dict[str, Any] = dict(run.parameters)
+    left_out = [text for text in parameters["warnings"] if "left out" in text]
     assert [text.split()[0] for text in left_out] == ["OST0003", "OST0005"]
     assert "lost: DISCONN" in left_out[0]
     assert "Trimtab closed it to new files at" in left_out[1]
-    assert run.parameters["spec"]["tasks"] == 6
+    assert parameters["spec"]["tasks"] == 6
     assert not any(f"-i {index} " in words for words in asked for index in (3, 5))

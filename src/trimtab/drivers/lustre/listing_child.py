@@ -40,7 +40,7 @@ def listing(directory, gone):
 
 def opened(directory):
     """Return a directory to be listed; to list it must not move its time of access."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     try:
         return os.open(directory, flags | os.O_NOATIME)
     except PermissionError:  # somebody else's, to who is not root; or a stripe
