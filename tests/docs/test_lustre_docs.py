@@ -108,7 +108,10 @@ def test_limits() -> None:
         "length of one file": f"{collector_tree.FILE_LIMIT_BYTES // MIB} MiB",
         "output of one command": f"{commands[0]['limit_bytes'] // MIB} MiB",
         "answer of one server": f"{request['limit_bytes'] // MIB} MiB",
-        "deadline of `lfs` and `lctl` on the client": f"{asking.CLIENT_TIMEOUT_S:g} s",
+        "deadline of the client's commands, for all of them": f"{asking.CLIENT_TIMEOUT_S:g} s",
+        "from the deadline of one of them to SIGKILL, and from there to leaving it behind": (
+            f"{asking.KILL_S:g} s each"
+        ),
         "connections at the same time": f"{Ssh().fanout}",
     }
 

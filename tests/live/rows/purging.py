@@ -21,7 +21,7 @@ POLICY: Final = """\
 [policy]
 name = "live"
 root = "{root}"
-target = "0.1%"
+target = "0.01%"
 [age]
 minimum = "30d"
 [notice]
@@ -169,7 +169,7 @@ def old_files(subject: Subject, place: Path) -> dict[str, list[Path]]:
         ]
         for kind, number in names:
             file = directories[number % len(directories)] / f"{kind} {number}"
-            file.write_bytes(os.urandom(4096 * (1 + number % 5)))
+            file.write_bytes(os.urandom(65536 * (1 + number % 5)))
             os.chown(file, _OWNER, _OWNER)
             made.setdefault(kind, []).append(file)
         os.sync()

@@ -38,7 +38,7 @@ _LISTED: Final = re.compile(r"(?m)^[0-9]{1,5}: ([!-~]+_UUID) (?:IN)?ACTIVE\s*$")
 _Ask = Callable[[Sequence[str]], ProcessResult]
 _LEAST_S: Final = 1.0
 """What a command has when others used up the time: enough for one that sends nothing."""
-_KILL_S: Final = 1.0
+KILL_S: Final = 1.0
 """From SIGTERM to SIGKILL, and from there to leaving it behind: these only read."""
 _GRACE_S: Final = 5.0
 """What ssh may take to connect and log in, beyond the server's own deadline."""
@@ -124,7 +124,7 @@ def _within(timeout_s: float, execute: Execute) -> _Ask:
         return execute(
             argv,
             timeout_s=max(_LEAST_S, left_s),
-            grace_s=_KILL_S,
+            grace_s=KILL_S,
             output_limit_bytes=_OUTPUT_LIMIT_BYTES,
         )
 
