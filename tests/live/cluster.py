@@ -203,6 +203,7 @@ class Cluster:
             self.until(lambda: self.fullness(name) < fullness / 2, f"{name} is empty", 300.0)
         self.here("lfs", "setstripe", "-c", "1", "-i", str(self.target(name).index), str(file))
         try:
+            time.sleep(5.0)  # what a server tells of its space is a moment old
             used, available = self.space()[name]
             size = int(((used + available) * fullness - used) // 1024 * 1024)
             self.here("fallocate", "-l", str(size), str(file), timeout_s=600.0)

@@ -219,6 +219,10 @@ def test_what_moves_with_performance_is_no_cause(kept: Path) -> None:
 def test_a_site_without_runs_is_told(tmp_path: Path) -> None:
     with Store.open(tmp_path / "t.db") as store:
         store.ensure_site("empty")
-    for name in ("judge", "incidents", "correlate"):
+    for name in ("judge", "correlate"):
         ended = trimtab(name, "empty", store=tmp_path / "t.db")
         assert ended.code == 2, (name, ended.stderr)
+    ended = trimtab("incidents", "empty", store=tmp_path / "t.db")
+    assert ended.code == 0, ended.stderr
+    assert "Incidents in the record: none" in ended.stdout
+    assert "no matching series is stored for empty" in ended.stderr

@@ -60,7 +60,8 @@ def only_journalled(subject: Subject, site: str) -> Iterator[list[dict[str, Any]
         .rpartition(".")[2]
         for action in new
     }
-    words |= {"max_create_count", "no_create"} if words & {"close", "open"} else set()
+    if words & {"max_create_count", "no_create", "close", "open"}:
+        words |= {"max_create_count", "no_create", "create_count"}  # the last follows the first
     for server, values in after.items():
         for name, value in values.items():
             first, second = (one[server].get(name) for one in quiet)
