@@ -270,15 +270,22 @@ class Cluster:
         return self.on(target.server, "readlink", "-f", target.device).strip().rpartition("/")[2]
 
     @contextmanager
-    def days_ago(self, days: float) -> Iterator[None]:
-        """Have this client's clock so many days back inside the block: files get its time."""
-        began_s, monotonic_s = time.time(), time.monotonic()
-        time.clock_settime(time.CLOCK_REALTIME, began_s - days * 86400)
+    def days_ago(self, days: int) -> Iterator[None]:
+        """Have the clocks of all nodes so many days back inside the block.
+
+        A client gives a file its times, and an MDS stamps the time of change when it is closed.
+        """
+        self._turn_clocks(-days)
         try:
             yield
         finally:
-            elapsed_s = time.monotonic() - monotonic_s
-            time.clock_settime(time.CLOCK_REALTIME, began_s + elapsed_s)
+            self._turn_clocks(days)
+
+    def _turn_clocks(self, days: int) -> None:
+        code = f"import time; time.clock_settime(time.CLOCK_REALTIME, time.time() + {days * 86400})"
+        for server in self.servers:
+            self.on(server, "python3", "-c", code)
+        self.here("python3", "-c", code)
 
     # ---- what tools say -------------------------------------------------------------------------
 

@@ -46,12 +46,11 @@ def indexed(subject: Subject, index: Path, below: str = "") -> dict[str, tuple[A
     document = subject.json("purge", "query", query, "--index", str(index), "--all")
     require(not document["cut_off"], "the tree has more names than a query prints")
     rows = {}
-    for path, kind, size, uid, gid, mtime_ns in document["rows"]:
-        name = path.removeprefix(beginning)
+    for row in document["rows"]:
+        name, kind = row["path"].removeprefix(beginning), row["type"]
         if name and name != ".":
-            length = int(size) if kind == "f" else 0
-            # A number that JSON readers would round is text.
-            rows[name] = (kind, length, int(uid), int(gid), int(mtime_ns) // 10**9)
+            length = row["size_bytes"] if kind == "f" else 0
+            rows[name] = (kind, length, row["uid"], row["gid"], row["mtime_ns"] // 10**9)
     return rows
 
 
@@ -88,10 +87,10 @@ def scan_exact(subject: Subject) -> str:
     require_equal(indexed(subject, index), seen)
     query = "select path, osts from files where osts is not null order by path limit 25"
     osts = subject.json("purge", "query", query, "--index", str(index), "--all")["rows"]
-    for path, listed in osts:
-        stripes = subject.cluster.stripes(root / path.replace("\\t", "\t"))
-        text = f"{path}: objects on {listed}, lfs getstripe: {stripes}"
-        require(set(re.findall(r"[0-9a-f]+", str(listed))) or not stripes, text)
+    for row in osts:
+        stripes = subject.cluster.stripes(root / row["path"].replace("\\t", "\t"))
+        listed = [f"OST{number:04x}" for number in row["osts"]]
+        require(listed == stripes, f"{row['path']}: on {listed}, lfs getstripe: {stripes}")
     return f"{len(seen)} names equal, layouts of {len(osts)} files"
 
 
