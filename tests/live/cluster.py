@@ -201,7 +201,7 @@ class Cluster:
         if file.exists():  # of a run that was killed
             file.unlink()
             self.until(lambda: self.fullness(name) < fullness / 2, f"{name} is empty", 300.0)
-        self.here("lfs", "setstripe", "-c", "1", "-i", str(self.target(name).index), str(file))
+        self.until(lambda: self.placed_on(file, name), f"{name} takes new files", 300.0)
         try:
             time.sleep(5.0)  # what a server tells of its space is a moment old
             used, available = self.space()[name]
@@ -216,6 +216,16 @@ class Cluster:
         finally:
             file.unlink(missing_ok=True)
             self.until(lambda: self.fullness(name) < fullness / 2, f"{name} is empty again", 300.0)
+
+    def placed_on(self, file: Path, name: str) -> bool:
+        """Make a new file of one stripe on an OST; return whether that is where it is.
+
+        On one that takes no new files an explicit index leads elsewhere, without an error.
+        """
+        file.unlink(missing_ok=True)
+        index = str(self.target(name).index)
+        self.here("lfs", "setstripe", "-c", "1", "-i", index, str(file))
+        return self.stripes(file) == [name]
 
     @contextmanager
     def read_only(self, name: str) -> Iterator[None]:

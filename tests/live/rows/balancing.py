@@ -100,7 +100,7 @@ def migrate(subject: Subject) -> str:
     file = place / "large"
     with cluster.days_ago(30):
         # Only what was not changed for a week is moved; an MDT takes times from the client.
-        cluster.here("lfs", "setstripe", "-c", "1", "-i", str(ost.index), str(file))
+        cluster.until(lambda: cluster.placed_on(file, ost.name), f"{ost.name} takes files", 300.0)
         random = ("dd", "if=/dev/urandom", f"of={file}", "bs=1M", "count=16", "conv=fsync")
         cluster.here(*random, timeout_s=900.0)
         cluster.here("fallocate", "-l", "1100M", str(file), timeout_s=600.0)
