@@ -162,7 +162,7 @@ def test_tables_are_for_people(place: Place) -> None:
     assert table.code == 0
     assert "TARGET" in table.stdout
     name = place.run("targets", place.file, "--json").document["targets"][0]["name"]
-    detail = place.run("targets", place.file, name)
+    detail = place.run("targets", place.file, name, "--all")
     assert "telemetry" in detail.stdout
     assert "setting" in detail.stdout
     unknown = place.run("targets", place.file, "OST9999")

@@ -26,7 +26,7 @@ target = "0.01%"
 minimum = "30d"
 [notice]
 period = "0s"
-directory = "{state}/lists"
+directory = "{lists}"
 [caps]
 user = "unlimited"
 file_system = "unlimited"
@@ -179,12 +179,13 @@ def old_files(subject: Subject, place: Path) -> dict[str, list[Path]]:
 def armed_plan(subject: Subject, root: Path) -> tuple[Path, dict]:
     """Scan, plan, notify and arm; return the plan's directory and document."""
     state = subject.state
-    for name in ("purge-index", "purge-plan", "lists"):
-        subject.cluster.here("rm", "-rf", str(state / name))
-    (state / "lists").mkdir(mode=0o755)
+    lists = Path("/run/trimtab-live-lists")  # users have to be able to enter it
+    for place in (state / "purge-index", state / "purge-plan", lists):
+        subject.cluster.here("rm", "-rf", str(place))
+    lists.mkdir(mode=0o755)
     (state / "roots").write_text(f"{root}\n")
     policy = state / "policy.toml"
-    policy.write_text(POLICY.format(root=root, state=state))
+    policy.write_text(POLICY.format(root=root, state=state, lists=lists))
     index, plan = state / "purge-index", state / "purge-plan"
     words = ("--sizes", "exact", "--with", "project,layout")
     subject.trimtab("purge", "scan", str(root), "--index", str(index), *words)
