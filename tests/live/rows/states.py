@@ -24,16 +24,17 @@ def first_lines(subject: Subject, name: str, words: str, *, check: bool = True) 
     answers = []
     for command in commands:
         began_s = time.monotonic()
-        answer = subject.trimtab(*command, "--brief", code=None)
+        answer = subject.trimtab(*command, "--all", code=None)
         require(answer.code != 1, f"{command[0]} failed: {answer.complaint}")
         named = re.search(rf"{name[:3]}\S*", answer.text) is not None
         found = re.search(words, answer.text, re.IGNORECASE) is not None
-        text = f"{command[0]} says, of {name}: {answer.text[:400]!r}; expected /{words}/"
+        text = f"{command[0]} says, of {name}: {answer.text[:600]!r}; expected /{words}/"
         require(named and found, text)
         elapsed_s = time.monotonic() - began_s
         require(elapsed_s < 600, f"{command[0]} took {elapsed_s:.0f} s")
         answers.append(answer.text)
-    return answers[0][:160]
+    at = answers[0].find(name)
+    return answers[0][max(at - 60, 0) : at + 100]
 
 
 @capability("state: OST stopped", "umount on its server, lctl get_param osc.*.state")
