@@ -154,6 +154,13 @@ class Cluster:
             key=lambda one: one.index,
         )
 
+    def forget_other_stores(self) -> None:
+        """Let a new store act here: machines refuse one whose tokens are below those they saw."""
+        token = f"/var/lib/trimtab-act/{self.name}.token"
+        for server in self.servers:
+            self.on(server, "rm", "-f", token)
+        self.here("rm", "-f", token)
+
     def put_back(self) -> None:
         """Mount every target that is not mounted, and wait until this client reaches all."""
         lacking = set(self.home) - set(self.mounted())
