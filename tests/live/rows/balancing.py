@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.live.rows.tuning import only_journalled
@@ -17,6 +19,15 @@ def balanced(subject: Subject, **policy: object) -> str:
     """Return a site file that closes one OST of four, without a dwell."""
     table = {"most_closed": 0.34, "dwell": "1s", **policy}
     return subject.site("balanced", policy={"balance": table})
+
+
+@contextmanager
+def opened_afterwards(subject: Subject, site: str) -> Iterator[None]:
+    """Have nothing closed by Trimtab after the block, whatever happens in it."""
+    try:
+        yield
+    finally:
+        subject.json("balance", site, "--reopen-all", "--apply", code=None)
 
 
 def placed(subject: Subject, place: Path, count: int) -> dict[str, int]:
@@ -47,7 +58,7 @@ def balance(subject: Subject) -> str:
         ]
         return set(counts) == {"0"} or cluster.parameter(ost.server, own) == "1"
 
-    with cluster.filled(ost.name, 0.85):
+    with opened_afterwards(subject, site), cluster.filled(ost.name, 0.85):
         with only_journalled(subject, site):
             subject.applied("balance", site)
         require(closed(), f"{ost.name} is open after balance --apply")
@@ -65,8 +76,10 @@ def balance(subject: Subject) -> str:
         explicit = place / "explicit"
         cluster.here("lfs", "setstripe", "-c", "1", "-i", str(ost.index), str(explicit), code=None)
         landed = cluster.stripes(explicit) if explicit.exists() else ["nowhere"]
-    subject.applied("balance", site)
-    require(not closed(), f"{ost.name} is closed after it was emptied and balanced")
+        subject.cluster.here("rm", "-f", str(cluster.path / ".live-fill" / ost.name))
+        cluster.until(lambda: cluster.fullness(ost.name) < 0.5, f"{ost.name} is empty", 300.0)
+        subject.applied("balance", site)
+        require(not closed(), f"{ost.name} is closed after it was emptied and balanced")
     return (
         f"{sum(counts.values())} files on {len(counts)} open OSTs; "
         f"an explicit index of {ost.name} landed on {landed[0]}"
@@ -80,7 +93,7 @@ def reopen(subject: Subject) -> str:
     ost = cluster.osts[1]
     site = balanced(subject)
     before = {server: cluster.settings(server) for server in cluster.servers}
-    with cluster.filled(ost.name, 0.85):
+    with opened_afterwards(subject, site), cluster.filled(ost.name, 0.85):
         subject.applied("balance", site)
         actions = subject.applied("balance", site, "--reopen-all")
         for server, values in before.items():
@@ -121,14 +134,10 @@ def migrate(subject: Subject) -> str:
         "exact",
     )
     site = balanced(subject)
-    with cluster.filled(ost.name, 0.90):
+    with opened_afterwards(subject, site), cluster.filled(ost.name, 0.90):
         subject.applied("balance", site)
-        try:
-            document = subject.json(
-                "balance", site, "--migrate", "--index", str(index), "--apply", code=None
-            )
-        finally:
-            subject.json("balance", site, "--reopen-all", "--apply", code=None)
+        words = ("--migrate", "--index", str(index), "--apply")
+        document = subject.json("balance", site, *words, code=None)
     after = file.stat()
     outcomes = [(one["outcome"], one["detail"]) for one in document["actions"]]
     landed = cluster.stripes(file)
