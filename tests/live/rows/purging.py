@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -201,8 +203,11 @@ def armed_plan(subject: Subject, root: Path) -> tuple[Path, dict]:
         "--site",
         subject.site("plain"),
     )
-    subject.trimtab("purge", "notify", str(plan), "--accept-unknown")
+    published = subject.json("purge", "notify", str(plan), "--accept-unknown")
     subject.trimtab("purge", "arm", str(plan), SUDO_UID="2002", SUDO_USER="bob")
+    # Users are told a round time, and until then nothing goes.
+    not_before = datetime.fromisoformat(published["not_before"])
+    time.sleep(max((not_before - datetime.now(UTC)).total_seconds() + 1.0, 0.0))
     return plan, document
 
 
