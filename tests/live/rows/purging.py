@@ -240,8 +240,7 @@ def purge(subject: Subject) -> str:
     finally:
         for file in opened:
             file.close()
-        if elsewhere is not None:
-            elsewhere.kill()
+        elsewhere.communicate()  # the end of its input ends it, also on another machine
     left = inodes(root)
     untouched = {numbers[file] for file in made["untouched"]}
     kept = {
@@ -279,15 +278,19 @@ def changed(made: dict[str, list[Path]]) -> list[str]:
     return failed
 
 
-def open_elsewhere(subject: Subject, files: list[Path]) -> subprocess.Popen[bytes] | None:
+def open_elsewhere(subject: Subject, files: list[Path]) -> subprocess.Popen[bytes]:
     """Have another client hold files open, or this one in another process."""
     script = (
-        "import sys, time\nopened = [open(name) for name in sys.argv[1:]]\n"
-        "print('open', flush=True)\ntime.sleep(7200)"
+        "import sys\nopened = [open(name) for name in sys.argv[1:]]\n"
+        "print('open', flush=True)\nsys.stdin.read()"
     )
-    words = ["python3", "-c", script, *map(str, files)]
     process = subprocess.Popen(
-        subject.cluster.words_on(subject.cluster.second_client, words), stdout=subprocess.PIPE
+        subject.cluster.words_on(
+            subject.cluster.second_client, ["python3", "-c", script, *map(str, files)]
+        ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     assert process.stdout is not None
     require(process.stdout.readline().strip() == b"open", "another client could not open the files")
