@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.fake_lustre.state import FakeLustre
 
 from trimtab.drivers.host import Host
+from trimtab.drivers.lustre.collecting import Answer
 from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.hosts import vulnerabilities
+from trimtab.drivers.lustre.hosts import _partly, vulnerabilities
+from trimtab.drivers.lustre.view import ServerView
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Setting
 
@@ -55,3 +59,22 @@ def test_a_snapshot_has_the_settings_of_the_client_and_errors_of_the_network() -
         if host.role == "server":
             errors = [one for one in host.readings if one.name == "network_errors_total"]
             assert [one.value for one in errors] != []
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        ("sudo -n nvme smart-log -o json /dev/nvme0n1", True),
+        ("sudo -n nvme ocp smart-add-log -o json /dev/nvme0n1", True),
+        ("sudo -n dmesg", False),
+        ("sudo -n lctl get_param osp.*.import version", False),
+    ],
+)
+def test_a_missing_right_to_read_drives_logs_leaves_the_targets_known(
+    words: str, known: bool
+) -> None:
+    """Whatever a host's problem is holds every change of its targets."""
+    reason = f"{words} ...: sudo: a password is required; run without it"
+    answer = Answer("oss1", skipped={words: reason})
+    server = cast("ServerView", SimpleNamespace(answer=answer, lacks=lambda _: None))
+    assert (_partly(server) is None) is known
