@@ -105,11 +105,13 @@ def subject_of(words: argparse.Namespace, site: dict, state: Path) -> Subject:
         )
     cluster.home = {row[0]: Mounted(*row) for row in json.loads(home.read_text())}
     cluster.put_back()
-    if not (state / "store.db").exists():
-        cluster.forget_other_stores()
     directory = words.directory or path / "live"
     directory.mkdir(exist_ok=True)
-    return Subject(site, cluster, directory, state, shlex.split(words.trimtab), words.minutes)
+    subject = Subject(site, cluster, directory, state, shlex.split(words.trimtab), words.minutes)
+    if not (state / "store.db").exists():
+        cluster.forget_other_stores()
+        subject.trimtab("snapshot", subject.site("plain"), code=None)  # makes the store
+    return subject
 
 
 if __name__ == "__main__":
