@@ -153,9 +153,7 @@ def refuse_exchangeable(location: Location) -> None:
     """
     if os.geteuid() != 0:
         return
-    ids = (os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID"))
-    callers = (frozenset({0} | ({int(number)} if is_digits(number) else set())) for number in ids)
-    trusted = Trusted(*callers)
+    trusted = Trusted(_root_and("SUDO_UID"), _root_and("SUDO_GID"))
     places = ((location.path, "the store"), (location.raw, "the directory of raw outputs"))
     for place, noun in places:
         if place is None:
@@ -163,6 +161,12 @@ def refuse_exchangeable(location: Location) -> None:
         refuse_below_others(place, noun, _EXCHANGEABLE, trusted)
         if place.exists():
             refuse_foreign(place, noun, _EXCHANGEABLE, trusted)
+
+
+def _root_and(variable: str) -> frozenset[int]:
+    """Return root's number, and the one that sudo has put into a variable."""
+    number = os.environ.get(variable, "")
+    return frozenset({0, int(number)} if is_digits(number) else {0})
 
 
 def _refuse_one(path: Path, real: str, mounts: Sequence[Mount]) -> None:
