@@ -158,7 +158,7 @@ class PolicyKeeper:
                 self._tell(result)
                 results.append(result)
             if observed is None:
-                self._observed(surroundings, changed=True)
+                self.place.keep(self._reached(surroundings).snapshot(self.place.clock()))
         return tuple(results)
 
     def _plan(self, observed: Observed | None, policy: str) -> Plan:
@@ -175,10 +175,12 @@ class PolicyKeeper:
                 self.log.warning("an interrupted action was settled", extra=extra)
         self._settled = True
 
+    def _reached(self, surroundings: Surroundings | None) -> Driver:
+        return self.driver if surroundings is None else surroundings.driver
+
     def _observed(self, surroundings: Surroundings | None, *, changed: bool = False) -> Observed:
         """Return the site as it is now; with ``changed`` its snapshot is kept."""
-        driver = self.driver if surroundings is None else surroundings.driver
-        observed = self.place.observe(driver)
+        observed = self.place.observe(self._reached(surroundings))
         if changed and observed.snapshot is not None:
             self.place.keep(observed.snapshot)
         return observed
