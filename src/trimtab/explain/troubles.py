@@ -15,7 +15,7 @@ from trimtab.model.site import SiteLimits
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
 from trimtab.model.telemetry import (
     CONNECTED,
-    INACTIVE,
+    UNTOLD,
     HostSnapshot,
     NotAvailable,
     Setting,
@@ -139,7 +139,8 @@ def _reach(seen: TargetSnapshot) -> Troubles:
         yield Trouble("two-servers", Severity.CRITICAL, f"{names} all claim to serve it")
     elif state is not None and state.value is not None and not connected:
         # Lost to one is not lost: whoever still reaches it is named in the readings.
-        if unserved and len(apart) == len(each) and state.value != INACTIVE:
+        reached = any(reading.value in CONNECTED.difference(UNTOLD) for reading in each)
+        if unserved and not reached and state.value not in UNTOLD:
             text = f"lost: {state.value}, and {server.reason if server else 'no server has it'}"
             yield Trouble("lost", Severity.CRITICAL, text, state.source)
         else:
@@ -172,9 +173,7 @@ def is_loss_confirmed(seen: TargetSnapshot, snapshot: Snapshot) -> bool:
     sources = {
         "client" if reading.label == "client" else "MDTs"
         for reading in seen.readings
-        if reading.name == "import_state"
-        and reading.label
-        and reading.value not in (None, INACTIVE)
+        if reading.name == "import_state" and reading.label and reading.value not in UNTOLD
     }
     servers = [host for host in snapshot.hosts if host.role == "server"]
     if servers and all(host.answered and host.problem is None for host in servers):

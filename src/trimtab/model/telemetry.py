@@ -63,6 +63,8 @@ CONNECTED: Final = frozenset({"FULL", "IDLE"})
 """Healthy values of ``import_state``. IDLE has no traffic and reconnects automatically."""
 INACTIVE: Final = "INACTIVE"
 """Not a state of an import: the client is configured not to use the target."""
+UNTOLD: Final = (None, "IDLE", INACTIVE)
+"""Values of ``import_state`` from which nothing follows about the target: nobody asked it."""
 
 
 @dataclass(frozen=True, slots=True)

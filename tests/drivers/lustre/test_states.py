@@ -17,9 +17,9 @@ from trimtab.drivers.lustre.reads import server_request
 from trimtab.drivers.lustre.state import lost
 from trimtab.drivers.lustre.telemetry import target_snapshot
 from trimtab.drivers.lustre.view import ServerView, View
-from trimtab.explain.troubles import target_troubles
+from trimtab.explain.troubles import is_loss_confirmed, target_troubles
 from trimtab.model.site import Servers, SiteLimits
-from trimtab.model.telemetry import NotAvailable, Reading, TargetSnapshot
+from trimtab.model.telemetry import NotAvailable, Reading, Snapshot, TargetSnapshot
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 Change = Callable[[CommandAnswer], CommandAnswer | None]
@@ -96,6 +96,23 @@ def test_of_a_target_that_is_lost_here_and_switched_off_the_loss_is_told() -> No
     view = _view(fake)
     assert _reading(view, "OST0001", "import_state").value == "DISCONN"
     assert "lost" in _troubles(view, "OST0001")
+
+
+def test_a_client_that_was_idle_when_a_target_went_hides_no_loss() -> None:
+    fake = FakeLustre.pair()
+    fake.target("OST0001").up = False
+    view = _view(fake)
+    links = tuple(
+        replace(link, state="IDLE") if link.target == "OST0001" else link
+        for link in view.client.links
+    )
+    view = View(view.file_system, replace(view.client, links=links), view.servers, view.home)
+    assert lost(view, "OST0001") is not None
+    seen = _seen(view, "OST0001")
+    assert {one.value for one in seen.readings if one.label == "client"} == {"IDLE"}
+    assert "lost" in _troubles(view, "OST0001")
+    # It is no second source either: only the MDTs miss the target here.
+    assert not is_loss_confirmed(seen, Snapshot(AT, "lustre", False, (seen,)))
 
 
 def test_a_target_that_two_servers_claim_is_not_lost_while_it_is_not_connected() -> None:

@@ -92,9 +92,13 @@ def survey_client(subject: Subject) -> str:
 
 @capability("survey: server", "lctl dl and lfs df of each server after it")
 def survey_server(subject: Subject) -> str:
-    """obdfilter-survey runs on one OST of a server, its echo devices and objects are removed."""
+    """obdfilter-survey runs on one OST of a server, its echo devices and objects are removed.
+
+    The user that reads on servers may not do this, and should not: root logs in for it.
+    """
     (subject.cluster.path / "live" / "probe").mkdir(exist_ok=True)
-    site = subject.site("survey")
+    ssh = {**subject.site_table("servers").get("ssh", {}), "user": "root"}
+    site = subject.site("survey", servers={"sudo": False, "ssh": ssh})
     ost = subject.cluster.osts[2].name
     before = left_behind(subject)
     words = (

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from trimtab.drivers.lustre.backing import Backing
 from trimtab.drivers.lustre.view import Link, ServerView, View
 from trimtab.message import Message
-from trimtab.model.telemetry import CONNECTED, INACTIVE, NotAvailable, Reading
+from trimtab.model.telemetry import CONNECTED, INACTIVE, UNTOLD, NotAvailable, Reading
 
 
 def state_readings(
@@ -57,9 +57,10 @@ def lost(view: View, target: str) -> str | None:
     """Return why a target counts as lost from here, ``None`` if anybody still reaches it.
 
     Nobody is connected to it and no server says that it serves it: numbers of ``lfs df`` are then
-    the last that were known. A client that was told not to use it knows nothing of that.
+    the last that were known. A client that was told not to use it, or is idle, knows nothing of
+    that.
     """
-    links = [link for link in view.links_to(target) if link.state not in (None, INACTIVE)]
+    links = [link for link in view.links_to(target) if link.state not in UNTOLD]
     if not links or view.serving(target) or any(link.state in CONNECTED for link in links):
         return None
     states = ", ".join(sorted({str(link.state) for link in links}))

@@ -72,7 +72,12 @@ def echo_devices(run: RunEach, server: str) -> frozenset[str]:
     """
     devices = parse_device_list(answer_of(run, server, ("lctl", "dl")))
     if not devices:
-        raise ToolError(f"{server}: lctl dl names no device", code="lctl-unreadable")
+        raise ToolError(
+            f"{server}: lctl dl names no device",
+            hint="a key that is bound to one command, as the one for reading is, runs no survey: "
+            "give [servers.ssh] a user who may run commands as root",
+            code="lctl-unreadable",
+        )
     return frozenset(device.name for device in devices if device.type == _ECHO)
 
 
