@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 
 MASTER = "2.17.57"
 """A directory of recordings beside the project."""
@@ -96,6 +97,7 @@ RECORDED = (
     ),
     _recorded("lfs getstripe", 0, RELEASE, "client-files", f"lfs getstripe {_FILE}", world="file"),
     _recorded("lfs getstripe", 2, RELEASE, "client-files", f"lfs getstripe {_MISSING}"),
+    _recorded("lfs getstripe", 4, RELEASE, "client-options", f"lfs getstripe -- {_FILE}"),
     _recorded("lfs path2fid", 0, RELEASE, "client-files", f"lfs path2fid {_FILE}", world="file"),
     _recorded("lfs path2fid", 2, RELEASE, "client-files", f"lfs path2fid {_MISSING}"),
     _recorded(
@@ -325,8 +327,42 @@ ASSUMED_AS_A_WHOLE = (
 
 
 def check(argv: Sequence[str], exit_code: int) -> None:
-    """Raise `AssertionError` for an answer that is in neither table."""
+    """Raise `AssertionError` for an answer, or an option, that nobody has recorded or assumed."""
     row_of(_form(argv), exit_code)
+    strange = _options(argv) - recorded_options()
+    if argv[0] in _PROGRAMS and exit_code == 0 and strange:
+        raise AssertionError(
+            f"{' '.join(sorted(strange)[0])} is an option in no recorded command: record it"
+        )
+
+
+_PROGRAMS = ("lfs", "lctl", "fstrim", "dmesg")
+_FIXTURES = Path(__file__).parents[1] / "fixtures/lustre" / RELEASE
+
+
+def _options(argv: Sequence[str]) -> set[tuple[str, ...]]:
+    """Return each option of a command with the command, ``-lv`` as two."""
+    command = argv[:1] if argv[0] in ("fstrim", "dmesg") else argv[:2]
+    letters = [
+        f"-{letter}"
+        for word in argv[1:]
+        if re.fullmatch(r"-[A-Za-z]+", word)
+        for letter in word[1:]
+    ]
+    long = [word.partition("=")[0] for word in argv[1:] if word.startswith("--")]
+    return {(*command, option) for option in (*letters, *long)}
+
+
+@lru_cache(maxsize=1)
+def recorded_options() -> frozenset[tuple[str, ...]]:
+    """Return the options of every recorded command that there is in the fixtures."""
+    options: set[tuple[str, ...]] = set()
+    for file in _FIXTURES.glob("**/*.cmd"):
+        for text in re.split(r"[;|&\n]|\bdo\b|\$\(", file.read_text()):
+            words = re.sub(r"\d?>\S*", "", text).split()
+            if words and words[0] in _PROGRAMS:
+                options |= _options(words)
+    return frozenset(options)
 
 
 def _form(argv: Sequence[str]) -> tuple[str, ...]:

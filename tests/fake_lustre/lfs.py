@@ -15,6 +15,9 @@ Usage: df [--inodes|-i] [--human-readable|-h] [--lazy|-l]
 """  # noqa: E501 (as it is printed)
 
 
+_RECORDED = Path(__file__).parents[1] / "fixtures/lustre/2.17.0/client-options.out"
+
+
 def run(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
     """Return what ``lfs ARGV...`` answers."""
     if not argv:
@@ -383,6 +386,9 @@ def path2fid(state: FakeLustre, argv: Sequence[str]) -> Output:
 
 def getstripe(state: FakeLustre, argv: Sequence[str]) -> Output:
     """Return the layout of a file: with ``-i`` or ``-c`` the number and an empty line."""
+    if "--" in argv:
+        usage = _RECORDED.read_text().partition("\nrc=4")[0].split("\n", 2)[2]
+        return Output(f"{usage}\n", "error: getstripe: no filename|pathname\n", 4)
     path = next((word for word in argv if not word.startswith("-")), "")
     layout = state.layouts.get(path)
     if layout is None:

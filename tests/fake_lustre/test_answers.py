@@ -172,6 +172,14 @@ def test_an_answer_in_neither_table_is_an_error() -> None:
         row_of_file("/boot/x")
 
 
+def test_an_option_that_no_recorded_command_had_is_an_error() -> None:
+    check(["lfs", "df", "-lv", "/scratch"], 0)
+    with pytest.raises(AssertionError, match="lfs df --x is an option in no recorded command"):
+        check(["lfs", "df", "--x"], 0)
+    # Refused by a running Lustre: an answer like any other.
+    check(["lfs", "getstripe", "--", "/scratch/a"], 4)
+
+
 def test_each_answer_is_in_one_table_and_each_assumption_says_what_rests_on_it() -> None:
     keys = [(row.form, row.exit_code) for row in ANSWERS]
     assert len(keys) == len(set(keys))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from tests.fake_lustre.state import FakeLustre
@@ -13,6 +14,7 @@ from tests.support.narrow import present
 from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.drivers.lustre.hosts import other_client
+from trimtab.drivers.lustre.lfs_df import parse_lfs_df
 from trimtab.drivers.lustre.reads import server_request
 from trimtab.drivers.lustre.state import lost
 from trimtab.drivers.lustre.telemetry import target_snapshot
@@ -21,6 +23,7 @@ from trimtab.explain.troubles import is_loss_confirmed, target_troubles
 from trimtab.model.site import Servers, SiteLimits
 from trimtab.model.telemetry import NotAvailable, Reading, Snapshot, TargetSnapshot
 
+RECORDED = Path(__file__).parents[2] / "fixtures/lustre/2.17.0/lfs-df-lost-ost.out"
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 Change = Callable[[CommandAnswer], CommandAnswer | None]
 
@@ -98,18 +101,37 @@ def test_of_a_target_that_is_lost_here_and_switched_off_the_loss_is_told() -> No
     assert "lost" in _troubles(view, "OST0001")
 
 
-def test_a_client_that_was_idle_when_a_target_went_hides_no_loss() -> None:
+def _imports_as_they_were(view: View, target: str, state: str, *, asked: bool) -> View:
+    """Return the view of a client whose import was in a state; or lfs df was asked as well."""
+    links = tuple(
+        replace(link, state=state) if link.target == target else link for link in view.client.links
+    )
+    space = dict(view.client.space)
+    if asked:
+        (told,) = parse_lfs_df(RECORDED.read_text().partition("rc=")[0])
+        (line,) = (line for line in told.lines if line.problem is not None)
+        space[target] = replace(line, target=target)
+    client = replace(view.client, links=links, space=space)
+    return View(view.file_system, client, view.servers, view.home)
+
+
+@pytest.mark.parametrize("state", ["FULL", "IDLE"])
+def test_an_import_that_was_whole_before_lfs_df_asked_hides_no_loss(state: str) -> None:
     fake = FakeLustre.pair()
     fake.target("OST0001").up = False
-    view = _view(fake)
-    links = tuple(
-        replace(link, state="IDLE") if link.target == "OST0001" else link
-        for link in view.client.links
-    )
-    view = View(view.file_system, replace(view.client, links=links), view.servers, view.home)
+    view = _imports_as_they_were(_view(fake), "OST0001", state, asked=True)
     assert lost(view, "OST0001") is not None
     seen = _seen(view, "OST0001")
-    assert {one.value for one in seen.readings if one.label == "client"} == {"IDLE"}
+    assert {one.value for one in seen.readings if one.label == "client"} == {"DISCONN"}
+    assert "lost" in _troubles(view, "OST0001")
+
+
+def test_a_client_that_is_idle_and_was_not_asked_hides_no_loss() -> None:
+    fake = FakeLustre.pair()
+    fake.target("OST0001").up = False
+    view = _imports_as_they_were(_view(fake), "OST0001", "IDLE", asked=False)
+    assert lost(view, "OST0001") is not None
+    seen = _seen(view, "OST0001")
     assert "lost" in _troubles(view, "OST0001")
     # It is no second source either: only the MDTs miss the target here.
     assert not is_loss_confirmed(seen, Snapshot(AT, "lustre", False, (seen,)))

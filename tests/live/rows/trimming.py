@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.live.rows.tuning import only_journalled
+from pathlib import Path
+
+from tests.live.cluster import Mounted
+from tests.live.rows.tuning import only_journalled, tunables
 from tests.live.running import capability, require
 from tests.live.subject import Subject
 
@@ -12,6 +15,15 @@ def trims(subject: Subject, **policy: object) -> str:
     return subject.site("trims", policy={"trim": {"every": "1h", "range": "1GiB", **policy}})
 
 
+def written(subject: Subject, file: Path, target: Mounted) -> Path:
+    """Write 64 MiB onto one OST and return the file."""
+    cluster = subject.cluster
+    cluster.here("lfs", "setstripe", "-c", "1", "-i", str(target.index), str(file))
+    words = ("dd", "if=/dev/urandom", f"of={file}", "bs=1M", "count=64", "conv=fsync")
+    cluster.here(*words, timeout_s=900.0)
+    return file
+
+
 @capability("trim", "discards counted by the kernel of each server (/sys/class/block/DEVICE/stat)")
 def trim(subject: Subject) -> str:
     """Deleted files' space is discarded on the device beneath them, and on no other."""
@@ -19,12 +31,7 @@ def trim(subject: Subject) -> str:
     place = subject.place("trim")
     target = cluster.osts[2]
     used = cluster.space()[target.name][0]
-    file = place / "freed"
-    cluster.here("lfs", "setstripe", "-c", "1", "-i", str(target.index), str(file))
-    cluster.here(
-        "dd", "if=/dev/urandom", f"of={file}", "bs=1M", "count=64", "conv=fsync", timeout_s=900.0
-    )
-    file.unlink()
+    written(subject, place / "freed", target).unlink()
     freed = used + 4 * 2**20
     cluster.until(lambda: cluster.space()[target.name][0] < freed, "its space is free", 180.0)
     site = trims(subject)
@@ -63,3 +70,39 @@ def trim_interrupted(subject: Subject) -> str:
         f"{(between - before) / 2**20:.0f} MiB before, "
         f"{(after - between) / 2**20:.0f} after; {len(document['actions'])} actions"
     )
+
+
+@capability("trim: after a reboot", "bytes written by this program, the server's boot id")
+def trim_after_reboot(subject: Subject) -> str:
+    """What was written makes a trim due though the server's counters began anew."""
+    cluster = subject.cluster
+    target = cluster.osts[2]
+    place = subject.place("rebooted")
+    written(subject, place / "before", target)
+    subject.applied("trim", trims(subject, every="1s"), "--targets", target.name)
+    cluster.crash(target.server)
+    cluster.wait_for_client()
+    written(subject, place / "after", target)
+    site = trims(subject, every="365d", written=0.01)
+    plan = subject.json("trim", site, "--targets", target.name)["plan"]
+    due = {one["target"]: one["reason"] for one in plan["instructions"]}
+    text = f"{due or 'nothing'} is due; held: {plan['held']}; {plan['untouched']}"
+    require("written to it" in due.get(target.name, ""), text)
+    return due[target.name]
+
+
+@capability("trim and tune: beside a lost OST", "umount on its server, discards on another OST")
+def beside_a_lost_ost(subject: Subject) -> str:
+    """A lost OST holds what rests on it, and nothing else."""
+    cluster = subject.cluster
+    target, lost = cluster.osts[0], cluster.osts[-1]
+    with cluster.stopped(lost.name):
+        before = cluster.discarded_bytes(target)
+        subject.applied("trim", trims(subject, every="1s"), "--targets", target.name)
+        moved = cluster.discarded_bytes(target) - before
+        plan = subject.json("tune", tunables(subject, {"mb_stats": 1}))["plan"]
+    require(moved > 0, f"nothing was discarded on {target.name}")
+    planned = {one["target"] for one in plan["instructions"]}
+    require(lost.name not in planned, f"{lost.name} is to be tuned, which nobody serves")
+    require(planned, f"tune is held: {plan['held']}; {plan['untouched']}")
+    return f"{target.name} trimmed, {', '.join(sorted(planned))} to be tuned, {lost.name} left"

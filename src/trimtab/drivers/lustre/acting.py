@@ -419,7 +419,8 @@ def confirm_results(results: Sequence[Result]) -> None:
 _HINTS: Final = {
     "permission-denied": "install deploy/sudoers.d/trimtab-act on that server, and set sudo = true",
     "state-not-writable": "make /var/lib/trimtab-act there, owned by the user who acts",
-    "fenced": "another instance has taken over: this one must stop",
+    "fenced": "another instance has taken over: this one must stop. If the store of that one was "
+    "given up for good, remove FILE_SYSTEM.token in /var/lib/trimtab-act there",
 }
 
 

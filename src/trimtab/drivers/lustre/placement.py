@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
 
 from trimtab.drivers.local.tools import complaint
@@ -20,8 +21,12 @@ _ROW: Final = re.compile(r"^\s+(\d+)\s+(?:0x)?[0-9a-f]+\s+0x[0-9a-f]+\s+\S+\s*$"
 
 
 def read_placement(path: str, execute: Execute) -> Placement | NotAvailable:
-    """Return the OSTs of a file in stripe order, or why they are not known."""
-    argv = ("lfs", "getstripe", "--", path)
+    """Return the OSTs of a file in stripe order, or why they are not known.
+
+    ``lfs getstripe`` of 2.17 takes no ``--`` before a path: it misses the path then.
+    """
+    path = str(Path(path).absolute())
+    argv = ("lfs", "getstripe", path)
     try:
         result = execute(argv, timeout_s=_TIMEOUT_S)
     except ToolError as error:

@@ -20,7 +20,7 @@ from trimtab.drivers.lustre.reads import LAST
 from trimtab.drivers.lustre.statistics import parse_nis
 from trimtab.message import Message
 from trimtab.model.mounts import Mount, lustre_name, parse_mountinfo
-from trimtab.model.telemetry import INACTIVE, NotAvailable
+from trimtab.model.telemetry import CONNECTED, INACTIVE, NotAvailable
 
 NOTHING: Final = parse_parameters("")
 _NO_SCHEDULER: Final = NotAvailable("no scheduler was queried")
@@ -319,14 +319,18 @@ class View:
         return tuple(sorted(names, key=lambda name: (not _is_mdt(name), int(name[3:], 16))))
 
     def _as_used(self, link: Link) -> Link:
-        """Return the client's link as INACTIVE where it was switched off: its import may be whole.
+        """Return the client's link as ``lfs df`` found it, which asked after the import was read.
 
-        ``osc.*.active=0`` keeps this client from a target that everybody else uses.
+        ``osc.*.active=0`` keeps this client from a target that everybody else uses: its import may
+        be whole. And an import stays FULL or IDLE until somebody asks for a target that is lost.
         """
         line = self.client.space.get(link.target)
-        if line is None or line.problem is None or "inactive" not in line.problem:
+        if line is None or line.problem is None:
             return link
-        return replace(link, state=INACTIVE, source=f"{self.client.space_source}: {line.problem}")
+        source = f"{self.client.space_source}: {line.problem}"
+        if "inactive" in line.problem:
+            return replace(link, state=INACTIVE, source=source)
+        return replace(link, state="DISCONN", source=source) if link.state in CONNECTED else link
 
     @cached_property
     def _serving(self) -> dict[str, tuple[ServerView, ...]]:
