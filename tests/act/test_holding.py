@@ -24,13 +24,11 @@ def closed(age_s, target="OST0000", **changes):
     return action(CLOSE, target, age_s, **(keys | changes))
 
 
-def throttled(count=4, value="2000", age_s=30.0, **changes):
-    return replace(
-        seen([ost(number, settings={WBT: value}) for number in range(count)], **changes),
-        snapshot=snapshot(
-            [ost(number, settings={WBT: value}) for number in range(count)], age_s=age_s
-        ),
-    )
+def throttled(count=4, value="2000", age_s=30.0, uptime_s=1e6, **changes):
+    targets = [
+        ost(number, settings={WBT: value}, server_uptime_s=uptime_s) for number in range(count)
+    ]
+    return replace(seen(targets, **changes), snapshot=snapshot(targets, age_s=age_s))
 
 
 def codes(observed, policy="tunables", **options):
@@ -61,6 +59,7 @@ NOT_TO_GIVE_BACK = [
     ("action-open", seen([ost(0)], actions=(wbt(140, outcome=None),))),
     ("action-open", seen([ost(0)], actions=(action(TRIM, "OST0000", 5 * 3600, outcome=None),))),
     ("no-effect", throttled(actions=(wbt(500),))),
+    ("no-effect", throttled(actions=(wbt(500),), uptime_s=480.0)),
     ("no-effect", throttled(value="0", actions=(wbt(80_000, effect="none"),))),
     (
         "undone-repeatedly",
@@ -99,6 +98,8 @@ def test_what_holds_new_changes_and_gives_back(code, observed):
         # Too early for the effect to show, and so late that something else may have changed it.
         throttled(actions=(wbt(85),)),
         throttled(actions=(wbt(931),)),
+        # Its server has started since, and what it had been set to is lost.
+        throttled(actions=(wbt(500),), uptime_s=400.0),
         # In effect, and reverted: that it is no longer in effect is meant.
         throttled(value="0", actions=(wbt(500),)),
         throttled(

@@ -186,6 +186,10 @@ def _without_effect(action: Action, snapshot: Snapshot, now: datetime) -> bool:
         return action.facts["effect"] == "none" and ended_at(action) > now - _DAY
     first_s, last_s = EFFECT_S
     seen_after_s = (snapshot.at - ended_at(action)).total_seconds()
+    seen = snapshot.of(action.instruction.target)
+    uptime_s = None if seen is None else seen.number("server_uptime_s")
+    if uptime_s is not None and uptime_s < seen_after_s - CLOCK_S:
+        return False  # its server has started since: what it had is lost, and is set anew
     return first_s <= seen_after_s <= last_s and _in_effect(snapshot, action) is False
 
 
