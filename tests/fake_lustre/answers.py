@@ -8,6 +8,7 @@ each recorded one with its recording, and `scripts/maturity_page.py` prints both
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -355,8 +356,11 @@ def _options(argv: Sequence[str]) -> set[tuple[str, ...]]:
 
 @lru_cache(maxsize=1)
 def recorded_options() -> frozenset[tuple[str, ...]]:
-    """Return the options of every recorded command that there is in the fixtures."""
+    """Return the options of the commands that were recorded, here or beside the project."""
     options: set[tuple[str, ...]] = set()
+    for row in RECORDED:
+        if row.words[0] in _PROGRAMS:
+            options |= _options(shlex.split(row.example))
     for file in _FIXTURES.glob("**/*.cmd"):
         for text in re.split(r"[;|&\n]|\bdo\b|\$\(", file.read_text()):
             words = re.sub(r"\d?>\S*", "", text).split()

@@ -118,6 +118,7 @@ def migrate(subject: Subject) -> str:
         cluster.here(*random, timeout_s=900.0)
         cluster.here("fallocate", "-l", "1100M", str(file), timeout_s=600.0)
         os.chown(file, 2001, 2001)
+        os.utime(file)  # of fallocate the OST keeps a time of its own, a moment later
         cluster.here("sync", "-f", str(file), timeout_s=600.0)
     before, digest = file.stat(), head_digest(file)
     index = subject.state / "migrate-index"
