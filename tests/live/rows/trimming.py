@@ -24,16 +24,21 @@ def written(subject: Subject, file: Path, target: Mounted) -> Path:
     return file
 
 
+def freed(subject: Subject, target: Mounted) -> None:
+    """Write 64 MiB onto one OST and free them: ldiskfs discards no space twice."""
+    cluster = subject.cluster
+    used = cluster.space()[target.name][0]
+    written(subject, subject.place("freed") / "file", target).unlink()
+    most = used + 4 * 2**20
+    cluster.until(lambda: cluster.space()[target.name][0] < most, "its space is free", 180.0)
+
+
 @capability("trim", "discards counted by the kernel of each server (/sys/class/block/DEVICE/stat)")
 def trim(subject: Subject) -> str:
     """Deleted files' space is discarded on the device beneath them, and on no other."""
     cluster = subject.cluster
-    place = subject.place("trim")
     target = cluster.osts[2]
-    used = cluster.space()[target.name][0]
-    written(subject, place / "freed", target).unlink()
-    freed = used + 4 * 2**20
-    cluster.until(lambda: cluster.space()[target.name][0] < freed, "its space is free", 180.0)
+    freed(subject, target)
     site = trims(subject)
     before = {one.name: cluster.discarded_bytes(one) for one in cluster.osts}
     with only_journalled(subject, site):
@@ -96,6 +101,7 @@ def beside_a_lost_ost(subject: Subject) -> str:
     """A lost OST holds what rests on it, and nothing else."""
     cluster = subject.cluster
     target, lost = cluster.osts[0], cluster.osts[-1]
+    freed(subject, target)
     with cluster.stopped(lost.name):
         before = cluster.discarded_bytes(target)
         subject.applied("trim", trims(subject, every="1s"), "--targets", target.name)
