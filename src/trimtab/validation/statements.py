@@ -94,8 +94,8 @@ class Statement:
     id
         Number of the row in the list of statements, and what of it.
     seed
-        The document, as docs/sources.md numbers it: ``000`` paper of NERSC, 2024, ``001`` its
-        slides, ``002`` SC21, ``003`` ETH, 2021, ``004`` HPE, 2025.
+        The document, as docs/sources.md numbers it: ``S1`` paper of NERSC, 2024, ``S2`` its
+        slides, ``S3`` SC21, ``S4`` ETH, 2021, ``S5`` HPE, 2025.
     printed
         The number in base units, or the words where there is none.
     unit
