@@ -115,7 +115,7 @@ def test_data_is_shown_and_never_reproduced() -> None:
     assert off.missed
 
 
-def test_the_page_says_what_the_constants_and_rows_are() -> None:
+def test_the_page_says_what_the_constants_are() -> None:
     page = twin_model_page.PAGE.read_text()
     assert twin_model_page.made(page) == page
     assert all(f"`{name}`" in page for name in NAMES)
