@@ -1,4 +1,4 @@
-"""The figures that five documents print, read from one table, and how far the twin is from each.
+"""The figures that [S1] to [S5] print, read from one table, and how far the twin is from each.
 
 ``statements.csv`` has a row for each statement, in base units. `row` sets the twin's value beside a
 statement; `seeded_row` does so for the runs of several seeds.

@@ -1,6 +1,6 @@
 """What the layers predict for each printed figure that needs no simulation.
 
-Machines are as the documents describe them; no value here is fitted.
+Machines are as [S1] to [S5] describe them; no value here is fitted.
 """
 
 from __future__ import annotations
