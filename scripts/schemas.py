@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,8 @@ def accept() -> None:
     FINGERPRINTS.write_text("".join(lines))
 
 
-def differences(commit: str) -> str:
-    """Return how the schemas differ from those that the code of a commit makes."""
+def schemas_of(commit: str) -> dict[str, str]:
+    """Return the schemas that the code of a commit makes, with this compiled core."""
     with tempfile.TemporaryDirectory() as place:
         archive = subprocess.run(
             ["git", "archive", commit, "src", "scripts"], cwd=ROOT, check=True, capture_output=True
@@ -89,16 +90,19 @@ def differences(commit: str) -> str:
             [sys.executable, "scripts/schemas.py", "schemas"],
             cwd=place, check=True, env={**os.environ, "PYTHONPATH": f"{place}/src"},
         )  # fmt: skip
-        before = {file.stem: file.read_text() for file in Path(place, "schemas").glob("*.json")}
-    after = {name: schema_text(name) for name in NAMES}
+        return {file.stem: file.read_text() for file in Path(place, "schemas").glob("*.json")}
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Return how schemas differ, as a unified diff."""
     return "".join(
         line
-        for name in sorted(before | after)
+        for name in sorted(before.keys() | after.keys())
         for line in difflib.unified_diff(
             before.get(name, "").splitlines(keepends=True),
             after.get(name, "").splitlines(keepends=True),
-            f"{commit}/{name}.json",
-            f"{name}.json",
+            f"before/{name}.json",
+            f"after/{name}.json",
         )
     )
 
@@ -114,7 +118,8 @@ def main() -> None:
     if asked.accept:
         accept()
     elif asked.against:
-        print(differences(asked.against), end="")
+        now = {name: schema_text(name) for name in NAMES}
+        print(differences(schemas_of(asked.against), now), end="")
     else:
         write(asked.directory)
 

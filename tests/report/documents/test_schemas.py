@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from scripts.schemas import NAMES, committed, fingerprint, schema_text
+from scripts.schemas import NAMES, committed, differences, fingerprint, schema_text
 from tests.support.documents import misfits
 
 EARLIER = Path(__file__).parent / "earlier"
@@ -32,6 +33,16 @@ def test_a_fingerprint_is_of_the_rules_and_not_of_the_words() -> None:
     narrowed = json.loads(text)
     narrowed["required"] = narrowed["required"][1:]
     assert fingerprint(json.dumps(narrowed)) != fingerprint(text)
+
+
+def test_what_changed_names_the_schema_and_the_rule() -> None:
+    error = schema_text("error")
+    assert differences({"error": error}, {"error": error}) == ""
+    shown = differences({"error": error}, {"error": error.replace('"string"', '"number"', 1)})
+    assert "after/error.json" in shown
+    assert re.search(r'^-.*"string"', shown, re.M)
+    assert re.search(r'^\+.*"number"', shown, re.M)
+    assert "+++ after/error.json" in differences({}, {"error": error})
 
 
 @pytest.mark.system
