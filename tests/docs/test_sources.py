@@ -27,7 +27,9 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 
 def test_the_sources_are_numbered_in_order() -> None:
-    assert listed() == [f"S{number}" for number in range(1, len(listed()) + 1)]
+    numbers = listed()
+    assert numbers
+    assert numbers == [f"S{number}" for number in range(1, len(numbers) + 1)]
 
 
 def test_every_citation_is_listed_and_every_source_is_cited() -> None:
