@@ -257,13 +257,13 @@ screenshots: .venv/.core .venv/.dev
 	$(BIN)/python scripts/dashboard_screenshots.py build/screenshots
 
 docs: .venv/.core .venv/.dev
-	$(BIN)/python scripts/schemas.py docs/schemas
 	$(BIN)/python scripts/benchmarks_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/maturity_page.py
 	$(BIN)/python scripts/reference_pages.py
 	$(BIN)/python scripts/dashboard.py deploy/grafana
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/docs
+	$(BIN)/python scripts/schemas.py build/docs/schemas
 
 # requirements.lock has what packages bring: the program with its charts, metrics, PostgreSQL and the dashboard.
 lock: $(UV)

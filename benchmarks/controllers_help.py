@@ -1,6 +1,6 @@
 """What each controller does to nine months of Perlmutter on the twin: `make bench-controllers`.
 
-The controllers are those that ship, with the values that NERSC came to (source 000). They decide
+The controllers are those that ship, with the values that NERSC came to (source S1). They decide
 each simulated hour on a snapshot of the twin, with a ledger of what they did, and what they decide
 is done to the simulation. What the operators did by hand in these months is left out, but for the
 row ``as it was``. A column of the simulation, which stands for 17 OSTs, is one target to them.

@@ -53,26 +53,26 @@ def _thousand(value: float) -> str:
 
 FIGURES: dict[str, tuple[str, Callable[[float], str], str]] = {
     "ior_cov": (
-        "COV of the hourly IOR over 48 h, median", _percent, "goal 8 % (000)",
+        "COV of the hourly IOR over 48 h, median", _percent, "goal 8 % (S1)",
     ),
     "ior_cov_missed": ("48 h with a COV over 8 %", _percent, ""),
     "days_over_cov": (
-        "days of January to March 2024 with one", _whole, "13, of which 11 are accounted for (000)",
+        "days of January to March 2024 with one", _whole, "13, of which 11 are accounted for (S1)",
     ),
-    "ior_write": ("IOR write, mean, GB/s", _giga, "673 before checksums, 554 with them (000)"),
-    "survey_first_mean": ("OST write, first month, mean, GB/s", _giga, "15.1 (000)"),
-    "survey_last_mean": ("OST write, last month, mean, GB/s", _giga, "19.9 (000)"),
-    "survey_last_p5": ("OST write, last month, slowest 5 %, GB/s", _giga, "no tail under 1 (001)"),
-    "survey_last_least": ("OST write, last month, least, GB/s", _giga, "9.0 (000)"),
+    "ior_write": ("IOR write, mean, GB/s", _giga, "673 before checksums, 554 with them (S1)"),
+    "survey_first_mean": ("OST write, first month, mean, GB/s", _giga, "15.1 (S1)"),
+    "survey_last_mean": ("OST write, last month, mean, GB/s", _giga, "19.9 (S1)"),
+    "survey_last_p5": ("OST write, last month, slowest 5 %, GB/s", _giga, "no tail under 1 (S2)"),
+    "survey_last_least": ("OST write, last month, least, GB/s", _giga, "9.0 (S1)"),
     "survey_whole_p5": ("OST write, all months, slowest 5 %, GB/s", _giga, ""),
     "write_amplification": ("write amplification", _plain, ""),
     "useless_loops": (
-        "useless loops in 1,000 requests", _thousand, "large on slow OSTs, not on fast ones (000)",
+        "useless loops in 1,000 requests", _thousand, "large on slow OSTs, not on fast ones (S1)",
     ),
     "hours_over": ("time of OSTs over 75 %", _percent, ""),
     "fullest": ("fullest OST ever", _percent, ""),
-    "least_open": ("fewest OSTs open", _whole, "about 50 (000)"),
-    "least_open_part": ("the same, as a part of all", _percent, "17 % (000)"),
+    "least_open": ("fewest OSTs open", _whole, "about 50 (S1)"),
+    "least_open_part": ("the same, as a part of all", _percent, "17 % (S1)"),
     "actions": ("changes made", _whole, ""),
 }  # fmt: skip
 

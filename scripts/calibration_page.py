@@ -1,8 +1,8 @@
-"""Make the tables of docs/calibration.md from the measurements.
+"""Make the tables of docs/calibration.md and of the report on other detectors.
 
 What stands between ``<!-- calibration NAME -->`` and ``<!-- end -->`` is made from
 benchmarks/results/calibration.json, judge_against_others.json and judge_on_tcpd.json. Without
-arguments the page is written; with ``--check`` it is only compared.
+arguments the pages are written; with ``--check`` they are only compared.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts.page_blocks import remade, write_or_check  # noqa: E402
+from scripts.page_blocks import names_of, remade, write_or_check  # noqa: E402
 from tests.calibration import changes  # noqa: E402
 
-PAGE = ROOT / "docs" / "calibration.md"
+PAGES = (ROOT / "docs" / "calibration.md", ROOT / "benchmarks/reports/other-detectors.md")
 RESULTS = ROOT / "benchmarks" / "results"
 ALL = "all noises"
 
@@ -28,10 +28,17 @@ Row = dict[str, Any]
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or return 1 if it is out of date."""
+    """Write the pages, or return 1 if one is out of date."""
     blocks = {f"calibration {name}": made() for name, made in BLOCKS.items()}
-    page = remade(PAGE.read_text(), blocks)
-    return write_or_check({PAGE: page}, arguments)
+    texts = {page: page.read_text() for page in PAGES}
+    named = [name for text in texts.values() for name in names_of(text)]
+    if sorted(named) != sorted(blocks):
+        raise SystemExit("every block stands on one of the pages, once")
+    made = {
+        page: remade(text, {name: blocks[name] for name in names_of(text)})
+        for page, text in texts.items()
+    }
+    return write_or_check(made, arguments)
 
 
 def _section(name: str) -> Row:

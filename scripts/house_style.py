@@ -23,6 +23,7 @@ BANNED = {
     r"Not" + r"ImplementedError": "no stubs",
     r"open\([^)]*mb_" + r"groups": "reading mb_groups to its end makes some targets read-only",
     r"/ro" + r"ot/|/wo" + r"rk/": "no path of one machine",
+    r"\bfac" + r"ts/|\bfirst se" + r"ed\b": "cite a source by its number in docs/sources.md",
 }
 ERRORS = re.compile("(Usage|Tool|Refused|Unreadable|Data)Error|NoAnswer|NeverStarted|JobLost")
 EMPTY_NAMES = re.compile(

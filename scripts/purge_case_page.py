@@ -58,18 +58,18 @@ def assumptions(result: Result) -> Iterator[str]:
     yield from _table(
         ("what", "here", "from"),
         [
-            ("capacity", _pb(made["capacity_bytes"]), "printed (000, II)"),
+            ("capacity", _pb(made["capacity_bytes"]), "printed (S1, II)"),
             (
                 "target, age, minimum",
                 "75 %; latest of atime, mtime, ctime; 8 weeks",
-                "printed (000, V)",
+                "printed (S1, V)",
             ),
-            ("lists", "once a week, for the week to come", "printed (000, V.A)"),
-            ("users", f"{made['users']:,}", "printed (000, II)"),
+            ("lists", "once a week, for the week to come", "printed (S1, V.A)"),
+            ("users", f"{made['users']:,}", "printed (S1, II)"),
             (
                 "who holds how much",
                 f"shares as 1 / ({made['even_users']} + k): the first of them about 20 TB",
-                "assumed; 20 TB is the printed quota (000, II)",
+                "assumed; 20 TB is the printed quota (S1, II)",
             ),
             (
                 "how full",
@@ -95,7 +95,7 @@ def assumptions(result: Result) -> Iterator[str]:
             (
                 "written a day",
                 _pb(made["used_bytes"] / _held_days(case.MIXES[0])),
-                "follows; 2.2 to 2.9 PB are printed (002)",
+                "follows; 2.2 to 2.9 PB are printed (S3)",
             ),
             ("oldest", f"{mix['oldest_days']:g} d", "assumed"),
             (
@@ -106,7 +106,7 @@ def assumptions(result: Result) -> Iterator[str]:
             (
                 "growth of use",
                 f"{growth['bytes_per_day'] / 1e12:.0f} TB a day, over {growth['days']} days",
-                "assumed: a hundredth of the 2.9 PB that are written (002)",
+                "assumed: a hundredth of the 2.9 PB that are written (S3)",
             ),
             ("size of a file", "independent of its age and owner", "assumed"),
         ],

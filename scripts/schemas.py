@@ -1,40 +1,128 @@
 """Write the JSON Schema of every ``--json`` document and of the site file into a directory.
 
-``docs/schemas`` is committed: what changes there changes what programs read, and belongs into
-``CHANGELOG.md``. ``tests/report/documents/test_schemas.py`` compares it with the code.
+``make docs`` writes them beside the pages. What is committed is the fingerprint of each, in
+`FINGERPRINTS`: what changes there changes what programs read, and belongs into ``CHANGELOG.md``.
+``tests/report/documents/test_schemas.py`` compares them with the code.
 """
 
 from __future__ import annotations
 
+import argparse
+import difflib
+import hashlib
+import io
 import json
+import os
+import shutil
+import subprocess
 import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from trimtab.report.documents import DOCUMENTS, document_of
 from trimtab.report.documents.encode import schema
 from trimtab.site.schema import json_schema
 
-
-def schema_texts() -> dict[str, str]:
-    """Return the text of every schema, of the documents and of the site file, by its name."""
-    schemas = {name: schema(document_of(name)) for name in DOCUMENTS}
-    schemas["site-file"] = json_schema()
-    return {
-        name: json.dumps(value, indent=2, sort_keys=True) + "\n" for name, value in schemas.items()
-    }
+ROOT = Path(__file__).resolve().parents[1]
+FINGERPRINTS = ROOT / "tests/report/documents/schemas.sha256"
+SITE_FILE = "site-file"
+NAMES = (*DOCUMENTS, SITE_FILE)
 
 
-def main(directory: str) -> None:
-    """Write one ``NAME.json`` a document, and remove those of documents that are gone."""
-    target = Path(directory)
-    target.mkdir(parents=True, exist_ok=True)
-    texts = schema_texts()
-    for file in target.glob("*.json"):
-        if file.stem not in texts:
-            file.unlink()
-    for name, text in texts.items():
-        (target / f"{name}.json").write_text(text)
+@cache
+def schema_text(name: str) -> str:
+    """Return the schema of a document, or of the site file."""
+    value = json_schema() if name == SITE_FILE else schema(document_of(name))
+    return json.dumps(value, indent=2, sort_keys=True) + "\n"
+
+
+def rules(value: Any) -> Any:
+    """Return a schema without its descriptions: words may be improved, and change nothing."""
+    if isinstance(value, dict):
+        return {
+            key: rules(part)
+            for key, part in value.items()
+            if key != "description" or not isinstance(part, str)
+        }
+    return [rules(part) for part in value] if isinstance(value, list) else value
+
+
+def fingerprint(text: str) -> str:
+    """Return the SHA-256 of the canonical JSON of a schema's rules."""
+    canonical = json.dumps(rules(json.loads(text)), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def committed() -> dict[str, str]:
+    """Return the committed fingerprints by the name of the schema."""
+    lines = (line.split() for line in FINGERPRINTS.read_text().splitlines())
+    return {name: digest for digest, name in lines}
+
+
+def write(directory: Path) -> None:
+    """Write one ``NAME.json`` a schema."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        (directory / f"{name}.json").write_text(schema_text(name))
+
+
+def accept() -> None:
+    """Write the fingerprints of the schemas as they are."""
+    lines = (f"{fingerprint(schema_text(name))}  {name}\n" for name in sorted(NAMES))
+    FINGERPRINTS.write_text("".join(lines))
+
+
+def schemas_of(commit: str) -> dict[str, str]:
+    """Return the schemas that the code of a commit makes, with this compiled core."""
+    with tempfile.TemporaryDirectory() as place:
+        archive = subprocess.run(
+            ["git", "archive", commit, "src", "scripts"], cwd=ROOT, check=True, capture_output=True
+        ).stdout
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            files.extractall(place, filter="data")
+        for core in (ROOT / "src/trimtab").glob("_core*.so"):
+            shutil.copy(core, f"{place}/src/trimtab")
+        subprocess.run(
+            [sys.executable, "scripts/schemas.py", "schemas"],
+            cwd=place, check=True, env={**os.environ, "PYTHONPATH": f"{place}/src"},
+        )  # fmt: skip
+        return {file.stem: file.read_text() for file in Path(place, "schemas").glob("*.json")}
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Return how schemas differ, as a unified diff."""
+    return "".join(
+        line
+        for name in sorted(before.keys() | after.keys())
+        for line in difflib.unified_diff(
+            before.get(name, "").splitlines(keepends=True),
+            after.get(name, "").splitlines(keepends=True),
+            f"before/{name}.json",
+            f"after/{name}.json",
+        )
+    )
+
+
+def main() -> None:
+    """Write the schemas, accept them, or print what changed in them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("directory", nargs="?", type=Path, help="write every schema into it")
+    what.add_argument("--accept", action="store_true", help="write the fingerprints")
+    what.add_argument("--against", metavar="COMMIT", help="print what changed since a commit")
+    asked = parser.parse_args()
+    if asked.accept:
+        accept()
+    elif asked.against:
+        now = {name: schema_text(name) for name in NAMES}
+        print(differences(schemas_of(asked.against), now), end="")
+    else:
+        write(asked.directory)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

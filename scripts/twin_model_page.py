@@ -1,4 +1,4 @@
-"""Make the tables of docs/twin-model.md from the constants and the rows.
+"""Make the table of docs/twin-model.md from the constants.
 
 Without arguments the page is written; with ``--check`` it is only compared.
 """
@@ -15,9 +15,6 @@ sys.path.insert(0, str(ROOT))
 
 from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
 
-from trimtab.twin.stack.predict import layer_rows  # noqa: E402
-from trimtab.validation.statements import Figure, Row  # noqa: E402
-
 PAGE = ROOT / "docs" / "twin-model.md"
 
 
@@ -27,8 +24,8 @@ def main(arguments: list[str]) -> int:
 
 
 def made(page: str) -> str:
-    """Return the page with its tables made anew."""
-    return remade(page, {"constants": text_of(_constants()), "rows": text_of(_rows())})
+    """Return the page with its table made anew."""
+    return remade(page, {"constants": text_of(_constants())})
 
 
 def _constants() -> list[str]:
@@ -43,32 +40,6 @@ def _constants() -> list[str]:
             f"{', '.join(c.fitted_on)} |"
         )
     return lines
-
-
-def _rows() -> list[str]:
-    lines = ["| row | | printed | twin | error | |", "|---|---|---|---|---|---|"]
-    for row in layer_rows():
-        if row.error is not None and row.twin is not None and isinstance(row.printed, Figure):
-            relation = {"=": "", ">=": "at least ", "<=": "at most "}[row.printed.relation]
-            lines.append(
-                f"| {row.id} | {row.quantity} | {relation}{_printed(row.printed, row)} | "
-                f"{_number(row.twin, row)} | {row.error:+.1%} | "
-                f"{row.row_class}{', missed' if row.missed else ''} |"
-            )
-    return lines
-
-
-def _printed(figure: Figure, row: Row) -> str:
-    number = _number(figure.value, row)
-    return number if figure.upto is None else f"{number} to {_number(figure.upto, row)}"
-
-
-def _number(value: float, row: Row) -> str:
-    if row.unit == "B/s":
-        return f"{value / 1e9:,.4g} GB/s" if value < 1e12 else f"{value / 1e12:.3g} TB/s"
-    if row.unit == "1/s":
-        return f"{value / 1e3:,.0f} k/s"
-    return f"{value:.4g}"
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ BINS: Final = (0.2, 0.5, 0.65, 0.8, 0.9, 1.01)
 
 
 def as_text(kept: dict[str, dict[str, Any]]) -> str:
-    """Return the sections of the results side by side, as Markdown."""
-    names = list(kept)
+    """Return the sections of the results on the present version side by side, as Markdown."""
+    names = [name for name in kept if name.startswith("now")]
     lines = [f"| | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     for title, figure in _ROWS:
         lines.append(f"| {title} | {' | '.join(figure(kept[name]) for name in names)} |")
@@ -22,7 +22,8 @@ def as_text(kept: dict[str, dict[str, Any]]) -> str:
         shown = " | ".join(f"{cell['true']} of {cell['n']}" for cell in cells)
         lines.append(f"| true of what is listed at {low:.0%} to {min(high, 1):.0%} | {shown} |")
     last = kept[names[-1]]
-    seeds = "; ".join(f"{name}: {r['seeds'][0]} to {r['seeds'][1] - 1}" for name, r in kept.items())
+    ranges = {name: kept[name]["seeds"] for name in names}
+    seeds = "; ".join(f"{name}: {first} to {end - 1}" for name, (first, end) in ranges.items())
     return "\n".join(lines) + f"\n\nSeeds of {seeds}. {last['machine']}, {last['date']}.\n"
 
 

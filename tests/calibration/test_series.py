@@ -74,7 +74,7 @@ def test_real_residuals_have_no_level_and_the_dips_of_the_real_thing():
     assert len(probes) == 32
     for residuals in probes.values():
         assert np.median(residuals) == pytest.approx(0, abs=0.02)
-    # facts/statistics.md: Mira's HACC read has a COV of 20 % and a MAD-CV of 2.5 %.
+    # Mira's HACC read has a COV of 20 % and a MAD-CV of 2.5 %.
     mira = np.exp(np.asarray(probes["mira-fs1 hacc_io_read read"]))
     assert np.std(mira) / np.mean(mira) == pytest.approx(0.20, abs=0.01)
     assert 1.4826 * np.median(np.abs(mira - np.median(mira))) == pytest.approx(0.027, abs=0.005)

@@ -1,4 +1,4 @@
-"""The simulated worlds are what they say: repeatable, plain, conserving, and true to the seeds."""
+"""The simulated worlds are what they say: repeatable, plain, conserving, and true to [S1]."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_snapshots_every_three_hours_and_48_targets() -> None:
     assert len(set(world.site["home"].values())) == 24
 
 
-# The seeds' figures
+# The figures of [S1]
 
 
 def test_checksums_cost_what_was_measured() -> None:

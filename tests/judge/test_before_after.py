@@ -1,4 +1,4 @@
-"""Both sides of a change, as in the seeds' figures 3 and 4."""
+"""Both sides of a change, as in figures 3 and 4 of [S1]."""
 
 import statistics
 from dataclasses import replace

@@ -40,7 +40,7 @@ def test_every_measure_is_the_one_it_says():
 
 
 def test_one_step_of_8_per_cent_without_noise_is_a_cov_of_4_2_per_cent():
-    # facts/statistics: a single 8 % step in the middle of the window.
+    # A single 8 % step in the middle of the window.
     values = [1.0] * 24 + [0.92] * 24
     found = dispersion(series(values), changes=[hour(24)])
     assert found.cov == pytest.approx(0.042, abs=0.0005)
@@ -168,7 +168,7 @@ def recorded(name: str, application: str, file_system: str) -> pl.DataFrame:
 
 
 def test_miras_rare_deep_dips():
-    # facts/statistics: HACC read on Mira, COV 20 %, MAD-CV 2.5 %, quartile dispersion 2.9 %.
+    # HACC read on Mira [S9]: COV 20 %, MAD-CV 2.5 %, quartile dispersion 2.9 %.
     frame = recorded("mira-summaries_2017-02-14_2018-02-15.csv.gz", "hacc_io_read", "mira-fs1")
     found = dispersion(frame)
     assert found.noise is Noise.FEW_BAD_EVENTS

@@ -10,8 +10,8 @@ from tests.support.sentences import numbers
 
 from trimtab.judge.sensitivity import StripedProbe, probe_limit, survey_limit
 
-# The seeds' hourly probe: 32 nodes with 64 tasks each, 673 GB/s, 274 OSTs, a file a process. It
-# moves about 250 TB, written and read back: 125 TB written (seeds, rows 33, 37, 41).
+# NERSC's hourly probe: 32 nodes with 64 tasks each, 673 GB/s, 274 OSTs, a file a process. It
+# moves about 250 TB, written and read back: 125 TB written [S1, III, VI.B; S2].
 PERLMUTTER = StripedProbe(
     bytes_moved=125e12,
     targets=274,

@@ -434,7 +434,7 @@ def test_the_data_sheet_of_the_drives_is_the_lowest_rung(store: Store) -> None:
     sheet, ost = track.steps
     assert sheet.rung.rate.value == 14e9
     assert ost.beneath[0].value == pytest.approx(344 / (32 * 14))
-    assert any("source 004" in note for note in given.notes)
+    assert any("source S5" in note for note in given.notes)
 
 
 def test_what_is_stated_replaces_the_data_sheet() -> None:

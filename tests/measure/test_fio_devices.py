@@ -24,7 +24,7 @@ TWO = DeviceTest(("/dev/nvme0n1", "/dev/nvme1n1"))
 
 
 def test_the_measurement_of_the_e2000_paper() -> None:
-    """Source 004, appendix A, but for how flags are spelt and a group for each drive."""
+    """Source S5, appendix A, but for how flags are spelt and a group for each drive."""
     test = replace(TWO, engine="posixaio", offset_bytes=2 * 2**40)
     job = configparser.ConfigParser()
     job.read_string(device_job_file(test, "read"))

@@ -30,11 +30,11 @@ def sheet(model: str, capacity_bytes: int | None = None) -> DataSheet:
 def test_the_drives_of_the_sources(
     model: str, read: int, write: int, read_iops: int, write_iops: int
 ) -> None:
-    """Source 004, table 1."""
+    """Source S5, table 1."""
     found = sheet(model)
     assert (found.read_bytes_per_s, found.write_bytes_per_s) == (read * MB, write * MB)
     assert (found.read_iops, found.write_iops) == (read_iops, write_iops)
-    assert "source 004" in found.sources[0]
+    assert "source S5" in found.sources[0]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_payloads_that_are_none(payload: int) -> None:
 
 
 def test_half_of_the_lanes_limits_reads_and_not_writes() -> None:
-    """Source 004: through x2 of PCIe 5 about 7 GiB/s, measured 6,971 MiB/s a drive."""
+    """Source S5: through x2 of PCIe 5 about 7 GiB/s, measured 6,971 MiB/s a drive."""
     drive = sheet("PM1743")
     read = drive.effective_read_bytes_per_s(2, 5)
     write = drive.effective_write_bytes_per_s(2, 5)

@@ -1,4 +1,4 @@
-"""The page of a judgement: the seeds' figures, hostile names made harmless, nothing loaded."""
+"""The page of a judgement: the figures of [S1], hostile names made harmless, nothing loaded."""
 
 from __future__ import annotations
 

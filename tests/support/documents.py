@@ -1,20 +1,18 @@
-"""Whether a document fits its committed schema."""
+"""Whether a document fits its schema."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jsonschema
-
-SCHEMAS = Path(__file__).resolve().parents[2] / "docs" / "schemas"
+from scripts.schemas import schema_text
 
 
 @cache
 def _validator(name: str, *, whole: bool = True) -> jsonschema.Draft202012Validator:
-    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
+    schema = json.loads(schema_text(name))
     if not whole:
         schema = _without_required(schema)
     jsonschema.Draft202012Validator.check_schema(schema)

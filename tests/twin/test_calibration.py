@@ -100,7 +100,7 @@ def test_an_error_is_relative_and_a_bound_is_met_or_not() -> None:
 
 
 def test_data_is_shown_and_never_reproduced() -> None:
-    target = Statement("x", "004", "client", "MLPerf", Figure(5), "1", data=True)
+    target = Statement("x", "S5", "client", "MLPerf", Figure(5), "1", data=True)
     shown = row(target, 5.0)
     assert (shown.row_class, shown.twin, shown.error, shown.missed) == (
         "outside",
@@ -115,7 +115,7 @@ def test_data_is_shown_and_never_reproduced() -> None:
     assert off.missed
 
 
-def test_the_page_says_what_the_constants_and_rows_are() -> None:
+def test_the_page_says_what_the_constants_are() -> None:
     page = twin_model_page.PAGE.read_text()
     assert twin_model_page.made(page) == page
     assert all(f"`{name}`" in page for name in NAMES)

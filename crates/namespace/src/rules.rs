@@ -16,7 +16,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// The rule of the seeds: the most recent of the three.
+    /// The most recent of the three (S1, V.A).
     pub const ALL: Self = Self { access: true, modification: true, change: true };
 }
 

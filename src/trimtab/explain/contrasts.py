@@ -272,7 +272,7 @@ def between_targets(
     """Return whether a value was worse on the slow targets than on the fast ones, when it was bad.
 
     Parameters are those of `in_time`; ``frame`` has ``target`` as well. How the allocator was
-    found: statistics of fast and slow OSTs side by side (seed 000, IV B).
+    found: statistics of fast and slow OSTs side by side [S1, IV.B].
     """
     if not breadth.slow or not breadth.fast:
         return Contrast(Route.TARGETS, 0.0, None, None, 0, 0, reason=breadth.reason)

@@ -16,8 +16,8 @@ from trimtab.model.trim import TrimPractice
 class Limits:
     """What a site holds itself to.
 
-    ``fullness`` is used / (used + available); 75 % is the seeds' figure for flash
-    (``facts/seeds.md`` 46). ``cov`` is the goal over 48 hours (43).
+    ``fullness`` is used / (used + available); 75 % is NERSC's figure for flash
+    [S1, IV.A.5]. ``cov`` is the goal over 48 hours [S1, VII].
     """
 
     fullness: float = LIMITS.fullness

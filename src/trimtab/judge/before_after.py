@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 WIDTH_S: Final = 240 * 3600.0
-"""Ten days on each side, as in the seeds' figures 3 and 4."""
+"""Ten days on each side, as in figures 3 and 4 of [S1]."""
 
 FRACTIONS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 _BINS_MAXIMUM: Final = 40

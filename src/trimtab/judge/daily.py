@@ -1,4 +1,4 @@
-"""Daily figures of a series, as in the seeds' figure 6: mean with error bars, and COV."""
+"""Daily figures of a series, as in figure 6 of [S1]: mean with error bars, and COV."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The COV over the window that ends with each run, as in the seeds' figure 5.
+"""The COV over the window that ends with each run, as in figure 5 of [S1].
 
 What `judge_history` says of the runs up to each of them, all windows at once: a year of hourly
 runs is 8,760 windows, and one by one they take half a minute. Windows of the same number of runs

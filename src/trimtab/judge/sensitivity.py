@@ -8,7 +8,7 @@ A file-per-process probe over all targets ends with its slowest one::
     and is noticed when b / r > T by more than chance, or beyond the time allowed
 
 Its bandwidth is bound by its clients long before the targets: Perlmutter's probe writes at
-673 GB/s to 274 OSTs, 2.5 GB/s each, where an OST does 15 to 20 (seeds, rows 23, 33, 37). An OST
+673 GB/s to 274 OSTs, 2.5 GB/s each, where an OST does 15 to 20 [S1, III, IV.B, VI.B]. An OST
 may lose four fifths of what it can do and the probe does not see it.
 """
 

@@ -328,7 +328,7 @@ def _series(
     import polars as pl
 
     readable = rows.filter(pl.col("at").is_not_null() & pl.col("value").is_not_null())
-    # A 0 among rates is how an unfinished run is written down (seed 000, figure 6).
+    # A 0 among rates is how an unfinished run is written down (S1, figure 6).
     is_zero = (pl.col("value") == 0) & more_is_better
     # Runs of one time are in an order of their own, whatever that of the rows is.
     frame = readable.sort("at", pl.col("value").hash(), maintain_order=True).select(

@@ -48,7 +48,7 @@ class Row:
     lanes: int = 4
 
 
-E2000: Final = "source 004 (HPE, E2000), table 1"
+E2000: Final = "source S5 (HPE, E2000), table 1"
 LUXX: Final = "hardwareluxx.de, 2019: Samsung's announcement of PM1733 and PM1735, U.2"
 GAMERS: Final = "hardwaretimes.com and gamersinfotech.com, 2021: 1 DWPD, single x4 or dual x2"
 STUDY: Final = "the vendor's product page or brief, as transcribed in a public equipment study"
@@ -65,7 +65,7 @@ SAMSUNG: Final = (
         dual_port=True,
         note="the announcement gives 260,000 random writes for PM1733 and PM1735 alike, which only "
         "the latter's spare flash makes likely: left out; through x2 of PCIe 4 to each of two "
-        "servers source 002 reckons with 3.5 and 3.2 GB/s",
+        "servers source S3 reckons with 3.5 and 3.2 GB/s",
     ),
     Row("PM1733a", "Samsung", (), 4, 7500, 4100, 1550, 135, None, (E2000,)),
     Row("PM1735", "Samsung", (), 4, 6400, 3800, 1450, 260, 3.0, (LUXX,)),

@@ -57,7 +57,7 @@ class RunStatus(StrEnum):
     PARTIAL = "partial"
     """Ended early; its measurements are valid."""
     UNFINISHED = "unfinished"
-    """Exceeded its time limit: counts as bandwidth 0, as in the first seed."""
+    """Exceeded its time limit: counts as bandwidth 0, as in [S1, figure 6]."""
     FAILED = "failed"
     NOT_STARTED = "not_started"
     """Missing: never a number."""

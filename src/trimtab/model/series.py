@@ -198,7 +198,7 @@ class Dispersion:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """One day of a series, in the site's time zone: a point of the seeds' figure 6.
+    """One day of a series, in the site's time zone: a point of figure 6 of [S1].
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class CovAt:
-    """The COV over the window that ends with one run: a point of the seeds' figure 5.
+    """The COV over the window that ends with one run: a point of figure 5 of [S1].
 
     Attributes
     ----------

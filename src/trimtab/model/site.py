@@ -251,7 +251,7 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class SiteLimits:
-    """Limits and goals of a site; the defaults are the figures of the seeds.
+    """Limits and goals of a site; the defaults are the figures of [S1].
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ Way = Literal["client", "server"]
 """Files pinned to each OST from this client, or obdfilter-survey on the servers."""
 
 SLOW: Final = 0.75
-"""Fraction of the median: the slow OSTs of the seeds were 25 to 50 % below the expected rate."""
+"""Fraction of the median: NERSC's slow OSTs were 25 to 50 % below the expected rate [S1, III]."""
 
 METRICS: Final = ("write_bandwidth", "rewrite_bandwidth", "read_bandwidth")
 

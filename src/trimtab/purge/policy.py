@@ -41,7 +41,7 @@ ExemptionKind = Literal["path", "user", "group", "project"]
 ArmingKind = Literal["delay", "second-person"]
 
 TIMES: Final[tuple[TimeName, ...]] = ("atime", "mtime", "ctime")
-"""The seeds' rule: the most recent of the three. Files that arrive with their old times kept
+"""The rule of [S1, V.A]: the most recent of the three. Files that arrive with their old times kept
 (``rsync -a``, ``tar``) live by their ctime; without it they would go at once."""
 
 
@@ -332,7 +332,7 @@ class Policy:
         Reads count only where the site declares that every class of client records them (see
         `trimtab.purge.rules`).
     minimum_age_s
-        Eight weeks, as users of the seeds' site are told.
+        Eight weeks, as users of NERSC are told [S1, V.A].
     minimum_size_bytes
         0: size does not matter. Small files free little and are many.
     keep_root_files

@@ -1,4 +1,4 @@
-"""Charts over months: the seeds' figures 1 to 6 for any site. Plain values in, Vega-Lite out."""
+"""Charts over months: figures 1 to 6 of [S1] for any site. Plain values in, Vega-Lite out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 POINTS_MAX: Final = 420
 """Of one line: more than there are pixels tell nothing."""
 BESIDE_CHANGE: Final = timedelta(hours=240)
-"""Either side of a change: what the seeds' figures 3 and 4 show."""
+"""Either side of a change: what figures 3 and 4 of [S1] show."""
 _BINS: Final = 24
 _PANEL_HEIGHT: Final = 120
 

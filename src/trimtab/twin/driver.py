@@ -47,7 +47,7 @@ _CREATES: Final = {"0": False, "20000": True}
 _DISCARDS: Final = {"rw": False, "rw,discard": True}
 _MOST_LATENCY_S: Final = 60.0
 _TRIM_S: Final = 60.0
-"""Of one OST, assumed: seed 003 shows minutes for 30 TiB that were never trimmed."""
+"""Of one OST, assumed: S4 shows minutes for 30 TiB that were never trimmed."""
 
 
 class TwinDriver:

@@ -1,4 +1,4 @@
-"""The figures that five documents print, read from one table, and how far the twin is from each.
+"""The figures that [S1] to [S5] print, read from one table, and how far the twin is from each.
 
 ``statements.csv`` has a row for each statement, in base units. `row` sets the twin's value beside a
 statement; `seeded_row` does so for the runs of several seeds.
@@ -94,8 +94,8 @@ class Statement:
     id
         Number of the row in the list of statements, and what of it.
     seed
-        The document, as docs/sources.md numbers it: ``000`` paper of NERSC, 2024, ``001`` its
-        slides, ``002`` SC21, ``003`` ETH, 2021, ``004`` HPE, 2025.
+        The document, as docs/sources.md numbers it: ``S1`` paper of NERSC, 2024, ``S2`` its
+        slides, ``S3`` SC21, ``S4`` ETH, 2021, ``S5`` HPE, 2025.
     printed
         The number in base units, or the words where there is none.
     unit

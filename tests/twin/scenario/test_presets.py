@@ -1,4 +1,4 @@
-"""The presets say what the seeds print; every figure here stands in one of them."""
+"""The presets say what their sources print; every figure here stands in one of them."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_eth_is_as_printed() -> None:
     assert end.trim.every_s == 86400
     stays = next(life.share for life in scenario.users.lifetimes if life.mean_s is None)
     assert stays * scenario.users.daily_writes_bytes * 30 == pytest.approx(161e12, rel=0.01)
-    # Its drives give the reference of 36 GB/s at the RAID's efficiency of source 002.
+    # Its drives give the reference of 36 GB/s at the RAID's efficiency of source S3.
     writes = 24 * scenario.osts.drive.write_bytes_per_s * 8 / 10 * 0.926
     assert writes == pytest.approx(36e9, rel=0.02)
 

@@ -94,7 +94,7 @@ def test_without_such_a_limit_the_policy_fails():
 
 
 def test_the_policy_that_ships_keeps_more_open_than_the_site_had():
-    """About 50 of 298 were left to the operators (000, VII); here every target is one column."""
+    """About 50 of 298 were left to the operators (S1, VII); here every target is one column."""
     ungated = near_the_limit("gating.enabled", "false")
     over = (ungated.trace.of("fullness") > 0.75).mean(axis=1)
     assert over.max() > 0.4, "far more are over the limit than the cap lets close"

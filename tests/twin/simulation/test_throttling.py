@@ -18,7 +18,7 @@ def test_throttling_takes_nothing_where_it_is_off_or_nothing_is_collected():
     assert throttling(off, amplification).tolist() == [1.0, 1.0, 1.0]
     left = throttling(small(), amplification)
     assert left[0] == pytest.approx(1.0, abs=0.01)
-    # Turning it off gave 10 % back where collection limits writes (seed 000, IV.A.4).
+    # Turning it off gave 10 % back where collection limits writes (S1, IV.A.4).
     assert 0.85 < left[1] < 0.96
     assert min(left[0], left[1]) <= left[2] <= 1.0
 

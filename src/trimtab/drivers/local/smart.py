@@ -4,7 +4,7 @@ The parsers are pure and read the JSON of nvme-cli 1.x and 2.x: a counter is a n
 a string (128-bit ones), or an object ``{"hi": ..., "lo": ...}``, under names that changed their
 case and spacing between versions.
 
-Sources: NVM Express base specification, SMART / Health Information log; OCP Datacenter NVMe SSD
+Sources: SMART / Health Information log [S7]; OCP Datacenter NVMe SSD
 Specification, log page C0h; nvme-cli's plugins ``ocp``, ``solidigm``/``intel``, ``wdc``.
 """
 

@@ -1,7 +1,7 @@
 """What the block allocator's counters, CPU and profiles say, for the causes that ask.
 
 Counters: ``mb_alloc_stats`` and ``mb_stats``; the driver has put the names of the loops right
-(LU-17744, ``facts/flash.md`` c), and all loops are summed here, so no name matters.
+[S8, LU-17744], and all loops are summed here, so no name matters.
 """
 
 from __future__ import annotations

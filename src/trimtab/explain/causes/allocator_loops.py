@@ -1,9 +1,9 @@
 """`allocator-loops`: the block allocator searches all groups for nothing, on the CPU.
 
 How NERSC found it: counters of fast and slow OSTs side by side, many useless loops and high CPU on
-the slow ones, from about 75 % full (000, IV B; ``facts/seeds.md`` 18 to 20). With the default
+the slow ones, from about 75 % full [S1, IV.B; S2; S4]. With the default
 thresholds of older ldiskfs it starts under 25 % free, where the loop that still works is skipped
-(``facts/flash.md`` c, a mechanism reproduced in a simulation). It moves with the thresholds,
+[S8, LU-12103; reproduced in S10]. It moves with the thresholds,
 shows CPU and loops, and ignores a trim.
 """
 
@@ -41,7 +41,7 @@ _CPU: Final = Sign("server-cpu", Route.TIME, "server CPU", source="server_cpu_fr
 _TIMES: Final = 2.0
 _CPU_SHARE: Final = 0.1
 """Share of the CPU in the allocator that tells. 24 useless loops in 1,000 requests on a 133 TB OST
-come to 6.9 of 32 cores (``facts/flash.md`` c): a fifth; half of that is enough to be felt."""
+come to 6.9 of 32 cores [S10]: a fifth; half of that is enough to be felt."""
 _NEEDS_FULL: Final = 0.72
 """No useless loops up to 75 % full in the simulation; fullness as a snapshot shows it lags."""
 _DEFAULTS: Final = {"1": 25, "2": 15, "3": 5}
@@ -136,7 +136,7 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
         )
     shown = ", ".join(f"c{n} {value}" for n, value in sorted(values.items()))
     first, second = values.get("1", _DEFAULTS["1"]), values.get("2", _DEFAULTS["2"])
-    skipped = second >= first  # from where c0 is skipped on, c1 is as well: the seeds' remedy
+    skipped = second >= first  # from where c0 is skipped on, c1 is as well: the remedy of [S1]
     text = f"{subject}: {shown}"
     text += "; the useless loop is skipped" if skipped else ""
     weight = -0.6 if skipped else 0.3 if values.get("1") == _DEFAULTS["1"] else 0.0

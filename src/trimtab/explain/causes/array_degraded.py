@@ -1,7 +1,7 @@
 """`array-degraded`: an array runs without a drive, or rebuilds one.
 
 Each read of a missing piece is computed from all the others, and the rebuild takes bandwidth. In
-Lustre the flag also keeps new files away while others are open (``facts/lustre.md`` c.1).
+Lustre the flag also keeps new files away while others are open [S8, lod_qos.c; lfs-df(1)].
 """
 
 from __future__ import annotations

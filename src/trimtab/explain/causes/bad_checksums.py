@@ -2,7 +2,7 @@
 
 An integrity incident: Lustre sends such a transfer again, which costs time, but what matters is
 that something on the way changes data. NERSC saw two such incidents after checksums had been
-turned on (seed 000, VI B). Only the kernel's log of a server shows it (``BAD WRITE CHECKSUM``), a
+turned on [S1, VI.B]. Only the kernel's log of a server shows it (``BAD WRITE CHECKSUM``), a
 ring buffer: the count is a lower bound.
 """
 

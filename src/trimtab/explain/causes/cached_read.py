@@ -2,7 +2,7 @@
 
 It goes both ways: where the bad hours were read from memory their figures are none, and where the
 good ones were, the "usual level" was memory's and what looks like a loss is the truth. Rules for
-single repetitions are in `trimtab.judge.credibility`; ``facts/statistics.md``, "Validity".
+single repetitions are in `trimtab.judge.credibility`.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _of_clients(context: Context, run: RunFact) -> list[tuple[float, str]]:
 CAUSE: Final = Cause(
     id="cached-read",
     title="reads from memory instead of the file system",
-    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
+    prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
     signs=frozenset({"reads-from-memory", "read-rate-possible"}),
     measurement=(

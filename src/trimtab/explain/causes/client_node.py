@@ -254,7 +254,7 @@ def _answered(context: Context) -> Evidence:
 CAUSE: Final = Cause(
     id="client-node",
     title="one bad client node",
-    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
+    prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
     signs=frozenset({"slow-with-node"}),
     measurement=(

@@ -232,7 +232,7 @@ def _shape(context: Context) -> Evidence:
     end = context.incident.until or context.now
     days = (end - context.incident.at) / timedelta(days=1)
     if shape is Shape.STEP and days >= 4:
-        # The longest job of the first seed's site runs 24 h (seed 000, VII).
+        # The longest job of NERSC runs 24 h [S1, VII].
         text = f"it has lasted {days:.0f} days; jobs end sooner"
         return sign.weighed(text, -0.4 if days < 10 else -1.2, value=days, unit="days")
     return sign.weighed(f"its shape ({shape}) does not indicate load", 0.0)
@@ -241,7 +241,7 @@ def _shape(context: Context) -> Evidence:
 CAUSE: Final = Cause(
     id="competing-load",
     title="load of other jobs",
-    prior=UNSEEN,  # the seeds name none of the 13 days so: equal to the others not named
+    prior=UNSEEN,  # [S1] names none of the 13 days so: equal to the others not named
     assess=assess,
     signs=frozenset({"load-in-time", "load-of-reach"}),
     measurement=(

@@ -1,7 +1,7 @@
 """`configuration-change`: something was changed, and the level is another one since then.
 
-The first seed has two: a mitigation of the processors (SafeRet, writes down 14 %) and checksums
-(down 17 %), each a lasting step of everything at once (``facts/seeds.md`` 36, 37). What is found
+NERSC had two: a mitigation of the processors (SafeRet, writes down 14 %) and checksums
+(down 17 %), each a lasting step of everything at once [S1, VI]. What is found
 says what a setting costs and never that it should be taken back: both protect, and stayed on.
 
 ```
@@ -45,7 +45,7 @@ KNOWN_EFFECTS: Final = (
     (re.compile(r"checksum", re.I), "checksums", 0.823),
     (re.compile(r"saferet|srso|mitigation|inception|bios|microcode", re.I), "SafeRet", 0.86),
 )
-"""What the first seed measured: 673,320 to 554,012 MB/s, and 14 % (``facts/seeds.md`` 36, 37)."""
+"""What NERSC measured: 673,320 to 554,012 MB/s, and 14 % [S1, VI]."""
 _EFFECT_WITHIN: Final = 0.05
 
 _SOON: Final = timedelta(hours=3)
@@ -54,7 +54,7 @@ _BEFORE: Final = timedelta(hours=48)
 _AFTER: Final = timedelta(hours=24)
 _CHANCE_OF_GAP: Final = ((_SOON, 0.8), (_SAME_DAY, 0.15), (_BEFORE, 0.05))
 """How soon a change shows that does something: with the next runs, mostly. A judgement: of the two
-in the seeds only the day is known."""
+in [S1] only the day is known."""
 _RUNS_UNDISTURBED: Final = 3
 CONFIG_CHANGE: Final = EventKind.CONFIG_CHANGE
 _OF_STORAGE: Final = re.compile(
@@ -80,7 +80,7 @@ _SETTING_MOST: Final = 1.6
 _SHOWN_TOO: Final = 0.4
 """A setting that confirms an entry of the log book."""
 _ADDED: Final = 1.5
-"""Targets are added once a year or so (``facts/seeds.md`` 41): within a day of a first bad run that
+"""Targets are added once a year or so [S1, table I]: within a day of a first bad run that
 is hardly chance."""
 _NOTHING_LOGGED: Final = -0.4
 _NOTHING_SET: Final = -0.3
@@ -391,7 +391,7 @@ def _taken_back(
 
 def _as_large(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
     """Return whether the effect is as large as the one that such a change is known to have."""
-    sign = Sign("known-effect", Route.EXPECTED, source="first seed, VI", unit="1")
+    sign = Sign("known-effect", Route.EXPECTED, source="S1, VI", unit="1")
     incident = context.incident
     words = " ".join(
         [*(change.name for change in settings), event.detail if event is not None else ""]

@@ -24,7 +24,7 @@ from trimtab.explain.telemetry import OSTS, Observations
 from trimtab.message import Message
 
 UNDONE: Final = 0.5
-"""Sizes from which on a trim is undone, in the simulation of ``facts/flash.md`` (f, reading 1):
+"""Sizes from which on a trim is undone, in the simulation [S10]:
 rarer trims gave what none gave."""
 _ONLY_MKFS: Final = 1.05
 """Sizes discarded since attached that making the file system alone explains."""

@@ -1,7 +1,7 @@
 """`failover`: a server carries the targets of another one besides its own.
 
-Two targets then share one server's processors, links and memory. The seeds' surveys measured
-OSTs "regardless of their current failover status" (000, IV B): it is a state that lasts.
+Two targets then share one server's processors, links and memory. NERSC's surveys measured
+OSTs "regardless of their current failover status" [S1, IV.B]: it is a state that lasts.
 """
 
 from __future__ import annotations

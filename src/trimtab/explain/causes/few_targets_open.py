@@ -1,8 +1,8 @@
 """`few-targets-open`: too few targets take new files, whatever closed them.
 
-Closing full targets is a cure that can become the cause: three of the seeds' bad days came when
-the load balancing had left about 50 of 298 OSTs open (000, VII; ``facts/seeds.md`` 43). The five
-ways to close a target are in ``facts/lustre.md`` c.1.
+Closing full targets is a cure that can become the cause: three of NERSC's bad days came when
+the load balancing had left about 50 of 298 OSTs open [S1, VII]. The ways to close a target: [S8,
+osp_precreate.c and lod_qos.c].
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _IN_TIME: Final = Sign(
 _WHY: Final = Sign("why-closed", Route.EXPECTED, "why targets are closed")
 _MANY: Final = 0.25
 """Files of the usual layout are made on three quarters of the targets that they ask for, or not
-at all (``facts/lustre.md`` c.1, lod_stripe_count_min): from a quarter closed on layouts break, and
+at all [S8, lod_qos.c, lod_stripe_count_min]: from a quarter closed on layouts break, and
 each open target gets a third more."""
 _SOME: Final = 0.05
 _FEW_CLOSED: Final = 0.3

@@ -1,10 +1,10 @@
 """`garbage-collection`: drives collect garbage while they are written.
 
 A few requests then take orders of magnitude longer, at other times on each of a target's drives,
-and the stripe waits for the slowest (000, IV A; ``facts/seeds.md`` 7, 9). This is the drives'
+and the stripe waits for the slowest [S1, IV.A; S2]. This is the drives'
 route to "slow from 75 % full": it shows in the drives' own count of what they wrote and in the
 tail, costs no server CPU, and goes away with a trim; the allocator's does the opposite in each
-(``facts/flash.md`` f, reading 3).
+[S10].
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _LIFELONG: Final = 0.001
 """From snapshot to snapshot. An hour is one in ten thousand of a drive's life."""
 _MORE: Final = 1.1
 """A tenth more written by the drives than before. Where the drives are the limit that is a tenth
-of the bandwidth (``facts/flash.md`` f: D / WA)."""
+of the bandwidth (the drives' rate over their write amplification)."""
 _KNEE: Final = 0.65
 """Fullness from which garbage collection can be the limit. The crossing lies at 66 % without
-trims and at 83 % with nightly ones and more drives (``facts/flash.md`` f, reading 3)."""
+trims and at 83 % with nightly ones and more drives [S10]."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:

@@ -1,7 +1,7 @@
 """`launch-failure`: runs that were not started, by a launcher or by names that were not resolved.
 
-One of the 13 bad days in the first seed: "a system-wide issue with the proper resolution of DNS
-addresses" (seed 000, VII). Nothing was measured then, so nothing is known of the file system: it
+One of NERSC's 13 bad days: "a system-wide issue with the proper resolution of DNS
+addresses" [S1, VII]. Nothing was measured then, so nothing is known of the file system: it
 is never called slow.
 """
 

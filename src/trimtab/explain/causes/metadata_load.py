@@ -50,7 +50,7 @@ def _operations(context: Context) -> Evidence:
     rates = seen.rates(_OPERATIONS, kinds=MDTS)
     if rates.is_empty():
         return sign.not_available(seen.why_not(_OPERATIONS, kinds=MDTS))
-    # Users' directories are spread by name over the MDTs: one may be loaded alone (seed 000, II).
+    # Users' directories are spread by name over the MDTs: one may be loaded alone [S1, II].
     total, busiest = (in_time(rates, ratio=_MORE, absent=-1.2, over=over) for over in _FOLDS)
     return max(
         sign.of(total, f"{subject}, all MDTs"),
@@ -123,7 +123,7 @@ def _any(names: Iterable[str], words: Iterable[str]) -> bool:
 CAUSE: Final = Cause(
     id="metadata-load",
     title="load on the metadata servers",
-    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
+    prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
     signs=frozenset({"metadata-operations"}),
     measurement=(

@@ -31,12 +31,11 @@ SELFTEST: Final = "lnet-selftest"
 _MOVED: Final = ("read_bandwidth", "write_bandwidth", "rpc_rate")
 _SLOWER: Final = 1.04
 """LNet selftest repeats itself closely: 98,953 to 99,034 MB/s over three settings of a server
-(``facts/seeds.md`` 31). Over many servers one that lost its link takes few per cent of the sum."""
+[S5, table 4]. Over many servers one that lost its link takes few per cent of the sum."""
 _SEVERAL: Final = 1.05
 """Of one server's line rate: more has come of several servers at once."""
 _LINE_RATE: Final = 0.7
-"""Of the line rate. LNet selftest reached 85 % in writes and 97 % in reads (``facts/seeds.md`` 29).
-"""
+"""Of the line rate. LNet selftest reached 85 % in writes and 97 % in reads [S3]."""
 _SELFTEST_WELL: Final = -1.5
 _SELFTEST_OF_MANY: Final = -0.3
 """Where trouble of a single server is lost in the sum: that is half of what networks do."""
@@ -316,7 +315,7 @@ def _logged(context: Context) -> Evidence:
 CAUSE: Final = Cause(
     id="network",
     title="the network between clients and servers",
-    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
+    prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
     signs=frozenset(
         {

@@ -32,7 +32,7 @@ _LEVEL_RUNS: Final = 8
 _TAILS: Final = ("p99.9", "p99", "p95")
 _TAIL_UP: Final = 1.5
 """Tail latency that grew by half. Garbage collection raises it "by orders of magnitude" for a few
-requests (``facts/seeds.md`` 7); a p99 sees part of that."""
+requests [S1, IV.A]; a p99 sees part of that."""
 _BEYOND_MEDIAN: Final = 1.3
 """By how much more than the median: where all requests are slower the tail is not evidence."""
 
@@ -137,7 +137,7 @@ def writes_and_reads(context: Context) -> Evidence:
     """Return whether writes fell and reads did not, for causes that only writes feel.
 
     Full targets, garbage collection, throttling and the allocator were seen in writes alone
-    (``facts/seeds.md`` 9, 24, 27: ETH wrote 9.5 of 36 GB/s and read 38 of 45).
+    [S2; S1, IV.B; S4: ETH wrote 9.5 of 36 GB/s and read 38 of 45].
     """
     sign = Sign("writes-and-reads", Route.RUNS, "writes compared with reads", unit="1")
     writes, reads = _of_one_probe(context)

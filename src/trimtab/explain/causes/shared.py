@@ -2,7 +2,7 @@
 
 Priors
 ------
-The seeds count 13 bad days in three months (``facts/seeds.md`` 43): 5 unexplained, 4 to 7 of a
+NERSC counts 13 bad days in three months [S1, VII]: 5 unexplained, 4 to 7 of a
 file system too full (1 of them one target filling, 3 few targets open), 1 silent target, 1 name
 resolution. A cause that was seen k times has odds of about k to 13. Of the others none was seen,
 or they had been cured before: half an event each, equal for want of better.

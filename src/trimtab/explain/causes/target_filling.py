@@ -1,7 +1,7 @@
 """`target-filling`: one target, or a few, fills up far faster than the others.
 
-A single OST that filled very quickly made one of the seeds' bad days (000, VII; ``facts/seeds.md``
-43): a runaway job, or a file striped over too few targets.
+A single OST that filled very quickly made one of NERSC's bad days [S1, VII]: a
+runaway job, or a file striped over too few targets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ALONE: Final = Sign(
 _DAY: Final = timedelta(hours=24)
 _GROWN: Final = 0.05
 """Five points of fullness in a day beyond the others. A file system that takes its whole expected
-traffic (2.5 of 36 PB a day, ``facts/seeds.md`` 41, 42) and removes nothing grows by 7 points a
+traffic (2.5 of 36 PB a day [S3; S1, table I]) and removes nothing grows by 7 points a
 day everywhere alike; between targets that the allocator balances little of that is left."""
 _LITTLE: Final = 0.02
 _TIMES: Final = 2.0

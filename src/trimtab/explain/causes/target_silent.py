@@ -1,9 +1,9 @@
 """`target-silent`: a target serves next to nothing and reports no error.
 
-One OST that failed silently made one of the seeds' bad days (000, VII); an OST at 260 MB/s, seen
-in their surveys (``facts/seeds.md`` 24), holds the last close of a run for most of an hour: the
+One OST that failed silently made one of NERSC's bad days [S1, VII]; an OST at 260 MB/s, seen
+in their surveys [S1, IV.B], holds the last close of a run for most of an hour: the
 runs recorded as zeros. A Lustre that is asked calls such a target healthy
-(``facts/lustre-observed.md``), so what counts is what it serves.
+[S11], so what counts is what it serves.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from trimtab.model.telemetry import CONNECTED, INACTIVE
 from trimtab.units import format_percent
 
 _NOTHING: Final = 0.1
-"""Of the median target of the same survey. The seeds' slow OSTs lost 25 to 50 %; the one that
-failed, and the 260 MB/s of 15.1 GB/s, are under 2 % (``facts/seeds.md`` 22 to 24)."""
+"""Of the median target of the same survey. NERSC's slow OSTs lost 25 to 50 %; the one that
+failed, and the 260 MB/s of 15.1 GB/s, are under 2 % [S1, III and IV.B]."""
 _WELL: Final = 0.5
 _NO_TRAFFIC: Final = 0.05
 _BUSY: Final = 0.3

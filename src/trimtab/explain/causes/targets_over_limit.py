@@ -2,7 +2,7 @@
 
 What it does to writes is the drives' garbage collection and the allocator's search, which have
 causes of their own; this one says that the fullness itself changed with the incident. Source:
-``facts/seeds.md`` 9, 19, 46; seed 000, IV A 5 and V.
+[S1, IV.A.5 and V; S2].
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _BETWEEN: Final = Sign(
     source=_SOURCE, unit="1",
 )  # fmt: skip
 _FULLER: Final = 0.02
-"""Two points more of fullness. 75 to 85 % full takes a quarter of the writes in the simulation of
-``facts/flash.md`` (f), so two points take a twentieth."""
+"""Two points more of fullness. 75 to 85 % full takes a quarter of the writes in the simulation
+[S10], so two points take a twentieth."""
 _TWICE: Final = 2.0
 """Where targets were over the limit before as well, so many times as many: one that passes it has
 hardly more to bear than a day earlier, and the fullest are those that a file waits for."""

@@ -1,8 +1,8 @@
 """`trim-overdue`: so much was written since the last trim that the drives ran out of erased blocks.
 
 The dose is what was written to a target since it was trimmed, in multiples of its size: about 5
-cost about a tenth of the writes, and a trim brought them back in full (``facts/seeds.md`` 6);
-in the simulation of ``facts/flash.md`` (f, readings 1 and 5) half a size already undoes a trim at
+cost about a tenth of the writes, and a trim brought them back in full [S3];
+in the simulation [S10] half a size already undoes a trim at
 75 % full, and 2 sizes are the steady state. A dose grows by degrees; it makes no dips.
 """
 
@@ -43,7 +43,7 @@ _FULL_WRITES: Final = 5.0
 _STEADY: Final = 2.0
 """Sizes after which more costs nothing more: the steady state of the simulation."""
 _NIGHTLY: Final = 0.1
-"""A day's expected traffic is 0.07 sizes (``facts/seeds.md`` 42): under it trims are frequent."""
+"""A day's expected traffic is 0.07 sizes [S3]: under it trims are frequent."""
 _NEVER: Final = 0.35
 """Where nothing was ever trimmed though not much was written yet: it will be overdue."""
 _LITTLE: Final = 0.03

@@ -1,7 +1,7 @@
 """When each target was trimmed last, and what trims did to the level.
 
 Recovery after a trim separates the drives' route to "slow from 75 % full" from the
-block allocator's (``facts/flash.md`` f, reading 3), so several causes ask.
+block allocator's [S10], so several causes ask.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WEIGHT: Final = 1.0
 """log10 of the likelihood ratio of a recovery.
 
 One trim after which it is well again may be chance where incidents end by themselves; ETH and
-the vendor saw it restore the level in full (``facts/seeds.md`` 6, 27). Nobody has counted how
+the vendor saw it restore the level in full [S3; S4]. Nobody has counted how
 often it does, so the figure is a judgement.
 """
 _LAGGED: Final = 0.9

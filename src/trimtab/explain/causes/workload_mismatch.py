@@ -1,7 +1,7 @@
 """`workload-mismatch`: the probe ran another workload than requested. Not a slow file system.
 
 Edison's `dbscan_read` moved 0.02 GiB in place of 1,536 from 23 August to 7 September 2017: a probe
-that was broken (``facts/statistics.md``, "Validity"; the errata of the tokio-abc data).
+that was broken [S9, errata].
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _counts(
 CAUSE: Final = Cause(
     id="workload-mismatch",
     title="a probe that ran another workload than requested",
-    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
+    prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
     signs=frozenset({"workload-invalid", "bytes-moved", "nodes-of-run", "tasks-of-run"}),
     measurement=(

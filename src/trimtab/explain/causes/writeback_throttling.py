@@ -1,9 +1,9 @@
 """`writeback-throttling`: the kernel holds writes back because a few requests took long.
 
 On an array of flash one drive that collects garbage makes the kernel throttle the writes to all;
-turning it off brought 10 % (000, IV A 4; ``facts/seeds.md`` 17). The kernel looks at reads only,
-so reads must be mixed in: journals, bitmaps, read-modify-write (``facts/flash.md`` f). It was on
-in every hour of the seeds' first months: a condition older than the record is the rule.
+turning it off brought 10 % [S1, IV.A.4]. The kernel looks at reads only,
+so reads must be mixed in: journals, bitmaps, read-modify-write [S6, block/blk-wbt.c]. It was on
+in every hour of NERSC's first months: a condition older than the record is the rule.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _BETWEEN: Final = Sign(
     source=_SOURCE, unit="1",
 )  # fmt: skip
 _LOSS: Final = 0.35
-"""Much more than the tenth that turning it off brought is not its doing alone: the seeds' slow
-OSTs lost up to half, of which it was one of four reasons (``facts/seeds.md`` 17, 22)."""
+"""Much more than the tenth that turning it off brought is not its doing alone: NERSC's slow
+OSTs lost up to half, of which it was one of four reasons [S1, III and IV.A]."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:

@@ -13,7 +13,7 @@ RATE_LIMIT = 0.01
 """Useless loops per request, from a simulation, confirmed on no target yet.
 
 A toy of the kernel's loops shows none up to 75 % full, 0.024 at 80 % and 0.077 at 85 % with the
-default thresholds of older kernels (``facts/flash.md`` c).
+default thresholds of older kernels [S10].
 """
 LOOPS_MINIMUM = 5
 """A handful after mount is the allocator learning its groups."""
@@ -58,7 +58,7 @@ def find(observed: Observed) -> Iterator[Finding]:
             "Each useless loop scans every block group without a result, on the CPU that "
             "the write waits for; its cost grows with the size of the target. NERSC "
             "found these loops on its slow OSTs and not on the fast ones, and they began at "
-            "about 75 % full (000, 001); one more site came to a halt over them (003). The "
+            "about 75 % full (S1, S2); one more site came to a halt over them (S4). The "
             "harmful rate has not been measured: in a simulation there were none up to 75 % "
             "full and 2 to 8 in 100 requests at 80 to 85 %; the limit here is 1 in 100."
         ),

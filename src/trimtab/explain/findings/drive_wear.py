@@ -28,7 +28,7 @@ def find(observed: Observed) -> Iterator[Finding]:
                 "Percentage used is the vendor's own estimate of life consumed (NVMe base "
                 "specification, SMART log); past 100 % the drive is outside its "
                 "qualification. Drives of one group wear at the same rate, so others follow soon. "
-                "For scale: a busy scratch system had used 1 % after six months (source 003)."
+                "For scale: a busy scratch system had used 1 % after six months (source S4)."
             ),
             fix=Fix(
                 f"Plan the replacement of {drive} and of its group. Check its write "

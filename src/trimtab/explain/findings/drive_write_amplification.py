@@ -10,7 +10,7 @@ from trimtab.model.finding import Finding, Fix, Seen, Severity
 LIMIT = 2.5
 """From a simulation of one drive, confirmed on none yet.
 
-``facts/flash.md`` (f), file churn at a spare factor of 0.12: 1.9 at 75 % full untrimmed, 2.6 at
+[S10], file churn at a spare factor of 0.12: 1.9 at 75 % full untrimmed, 2.6 at
 85 % full untrimmed, 2.07 at 85 % trimmed nightly.
 """
 

@@ -13,12 +13,12 @@ CRITICAL_FULLNESS = 0.95
 
 _WHY_FLASH = (
     "From about 75 % on, garbage collection inside the drives takes a growing share of write "
-    "bandwidth (source 001), and the block allocator searches many groups before it finds room "
-    "(sources 000, 001: useless loops from about 75 %). NERSC keeps its file system there."
+    "bandwidth (source S2), and the block allocator searches many groups before it finds room "
+    "(sources S1, S2: useless loops from about 75 %). NERSC keeps its file system there."
 )
 _WHY_ALLOCATOR = (
     "The block allocator finds less and less contiguous space as a file system fills up; the "
-    "sources saw its useless loops grow from about 75 % on (000, 001)."
+    "sources saw its useless loops grow from about 75 % on (S1, S2)."
 )
 
 

@@ -37,9 +37,9 @@ def find(observed: Observed) -> Iterator[Finding]:
         source=seen.source,
         why=(
             "A drive learns of deleted files only from a trim. ETH Zurich found its drives "
-            "writing at a quarter of their speed without a first trim (003); "
+            "writing at a quarter of their speed without a first trim (S4); "
             "NERSC went from monthly to nightly trims, at minimal cost to jobs "
-            "(000, 002)."
+            "(S1, S3)."
         ),
         fix=Fix(
             "Trim once now, in a quiet hour, then every night. For a local file system the "

@@ -25,8 +25,8 @@ def find(observed: Observed) -> Iterator[Finding]:
         source=f"/sys/class/block/{top.name}/queue/discard_max_bytes",
         why=(
             "Without discard a drive must keep copying data that was deleted long ago. ETH Zurich "
-            "saw writes fall from 36 to 9.5 GB/s and come back with the first trim (003), "
-            "NERSC 10 % lost after about five full writes and restored by fstrim (002)."
+            "saw writes fall from 36 to 9.5 GB/s and come back with the first trim (S4), "
+            "NERSC 10 % lost after about five full writes and restored by fstrim (S3)."
         ),
         fix=Fix(_advice(lowest)),
         confidence=0.8,

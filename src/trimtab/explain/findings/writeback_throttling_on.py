@@ -33,7 +33,7 @@ def find(observed: Observed) -> Iterator[Finding]:
             + (
                 "This target has several flash devices: each collects garbage at its "
                 "own time, and the slowest limits the stripe. NERSC gained 10 % of "
-                "write bandwidth by disabling it there (000)."
+                "write bandwidth by disabling it there (S1)."
                 if many
                 else "On a single flash device the default costs little; it matters when reads "
                 "and buffered writes compete. Direct writes are exempt."

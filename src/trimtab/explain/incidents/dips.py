@@ -37,7 +37,7 @@ STRETCH: Final = 5.5
 CLIPPED: Final = 4.0
 LEAST: Final = LIMITS.cov
 """Nothing is called a dip that loses less than this: the goal for the COV of 48 hours
-(facts/seeds.md row 43) is what a site takes for usual."""
+[S1, VII] is what a site takes for usual."""
 A_MONTH: Final = 0.05
 """How often low runs may make a dip by chance in 30 days, all series of a site together.
 

@@ -1,7 +1,7 @@
 """Runs that measure nothing of the file system: not started, failed, of another workload, cached.
 
 They are incidents all the same: while they last nobody watches, and a site that does not hear of
-it takes a broken probe for a slow file system (facts/statistics.md, Edison 2017).
+it takes a broken probe for a slow file system (Edison in 2017 [S9, errata]).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from trimtab.units import enumerated
 
 SLOW: Final = 0.75
 """A quarter under its usual share of the survey's median: the least that was called a slow OST
-(facts/seeds.md row 22)."""
+[S1, III]."""
 CRAWLS: Final = 0.5
 """Half of it in one survey is enough; less has to be seen in surveys running, two at least."""
 SIGMAS: Final = 5.0

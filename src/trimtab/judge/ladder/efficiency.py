@@ -23,7 +23,7 @@ from trimtab.units import format_percent
 APART_MAXIMUM: Final = timedelta(days=30)
 """Drives age and files come and go: older rungs are not of the same system without a word."""
 FULLNESS_APART_MAXIMUM: Final = 0.10
-"""Allocator and drives slow down with fullness (sources 000 and 001); a tenth is noticed."""
+"""Allocator and drives slow down with fullness [S1; S2]; a tenth is noticed."""
 MORE_THAN_CARRIED: Final = 1.10
 """Data sheets are rounded down and settings differ; beyond a tenth something is wrong."""
 _SAME: Final = 1e-6

@@ -1,4 +1,4 @@
-"""Drives that the seeds name, as the twin takes them: data sheets, and what is assumed beside them.
+"""Drives that [S3] and [S5] name, as the twin takes them: data sheets, and what is assumed.
 
 Figures come from `trimtab.model.drives`, which has many more drives, but without spare flash: no
 maker publishes it, so it is derived. What one server sees of a drive with two ports is given here;
@@ -58,8 +58,8 @@ _ONE = (
     "drive's own tables leave less, 7 to 12.7 %"
 )
 _THREE = "12.8 TB of the same 16 TiB (17.59 TB) of flash, sold for three drive writes a day"
-_SLIDES = "source 002 (SC21): 3.5 and 3.2 GB/s, as one of two servers sees it through x2 of PCIe 4"
-_TABLE = "source 004 (HPE, E2000), table 1"
+_SLIDES = "source S3 (SC21): 3.5 and 3.2 GB/s, as one of two servers sees it through x2 of PCIe 4"
+_TABLE = "source S5 (HPE, E2000), table 1"
 _LAUNCH = "hardwareluxx.de, 2019: Samsung's announcement of PM1733 and PM1735, U.2"
 _GUESS = "no data sheet: the same hardware as the drive for one write a day, with more spare"
 

@@ -20,9 +20,9 @@ from trimtab.twin.stack import network, raid
 from trimtab.twin.stack.hardware import Platform
 
 NODE_CORES: Final = 64
-"""Of a node of the hourly probe (source 002: one EPYC 7763)."""
+"""Of a node of the hourly probe (source S3: one EPYC 7763)."""
 SMALL_READS_PER_S: Final = 1.66e9 / 4096
-"""Printed: of one node with 96 processes (source 001)."""
+"""Printed: of one node with 96 processes (source S2)."""
 SMALL_WRITES_PER_S: Final = 0.92e9 / 4096
 """Printed, likewise."""
 SMALL_PROCESSES: Final = 96

@@ -39,9 +39,9 @@ class Platform:
 
 
 E1000: Final = Platform("e1000", 8 * 3.2e9 * 8, faster_host=False, slingshot=True)
-"""8 DIMMs of DDR4-3200 (source 004, Table 2)."""
+"""8 DIMMs of DDR4-3200 (source S5, Table 2)."""
 E2000: Final = Platform("e2000", 12 * 4.8e9 * 8, faster_host=True, slingshot=False)
-"""12 DIMMs of DDR5-4800 (source 004, Table 2)."""
+"""12 DIMMs of DDR5-4800 (source S5, Table 2)."""
 
 _PLATFORMS: Final[Mapping[ServerGeneration, Platform]] = {"e1000": E1000, "e2000": E2000}
 

@@ -19,7 +19,7 @@ from trimtab.twin.stack.sharing import Array, Indices, fair_share
 USER_STREAM_BYTES_PER_S: Final = FITTED.node_bytes_per_s / 64
 """A process of a user moves what one of 64 on a node can: how many a demand comes from."""
 SURVEY_THREADS: Final = 64
-"""Threads of a survey on one OST at its best point: an assumption, no document prints it."""
+"""Threads of a survey on one OST at its best point: an assumption, no source prints it."""
 _NEAR = 0.995
 """OSTs whose tasks end within 0.5 % of the last count as slowest."""
 

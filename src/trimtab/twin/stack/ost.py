@@ -25,7 +25,7 @@ from trimtab.twin.stack.hardware import Hardware, small_operations_per_s
 REQUEST_BYTES: Final = 1024**2
 BASE_CORE_S: Final = 0.4e-3
 """Processor time of a 1 MiB write apart from the allocator's: an assumption. It has to stay under
-32 cores / (34 GB/s / 1 MiB) = 1 ms, since an E1000 writes that with faster drives (source 004)."""
+32 cores / (34 GB/s / 1 MiB) = 1 ms, since an E1000 writes that with faster drives (source S5)."""
 
 Array = NDArray[np.float64]
 

@@ -1,6 +1,6 @@
 """What the layers predict for each printed figure that needs no simulation.
 
-Machines are as the documents describe them; no value here is fitted.
+Machines are as [S1] to [S5] describe them; no value here is fitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PM1733: Final = preset("pm1733").model
 PM1733A: Final = preset("pm1733a").model
 PM1743: Final = preset("pm1743").model
 GEN5_LINK: Final = 7 * 1024**3
-"""Printed: about 7 GiB/s to one slot from one controller (source 004)."""
+"""Printed: about 7 GiB/s to one slot from one controller (source S5)."""
 GEN4_LINK: Final = GEN5_LINK / 2
 
 PERLMUTTER: Final = Osts(274, PM1733, capacity_bytes=133e12)
@@ -46,7 +46,7 @@ _GPU_NODE = Clients(1536, 100e9, saferet=True)
 _TEST_NODE = Clients(32, 50e9)
 _AGGREGATORS: Final = 32
 _SMALL_PART: Final = 0.75
-"""Of WRF's writes, with 10 to 100 KB each (source 004)."""
+"""Of WRF's writes, with 10 to 100 KB each (source S5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ def _client_rows(constants: Constants) -> dict[str, Prediction]:
 
 
 def _scaling_rows(constants: Constants) -> dict[str, Prediction]:
-    """Return the rows of Figures 4 and 18 of source 004: one scalable unit, from clients."""
+    """Return the rows of Figures 4 and 18 of source S5: one scalable unit, from clients."""
 
     def small(osts: Osts, server: Server, write: bool) -> float:
         machine = hardware(osts, server)

@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 OSTS: Final = 4
 YOUNG: Final = (0.15, 0.30, 0.45)
-"""Fullness of a young file system, which source 002 does not print; the middle is the row's."""
+"""Fullness of a young file system, which source S3 does not print; the middle is the row's."""
 FULLNESS: Final = (0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85)
 OST_WRITES: Final = 5.0
 THREE_QUARTERS: Final = 0.75
@@ -42,7 +42,7 @@ SETTINGS: Final[Mapping[str, tuple[Trim, Allocator, Queue]]] = {
     "before": (Trim(30 * _DAY_S), Allocator(c2=0.15), Queue()),
     "after": (Trim(_DAY_S), Allocator(c2=0.25, reset_s=900.0), Queue(writeback_throttling=False)),
 }
-"""What source 000 had before its mitigations (a month between trims is assumed) and after them."""
+"""What source S1 had before its mitigations (a month between trims is assumed) and after them."""
 
 
 KNEE_FULLNESS: Final = (

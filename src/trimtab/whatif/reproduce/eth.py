@@ -14,7 +14,7 @@ from trimtab.whatif.reproduce.life import Life, LifeRun
 
 WRITE_BYTES_PER_S: Final = 36e9
 READ_BYTES_PER_S: Final = 45e9
-"""The benchmark "on perfect conditions" (source 003)."""
+"""The benchmark "on perfect conditions" (source S4)."""
 _MONTH: Final = timedelta(days=30)
 _AFTER_FIX: Final = timedelta(days=14)
 """Of runs after the threshold was raised: what was measured soon after it, before OSTs emptied."""

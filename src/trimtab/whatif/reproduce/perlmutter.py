@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 PRINTED_GOAL: Final = 0.08
 PRINTED_WINDOW_S: Final = 48 * 3600.0
-"""As the document has them (source 000): data, whatever sites hold themselves to by default."""
+"""As the document has them (source S1): data, whatever sites hold themselves to by default."""
 BESIDE: Final = timedelta(hours=240)
 _RUNS_LEAST: Final = 24
 _SLOW: Final = 0.75
@@ -39,9 +39,9 @@ _DAY_S: Final = 86400.0
 _OSTS: Final = 274
 _FEBRUARY: Final = (2024, 2)
 _LONG_TAILS: Final = ((2023, 8), (2023, 9), (2023, 10), (2023, 11))
-""""Until Dec 2023 tails approach zero" (source 001)."""
+""""Until Dec 2023 tails approach zero" (source S2)."""
 _FULL_DAYS: Final = (date(2024, 1, 29), date(2024, 2, 16), date(2024, 3, 1), date(2024, 3, 5))
-"""On which source 000 has a COV over 8 % because of fullness."""
+"""On which source S1 has a COV over 8 % because of fullness."""
 _BY_FULLNESS: Final = "users.fullness, trim.every and users.lifetimes of the scenario"
 
 
@@ -268,7 +268,7 @@ def beside(life: Life, key: str) -> tuple[list[float], list[float]]:
 
 
 def _write(job: JobRun) -> float:
-    """Return what a run wrote; one that did not finish is a zero, as source 000 counts it."""
+    """Return what a run wrote; one that did not finish is a zero, as source S1 counts it."""
     return job.write_bytes_per_s or 0.0
 
 

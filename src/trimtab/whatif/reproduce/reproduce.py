@@ -23,10 +23,10 @@ from trimtab.whatif.reproduce.tensions import Tension, tensions
 from trimtab.whatif.runs import Together, answered, code_version, seeded
 
 DOCUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "nersc24": ("000", "001"),
-    "sc21": ("002",),
-    "eth21": ("003",),
-    "hpe25": ("004",),
+    "nersc24": ("S1", "S2"),
+    "sc21": ("S3",),
+    "eth21": ("S4",),
+    "hpe25": ("S5",),
 }
 """Names of the documents and their numbers in docs/sources.md: paper and slides are one."""
 
