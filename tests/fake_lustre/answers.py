@@ -354,10 +354,19 @@ def _options(argv: Sequence[str]) -> set[tuple[str, ...]]:
     return {(*command, option) for option in (*letters, *long)}
 
 
+_MASTER_OPTIONS = {
+    ("fstrim", "-n"),
+    ("lctl", "get_param", "-N"),
+    ("lfs", "df", "-h"),
+    ("lfs", "df", "-o"),
+}
+"""Of recordings beside the project, which are not here wherever tests run."""
+
+
 @lru_cache(maxsize=1)
 def recorded_options() -> frozenset[tuple[str, ...]]:
     """Return the options of the commands that were recorded, here or beside the project."""
-    options: set[tuple[str, ...]] = set()
+    options: set[tuple[str, ...]] = set(_MASTER_OPTIONS)
     for row in RECORDED:
         if row.words[0] in _PROGRAMS:
             options |= _options(shlex.split(row.example))
