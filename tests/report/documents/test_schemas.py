@@ -1,17 +1,12 @@
-"""The committed schemas are those of the code, and documents of before fit them."""
+"""The committed schemas are those of the code."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-import pytest
 from scripts.schemas import schema_texts
-from tests.support.documents import SCHEMAS, misfits
-
-EARLIER = Path(__file__).parent / "earlier"
-"""Documents as they were before they had a schema_version and codes; long lists are cut."""
+from tests.support.documents import SCHEMAS
 
 
 def rules(schema: Any) -> Any:
@@ -33,12 +28,3 @@ def test_the_committed_schemas_are_those_of_the_code() -> None:
         "programs read these documents: where the change is intended, write it into CHANGELOG.md "
         "and accept it with: python scripts/schemas.py docs/schemas"
     )
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("file", sorted(EARLIER.glob("*.json")), ids=lambda file: file.stem)
-def test_a_document_of_before_fits(file: Path) -> None:
-    """What it has is what programs read: keys came, but none went, and none holds another type."""
-    document = json.loads(file.read_text())
-    assert "schema_version" not in document
-    assert misfits(document, file.stem, whole=False) == []
