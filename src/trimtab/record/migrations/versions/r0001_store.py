@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -33,66 +36,43 @@ def _create_site() -> None:
     op.create_table(
         "site",
         sa.Column("number", _NUMBER, primary_key=True),
-        sa.Column("name", sa.Text, nullable=False),
-        sa.Column("driver", sa.Text),
-        sa.Column("identity", sa.Text),
-        sa.Column("path", sa.Text),
-        sa.Column("timezone", sa.Text),
-        sa.Column("judged_at", sa.BigInteger),
-        sa.Column("judged_until", sa.BigInteger),
-        sa.Column("checksum", sa.BigInteger),
+        *_required(sa.Text, "name"),
+        *_optional(sa.Text, "driver", "identity", "path", "timezone"),
+        *_optional(sa.BigInteger, "judged_at", "judged_until", "checksum"),
         sa.PrimaryKeyConstraint("number", name="pk_site"),
         sa.UniqueConstraint("name", name="uq_site_name"),
     )
 
 
 def _create_run() -> None:
-    _create_numbered(
+    _create_identified(
         "run",
-        sa.Column("id", _ID, nullable=False),
-        sa.Column("site", _NUMBER, nullable=False),
-        sa.Column("probe", sa.Text, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
-        sa.Column("comparability", sa.Text, nullable=False),
-        sa.Column("status", sa.Text, nullable=False),
-        sa.Column("at", sa.BigInteger),
-        sa.Column("until", sa.BigInteger),
-        sa.Column("at_reason", sa.Text),
-        sa.Column("tool_version", sa.Text),
-        sa.Column("path", sa.Text),
-        sa.Column("host", sa.Text),
-        sa.Column("trimtab_version", sa.Text),
-        sa.Column("parameters", sa.Text, nullable=False),
-        sa.Column("problem", sa.Text),
-        sa.Column("import_key", sa.Text),
-        sa.Column("sample_checksum", sa.BigInteger),
-        sa.Column("checksum", sa.BigInteger),
-        sa.UniqueConstraint("id", name="uq_run_id"),
+        *_required(sa.Text, "probe", "kind", "comparability", "status"),
+        *_optional(sa.BigInteger, "at", "until"),
+        *_optional(sa.Text, "at_reason", "tool_version", "path", "host", "trimtab_version"),
+        *_required(sa.Text, "parameters"),
+        *_optional(sa.Text, "problem", "import_key"),
+        *_optional(sa.BigInteger, "sample_checksum", "checksum"),
     )
-    op.create_index(
-        "ix_run_site_kind_import_key", "run", ["site", "kind", "import_key"], unique=True
-    )
-    op.create_index("ix_run_site_comparability_at", "run", ["site", "comparability", "at"])
-    op.create_index("ix_run_site_at", "run", ["site", "at"])
+    _index("run", "site", "kind", "import_key", unique=True)
+    _index("run", "site", "comparability", "at")
+    _index("run", "site", "at")
 
 
 def _create_output() -> None:
     op.create_table(
         "output",
-        sa.Column("run", _NUMBER, nullable=False),
-        sa.Column("ordinal", sa.Integer, nullable=False),
-        sa.Column("label", sa.Text, nullable=False),
-        sa.Column("argv", sa.Text, nullable=False),
-        sa.Column("stdout_sha256", sa.Text, nullable=False),
-        sa.Column("stdout_bytes", sa.BigInteger, nullable=False),
-        sa.Column("stderr_sha256", sa.Text, nullable=False),
-        sa.Column("stderr_bytes", sa.BigInteger, nullable=False),
-        sa.Column("exit_code", sa.Integer),
-        sa.Column("started_at", sa.BigInteger),
-        sa.Column("elapsed_s", sa.Double),
-        sa.Column("truncated", sa.Boolean, nullable=False),
-        sa.Column("pruned_at", sa.BigInteger),
-        sa.Column("checksum", sa.BigInteger),
+        *_required(_NUMBER, "run"),
+        *_required(sa.Integer, "ordinal"),
+        *_required(sa.Text, "label", "argv", "stdout_sha256"),
+        *_required(sa.BigInteger, "stdout_bytes"),
+        *_required(sa.Text, "stderr_sha256"),
+        *_required(sa.BigInteger, "stderr_bytes"),
+        *_optional(sa.Integer, "exit_code"),
+        *_optional(sa.BigInteger, "started_at"),
+        *_optional(sa.Double, "elapsed_s"),
+        *_required(sa.Boolean, "truncated"),
+        *_optional(sa.BigInteger, "pruned_at", "checksum"),
         sa.PrimaryKeyConstraint("run", "ordinal", name="pk_output"),
         sa.ForeignKeyConstraint(["run"], ["run.number"], name="fk_output_run"),
         sqlite_with_rowid=False,
@@ -102,16 +82,16 @@ def _create_output() -> None:
 def _create_sample() -> None:
     op.create_table(
         "sample",
-        sa.Column("run", _NUMBER, nullable=False),
-        sa.Column("ordinal", sa.Integer, nullable=False),
-        sa.Column("metric", sa.Text, nullable=False),
-        sa.Column("value", sa.Double),
-        sa.Column("repetition", sa.Integer),
-        sa.Column("target", sa.Text),
-        sa.Column("statistic", sa.Text, nullable=False),
-        sa.Column("output", sa.Integer),
-        sa.Column("line", sa.BigInteger),
-        sa.Column("reason", sa.Text),
+        *_required(_NUMBER, "run"),
+        *_required(sa.Integer, "ordinal"),
+        *_required(sa.Text, "metric"),
+        *_optional(sa.Double, "value"),
+        *_optional(sa.Integer, "repetition"),
+        *_optional(sa.Text, "target"),
+        *_required(sa.Text, "statistic"),
+        *_optional(sa.Integer, "output"),
+        *_optional(sa.BigInteger, "line"),
+        *_optional(sa.Text, "reason"),
         sa.PrimaryKeyConstraint("run", "ordinal", name="pk_sample"),
         sa.ForeignKeyConstraint(["run"], ["run.number"], name="fk_sample_run"),
         sqlite_with_rowid=False,
@@ -121,79 +101,62 @@ def _create_sample() -> None:
 def _create_snapshot_base() -> None:
     _create_numbered(
         "snapshot_base",
-        sa.Column("site", _NUMBER, nullable=False),
-        sa.Column("digest", sa.Text, nullable=False),
-        sa.Column("batch", sa.LargeBinary, nullable=False),
+        *_required(sa.Text, "digest"),
+        *_required(sa.LargeBinary, "batch"),
     )
-    op.create_index(
-        "ix_snapshot_base_site_digest", "snapshot_base", ["site", "digest"], unique=True
-    )
+    _index("snapshot_base", "site", "digest", unique=True)
 
 
 def _create_snapshot() -> None:
-    _create_numbered(
+    _create_identified(
         "snapshot",
-        sa.Column("id", _ID, nullable=False),
-        sa.Column("site", _NUMBER, nullable=False),
-        sa.Column("at", sa.BigInteger, nullable=False),
-        sa.Column("driver", sa.Text, nullable=False),
-        sa.Column("complete", sa.Boolean, nullable=False),
-        sa.Column("batch", sa.LargeBinary, nullable=False),
-        sa.Column("base", _NUMBER),
-        sa.Column("checksum", sa.BigInteger),
-        sa.UniqueConstraint("id", name="uq_snapshot_id"),
+        *_required(sa.BigInteger, "at"),
+        *_required(sa.Text, "driver"),
+        *_required(sa.Boolean, "complete"),
+        *_required(sa.LargeBinary, "batch"),
+        *_optional(_NUMBER, "base"),
+        *_optional(sa.BigInteger, "checksum"),
         sa.ForeignKeyConstraint(["base"], ["snapshot_base.number"], name="fk_snapshot_base"),
     )
-    op.create_index("ix_snapshot_site_at", "snapshot", ["site", "at"])
-    op.create_index("ix_snapshot_base", "snapshot", ["base"])
+    _index("snapshot", "site", "at")
+    _index("snapshot", "base")
 
 
 def _create_event() -> None:
-    _create_numbered(
+    _create_identified(
         "event",
-        sa.Column("id", _ID, nullable=False),
-        sa.Column("site", _NUMBER, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
-        sa.Column("at", sa.BigInteger, nullable=False),
-        sa.Column("until", sa.BigInteger),
-        sa.Column("targets", sa.Text, nullable=False),
-        sa.Column("detail", sa.Text, nullable=False),
-        sa.Column("source", sa.Text, nullable=False),
-        sa.Column("checksum", sa.BigInteger),
-        sa.UniqueConstraint("id", name="uq_event_id"),
+        *_required(sa.Text, "kind"),
+        *_required(sa.BigInteger, "at"),
+        *_optional(sa.BigInteger, "until"),
+        *_required(sa.Text, "targets", "detail", "source"),
+        *_optional(sa.BigInteger, "checksum"),
     )
-    op.create_index("ix_event_site_at", "event", ["site", "at"])
+    _index("event", "site", "at")
 
 
 def _create_slot() -> None:
     _create_numbered(
         "slot",
-        sa.Column("site", _NUMBER, nullable=False),
-        sa.Column("item", sa.Text, nullable=False),
-        sa.Column("due_at", sa.BigInteger, nullable=False),
-        sa.Column("state", sa.Text, nullable=False),
-        sa.Column("started_at", sa.BigInteger),
-        sa.Column("ended_at", sa.BigInteger),
-        sa.Column("run", _ID),
-        sa.Column("before", _ID),
-        sa.Column("after", _ID),
-        sa.Column("verdicts", sa.Text, nullable=False),
-        sa.Column("detail", sa.Text),
-        sa.Column("holder", sa.Text),
-        sa.Column("checksum", sa.BigInteger),
+        *_required(sa.Text, "item"),
+        *_required(sa.BigInteger, "due_at"),
+        *_required(sa.Text, "state"),
+        *_optional(sa.BigInteger, "started_at", "ended_at"),
+        *_optional(_ID, "run", "before", "after"),
+        *_required(sa.Text, "verdicts"),
+        *_optional(sa.Text, "detail", "holder"),
+        *_optional(sa.BigInteger, "checksum"),
     )
-    op.create_index("ix_slot_site_item_due_at", "slot", ["site", "item", "due_at"], unique=True)
-    op.create_index("ix_slot_site_state", "slot", ["site", "state"])
-    op.create_index("ix_slot_site_due_at", "slot", ["site", "due_at"])
+    _index("slot", "site", "item", "due_at", unique=True)
+    _index("slot", "site", "state")
+    _index("slot", "site", "due_at")
 
 
 def _create_lease() -> None:
     op.create_table(
         "lease",
         sa.Column("site", _NUMBER, primary_key=True, autoincrement=False),
-        sa.Column("holder", sa.Text, nullable=False),
-        sa.Column("taken_at", sa.BigInteger, nullable=False),
-        sa.Column("until", sa.BigInteger, nullable=False),
+        *_required(sa.Text, "holder"),
+        *_required(sa.BigInteger, "taken_at", "until"),
         sa.PrimaryKeyConstraint("site", name="pk_lease"),
         sa.ForeignKeyConstraint(["site"], ["site.number"], name="fk_lease_site"),
     )
@@ -202,93 +165,88 @@ def _create_lease() -> None:
 def _create_incident() -> None:
     _create_numbered(
         "incident",
-        sa.Column("id", _ID, nullable=False),
-        sa.Column("site", _NUMBER, nullable=False),
-        sa.Column("at", sa.BigInteger, nullable=False),
-        sa.Column("until", sa.BigInteger),
-        sa.Column("detected_at", sa.BigInteger, nullable=False),
-        sa.Column("shape", sa.Text, nullable=False),
-        sa.Column("state", sa.Text, nullable=False),
-        sa.Column("certainty", sa.Text, nullable=False),
-        sa.Column("effect", sa.Double),
-        sa.Column("summary", sa.Text, nullable=False),
-        sa.Column("document", sa.Text, nullable=False),
-        sa.Column("checksum", sa.BigInteger),
+        *_required(sa.BigInteger, "at"),
+        *_optional(sa.BigInteger, "until"),
+        *_required(sa.BigInteger, "detected_at"),
+        *_required(sa.Text, "shape", "state", "certainty"),
+        *_optional(sa.Double, "effect"),
+        *_required(sa.Text, "summary", "document"),
+        *_optional(sa.BigInteger, "checksum"),
+        first=_required(_ID, "id"),
     )
-    op.create_index("ix_incident_site_id", "incident", ["site", "id"], unique=True)
-    op.create_index("ix_incident_site_at", "incident", ["site", "at"])
+    _index("incident", "site", "id", unique=True)
+    _index("incident", "site", "at")
 
 
 def _create_action() -> None:
-    _create_numbered(
+    _create_identified(
         "action",
-        sa.Column("id", _ID, nullable=False),
-        sa.Column("site", _NUMBER, nullable=False),
-        sa.Column("policy", sa.Text, nullable=False),
-        sa.Column("plan", sa.Text, nullable=False),
-        sa.Column("who", sa.Text, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
-        sa.Column("target", sa.Text, nullable=False),
-        sa.Column("server", sa.Text),
-        sa.Column("setting", sa.Text),
-        sa.Column("before", sa.Text),
-        sa.Column("value", sa.Text),
-        sa.Column("stage", sa.Integer, nullable=False),
-        sa.Column("permanent", sa.Boolean, nullable=False),
-        sa.Column("reverts", sa.Text, nullable=False),
-        sa.Column("reason", sa.Text, nullable=False),
-        sa.Column("reason_code", sa.Text, nullable=False),
-        sa.Column("at", sa.BigInteger, nullable=False),
-        sa.Column("until", sa.BigInteger),
-        sa.Column("outcome", sa.Text),
-        sa.Column("found", sa.Text),
-        sa.Column("detail", sa.Text),
-        sa.Column("facts", sa.Text, nullable=False),
-        sa.Column("checksum", sa.BigInteger),
-        sa.UniqueConstraint("id", name="uq_action_id"),
+        *_required(sa.Text, "policy", "plan", "who", "kind", "target"),
+        *_optional(sa.Text, "server", "setting", "before", "value"),
+        *_required(sa.Integer, "stage"),
+        *_required(sa.Boolean, "permanent"),
+        *_required(sa.Text, "reverts", "reason", "reason_code"),
+        *_required(sa.BigInteger, "at"),
+        *_optional(sa.BigInteger, "until"),
+        *_optional(sa.Text, "outcome", "found", "detail"),
+        *_required(sa.Text, "facts"),
+        *_optional(sa.BigInteger, "checksum"),
     )
-    op.create_index("ix_action_site_at", "action", ["site", "at"])
+    _index("action", "site", "at")
 
 
 def _create_acting() -> None:
     op.create_table(
         "acting",
-        sa.Column("site", _NUMBER, nullable=False),
-        sa.Column("token", sa.BigInteger, nullable=False),
-        sa.Column("holder", sa.Text),
-        sa.Column("until", sa.BigInteger),
+        *_required(_NUMBER, "site"),
+        *_required(sa.BigInteger, "token"),
+        *_optional(sa.Text, "holder"),
+        *_optional(sa.BigInteger, "until"),
         sa.PrimaryKeyConstraint("site", name="pk_acting"),
         sa.ForeignKeyConstraint(["site"], ["site.number"], name="fk_acting_site"),
     )
 
 
 def _create_alert() -> None:
-    _create_numbered(
+    _create_identified(
         "alert",
-        sa.Column("id", _ID, nullable=False),
-        sa.Column("site", _NUMBER, nullable=False),
-        sa.Column("subject", sa.Text, nullable=False),
-        sa.Column("name", sa.Text, nullable=False),
-        sa.Column("phase", sa.Text, nullable=False),
-        sa.Column("severity", sa.Text, nullable=False),
-        sa.Column("at", sa.BigInteger, nullable=False),
-        sa.Column("since", sa.BigInteger),
-        sa.Column("title", sa.Text, nullable=False),
-        sa.Column("lines", sa.Text, nullable=False),
-        sa.Column("facts", sa.Text, nullable=False),
-        sa.Column("deliveries", sa.Text, nullable=False),
-        sa.Column("checksum", sa.BigInteger),
-        sa.UniqueConstraint("id", name="uq_alert_id"),
+        *_required(sa.Text, "subject", "name", "phase", "severity"),
+        *_required(sa.BigInteger, "at"),
+        *_optional(sa.BigInteger, "since"),
+        *_required(sa.Text, "title", "lines", "facts", "deliveries"),
+        *_optional(sa.BigInteger, "checksum"),
     )
-    op.create_index("ix_alert_site_at", "alert", ["site", "at"])
+    _index("alert", "site", "at")
 
 
-def _create_numbered(name: str, *columns: sa.schema.SchemaItem) -> None:
+def _required(kind: Any, *names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=False) for name in names]
+
+
+def _optional(kind: Any, *names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind) for name in names]
+
+
+def _create_identified(name: str, *columns: sa.schema.SchemaItem) -> None:
+    """Create a table whose rows have numbers and ids, and belong to a site."""
+    unique = sa.UniqueConstraint("id", name=f"uq_{name}_id")
+    _create_numbered(name, *columns, unique, first=_required(_ID, "id"))
+
+
+def _create_numbered(
+    name: str, *columns: sa.schema.SchemaItem, first: Sequence[sa.Column[Any]] = ()
+) -> None:
     """Create a table whose rows have numbers, and belong to a site."""
     op.create_table(
         name,
         sa.Column("number", _NUMBER, primary_key=True),
+        *first,
+        *_required(_NUMBER, "site"),
         *columns,
         sa.PrimaryKeyConstraint("number", name=f"pk_{name}"),
         sa.ForeignKeyConstraint(["site"], ["site.number"], name=f"fk_{name}_site"),
     )
+
+
+def _index(table: str, *columns: str, unique: bool = False) -> None:
+    op.create_index(f"ix_{table}_{'_'.join(columns)}", table, list(columns), unique=unique)
