@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
@@ -47,7 +47,7 @@ def subjects_of(sent: Iterable[Alert]) -> dict[str, Subject]:
         known = subjects.get(alert.subject, Subject(alert.subject, {}))
         sent_at = known.sent_at if alert.phase is Phase.NOTED else alert.at
         # Rows before it may have outlived their retention: each counts those before it.
-        rows = alert.facts["rows"]
+        rows = cast("int", alert.facts["rows"])
         subjects[alert.subject] = Subject(alert.subject, alert.facts, alert.at, sent_at, rows)
     return subjects
 
