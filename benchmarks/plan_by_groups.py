@@ -1,8 +1,8 @@
 """How long a run takes until its first file may be deleted: candidates hashed whole, or by group.
 
 A plan of ten million rows is selected, frozen and signed as a site's is. Then, in turns, its file
-is hashed whole before it is opened, as runs did up to format 2, and opened with its footer and the
-first row group verified, as they do now; both up to the answer about the first rows, by the checks
+is hashed whole before it is opened, and opened with its footer and the first row group verified, as
+runs do; both up to the answer about the first rows, by the checks
 of a deletion. With a cold cache the kernel has none of the file. How much is read is told by
 ``/proc/self/io``. Needs root.
 """

@@ -30,7 +30,7 @@ from trimtab.drivers.lustre.collecting import program
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.drivers.lustre.reads import server_request
 from trimtab.model.site import Servers, Ssh
-from trimtab.record.batch import encode
+from trimtab.record.batch import Base, frame_of
 
 RESULTS = Path(__file__).with_name("results")
 STAND_IN = """\
@@ -67,7 +67,7 @@ def measure(fake: FakeLustre, servers: Servers) -> dict[str, float]:
     own_after, children_after = (resource.getrusage(who) for who in (0, resource.RUSAGE_CHILDREN))
     assert snapshot.complete
     before_s = time.process_time()
-    encode(snapshot)
+    Base.of(frame_of(snapshot))
     return {
         "cpu_s": _cpu(own_after) - _cpu(own),
         "stand_in_cpu_s": _cpu(children_after) - _cpu(children),

@@ -171,6 +171,26 @@ class DataError(UnreadableError):
         return DataError(self.reason, file=file, line=self.line, code=self.code, hint=self.hint)
 
 
+def unreleased(noun: str, again: str, *, file: str | None = None) -> DataError:
+    """Return that something has a format which no released version wrote: it is not read.
+
+    Parameters
+    ----------
+    noun
+        What it is, and where: ``the store /var/lib/trimtab/trimtab.db``.
+    again
+        How its content is had again, as a command.
+    file
+        Its name where the noun does not say it.
+    """
+    return DataError(
+        f"{noun} was made by an unreleased version of Trimtab, whose formats are not read",
+        file=file,
+        code="format-unreleased",
+        hint=f"nothing in it was touched; {again}",
+    )
+
+
 class Interrupted(KeyboardInterrupt):
     """A person or the system asked Trimtab to stop (SIGINT, SIGTERM, SIGHUP)."""
 

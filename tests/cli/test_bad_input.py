@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -153,10 +154,25 @@ def test_a_corrupt_store_measures_nothing(store, target):
 def test_a_store_of_a_newer_version_is_left_alone(store, target):
     assert trimtab("check", target, "--no-probe", store=store).code == 0
     with sqlite3.connect(store) as database:
-        database.execute("UPDATE trimtab_revision SET version_num = '9999'")
+        database.execute("UPDATE trimtab_schema SET version_num = '9999'")
     database.close()
     for command in (("check", target, "--no-probe"), ("status",), ("runs",)):
         assert_clear(trimtab(*command, "--json", store=store), 5, "store-revision-unknown", store)
+
+
+@pytest.mark.parametrize("revision", ["0001", "0007"])
+def test_a_store_of_an_unreleased_version_is_left_alone(store, target, revision):
+    """Its revisions had the numbers of today's: the first of them is not this one."""
+    assert trimtab("check", target, "--no-probe", store=store).code == 0
+    with closing(sqlite3.connect(store)) as database, database:
+        database.execute("ALTER TABLE trimtab_schema RENAME TO trimtab_revision")
+        database.execute("UPDATE trimtab_revision SET version_num = ?", [revision])
+    before = store.read_bytes()
+    for command in (("check", target, "--no-probe"), ("status",), ("store", "check")):
+        ended = trimtab(*command, "--json", store=store)
+        assert_clear(ended, 5, "format-unreleased", store)
+        assert "import the raw outputs again" in ended.stderr
+    assert store.read_bytes() == before
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.support.command import TRIMTAB, installed, trimtab
 from tests.support.documents import misfits
 
 from trimtab.cli import options
-from trimtab.cli.main import COMMANDS, main
+from trimtab.cli.main import COMMANDS
 from trimtab.cli.main import trimtab as root
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,14 +136,6 @@ def test_only_commands_of_many_options_have_groups():
 def test_rows_and_files_have_one_word_each(name):
     for words, command in subcommands(name, import_module(COMMANDS[name][0]).command):
         assert {"limit", "report"}.isdisjoint(long_option_names(command)), words
-
-
-@pytest.mark.parametrize("words", [["--limit", "5"], ["--limit=5"]])
-def test_the_words_of_earlier_versions_are_still_understood(words, tmp_path, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["runs", *words, "--store", str(tmp_path / "none.db")])
-    assert ended.value.code != 2  # not wrong use: the store is missing
-    assert "there is no store" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.purge.run.lines import plan_line
 from tests.purge.run.world import FILE_BYTES, NOW_S, World
 
 from trimtab.purge.report import report
@@ -17,7 +18,6 @@ from trimtab.purge.run.records import (
     Chronicle,
     DoneLine,
     EndLine,
-    PlanLine,
     RunPace,
     SyncedLine,
     UndoneLine,
@@ -130,7 +130,7 @@ def test_it_is_ready_for_json_and_says_the_same(world):
     assert day["runs"][0]["began"].endswith("Z")
 
 
-PLAN = PlanLine("plan-1", "", 10**6, "/scratch", "ext4")
+PLAN = plan_line("plan-1", "", 10**6, "/scratch", "ext4")
 AT = datetime(2026, 11, 22, 23, 30, tzinfo=UTC)
 
 
@@ -168,7 +168,7 @@ def test_over_all_days_every_row_is_counted_once(batches):
     for outcomes, pause_h, uid in batches:
         hours += pause_h
         line = done(AT + timedelta(hours=hours), first, outcomes, uid=uid)
-        lines += [BatchLine("r", line.at, line.rows), line]
+        lines += [BatchLine("r", line.at, line.rows, (), 0), line]
         first = line.rows.end
         for name, count in outcomes:
             rows[name] += count
@@ -191,10 +191,10 @@ def test_what_a_power_cut_brought_back_is_taken_from_the_day_that_counted_it():
     begin = BeginLine("r1", first, True, first, 0.7, "1", "h", "w")
     undone = UndoneLine("r2", later, Rows(0, 5), (Rows(3, 2),), 2, 20, {7: (2, 20)})
     lines = (
-        begin, BatchLine("r1", first, Rows(0, 5)), gone,
+        begin, BatchLine("r1", first, Rows(0, 5), (), 0), gone,
         replace(begin, run="r2", at=later), undone, SyncedLine("r2", later),
     )  # fmt: skip
-    told = report([Chronicle(PlanLine("p", "ab" * 32, 5, "/s", "ext4"), lines)])
+    told = report([Chronicle(plan_line("p", "ab" * 32, 5, "/s", "ext4"), lines)])
     before, after = told.days
     assert (before.files, before.bytes, before.freed_bytes) == (3, 30, 30)
     assert [(user.uid, user.files, user.bytes) for user in before.users] == [(7, 3, 30)]

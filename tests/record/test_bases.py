@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -21,7 +20,7 @@ from tests.support.codes import raises
 
 from trimtab.errors import UnreadableError
 from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
-from trimtab.record import batch, schema
+from trimtab.record import batch, checksums, schema
 from trimtab.record.batch import Base, Values, frame_of
 from trimtab.record.store import Store
 
@@ -113,7 +112,7 @@ def test_one_base_serves_all_that_are_alike(open_store: OpenStore) -> None:
         again.add_snapshot("scratch", snapshot)
     assert bases(store) == 2
     assert store.snapshots("scratch") == tuple(reversed(alike))
-    whole = len(batch.encode(alike[3]))
+    whole = len(Base.of(frame_of(alike[3])).batch)
     assert max(batch_sizes(store)) < whole / 2
     readings, _ = store.telemetry_frames("scratch", [one.at for one in alike], names=["used_bytes"])
     assert readings.filter(pl.col("number").is_not_null()).height == 8 * 40
@@ -161,36 +160,33 @@ def test_changes_of_another_base_are_refused() -> None:
         batch.decode(changes, small, at=NOON, driver="lustre", complete=True)
 
 
-def test_changes_of_before_there_were_planes_are_read() -> None:
-    base, second = Base.of(frame_of(site(0))), site(3)
-    values = Values.of(frame_of(second))
-    rows = np.flatnonzero(values.integers != base.values.integers)
-    assert len(rows) == 40
-    frame = pl.DataFrame(
-        {
-            "row": pl.Series(np.diff(rows, prepend=0), dtype=pl.UInt32),
-            "number": pl.Series([None] * len(rows), dtype=pl.Float64),
-            "integer": values.integers[rows] - base.values.integers[rows],
-            "text": pl.Series([None] * len(rows), dtype=pl.String),
-        }
-    )
-    stream = io.BytesIO()
-    frame.write_ipc(stream, compat_level=pl.CompatLevel.oldest())
-    arrow = zlib.compress(stream.getvalue())
-    read, now = (
-        batch.frame_of_batch(changes, base, NOON) for changes in (arrow, base.changes(values))
-    )
-    assert read.equals(now)
-    assert read.select(batch._VALUES).equals(frame_of(second).select(batch._VALUES))
+def test_changes_of_an_unreleased_version_are_refused() -> None:
+    base, values = Base.of(frame_of(site(0))), Values.of(frame_of(site(1)))
+    planes = zlib.decompress(base.changes(values))
+    assert planes.startswith(b"planes02")
+    signs_within = b"planes01" + planes[8:]
+    arrow, whole = io.BytesIO(), zlib.decompress(base.batch)
+    pl.DataFrame({"row": [0], "integer": [1]}).write_ipc(arrow)
+    for changes in (signs_within, arrow.getvalue(), whole):
+        with raises(UnreadableError, "snapshot-unreadable"):
+            batch.frame_of_batch(zlib.compress(changes), base, NOON)
 
 
-def test_planes_with_signs_within_are_read() -> None:
-    base, first = Base.of(frame_of(site(3))), site(1)
-    kept = bytes.fromhex(
-        "78012bc849cc4b2d3630d460800038cd481c806aa33bc5442420d6613944825344820e22c1ff410e004795e8e4"
-    )
-    read = batch.decode(kept, base, at=first.at, driver="lustre", complete=True)
-    assert read == first
+@pytest.mark.system
+def test_a_snapshot_without_a_base_is_refused(open_store: OpenStore) -> None:
+    store = open_store()
+    identifier = store.add_snapshot("scratch", site(0))
+    with store._writing() as connection:
+        connection.execute(update(schema.snapshot).values(base=None))
+        checksums.resum(connection, schema.snapshot)
+    fresh = open_store()
+    for question in (
+        lambda: fresh.snapshot(identifier),
+        lambda: fresh.telemetry_frames("scratch", [site(0).at]),
+    ):
+        with raises(UnreadableError, "snapshot-unreadable", identifier):
+            question()
+    assert fresh.check().damaged == (f"snapshot {identifier}",)
 
 
 def test_a_base_with_other_values_serves_the_same_rows() -> None:

@@ -104,15 +104,20 @@ def test_what_is_damaged_is_listed_and_left_out_of_a_copy(tmp_path: Path) -> Non
         assert store.check().is_whole
 
 
-def test_rows_of_before_the_checksums_are_read_and_counted(tmp_path: Path) -> None:
-    path = tmp_path / "t.db"
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("run", "checksum"), ("run", "sample_checksum"), ("snapshot", "checksum")],
+)
+def test_a_row_without_a_checksum_is_damaged(tmp_path: Path, table: str, column: str) -> None:
+    path, run = tmp_path / "t.db", a_run()
     with Store.open(path) as store:
-        store.add_run(a_run())
-    changed(path, "UPDATE run SET checksum = NULL, sample_checksum = NULL, problem = 'x'")
+        store.add_run(run)
+        name = run.id if table == "run" else store.add_snapshot("scratch", a_snapshot())
+    changed(path, f"UPDATE {table} SET {column} = NULL")
     with Store.open(path) as store:
-        assert store.runs()[0].problem == "x"
-        found = store.check()
-        assert (found.is_whole, found.tables["run"].unchecked) == (True, 1)
+        with raises(UnreadableError, "store-rows-damaged"):
+            store.run(run.id) if table == "run" else store.latest_snapshot("scratch")
+        assert store.check().damaged == (f"{table} {name}",)
 
 
 def test_a_damaged_definition_of_a_table_is_a_plain_error(tmp_path: Path) -> None:

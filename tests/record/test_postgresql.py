@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.record.values import a_run, an_output
+from tests.support.codes import raises
 
 from trimtab.errors import UnreadableError
 from trimtab.record import schema
@@ -56,6 +57,19 @@ def test_an_unknown_revision_is_left_alone(
     with pytest.raises(UnreadableError, match=why) as caught:
         Store.open(postgresql_url, raw=tmp_path)
     assert caught.value.exit_code == 5
+
+
+@pytest.mark.parametrize("with_todays", [False, True])
+def test_a_store_of_an_unreleased_version_is_left_alone(
+    postgresql_url: str, tmp_path: Path, with_todays: bool
+) -> None:
+    statements = [f"CREATE TABLE {schema.UNRELEASED_TABLE} (version_num text)"]
+    if with_todays:  # it had the tables of today's, by their names
+        Store.open(postgresql_url, raw=tmp_path).close()
+        statements.append(f"DROP TABLE {schema.VERSION_TABLE}")
+    _execute(postgresql_url, *statements)
+    with raises(UnreadableError, "format-unreleased"):
+        Store.open(postgresql_url, raw=tmp_path)
 
 
 def test_a_user_without_permission(postgresql_url: str, tmp_path: Path) -> None:

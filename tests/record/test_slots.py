@@ -9,18 +9,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-import sqlalchemy
-from sqlalchemy import Connection, insert, inspect
+from sqlalchemy import Connection
 from tests.record.conftest import OpenStore
 from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
 from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, UnreadableError
 from trimtab.message import Message
-from trimtab.model.run import Run, RunStatus
+from trimtab.model.run import RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
-from trimtab.record import checksums, rows, schema, slots
-from trimtab.record.batch import encode
+from trimtab.record import checksums, schema, slots
 from trimtab.record.pruning import Pruned
 from trimtab.record.raw import YOUNG_S
 from trimtab.record.slots import Slot, SlotState
@@ -346,45 +344,3 @@ def test_many_old_things_go_step_by_step(store: Store) -> None:
     assert (removed.snapshots, removed.outputs, removed.files) == (450, 210, 210)
     assert store.snapshots("scratch") == ()
     assert store.prune("nowhere", NOON, now=NOON) == Pruned()
-
-
-def keep_as_then(store: Store, run: Run) -> None:
-    """Insert a run and a snapshot into the columns that the first revision had."""
-    (output,) = run.outputs
-    hashes = store.raw.put(output.stdout), store.raw.put(output.stderr)
-    snapshot = rows.row_of(a_snapshot(), schema.snapshot, id="0", batch=encode(a_snapshot()))
-    samples = [rows.of_sample(sample, 1, place) for place, sample in enumerate(run.samples)]
-    kept = (
-        (schema.site, {"number": 1, "name": run.site}),
-        (schema.run, {"number": 1, **rows.of_run(run, 1, None)}),
-        (schema.output, rows.of_output(output, 1, 0, hashes=hashes)),
-        *((schema.sample, sample) for sample in samples),
-        (schema.snapshot, {"site": 1, **snapshot}),
-    )
-    with store._writing() as connection:
-        for table, row in kept:
-            there = {column["name"] for column in inspect(connection).get_columns(table.name)}
-            values = {name: value for name, value in row.items() if name in there}
-            then = sqlalchemy.table(
-                table.name, *(sqlalchemy.column(name, table.c[name].type) for name in values)
-            )
-            connection.execute(insert(then).values(values))
-
-
-def test_a_store_of_before_the_watch_is_migrated(
-    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = a_run(outputs=(an_output(),))
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "REVISIONS", ("0001",))
-        patch.setattr(schema, "HEAD", "0001")
-        older = open_store()
-        keep_as_then(older, run)
-        older.close()
-    newer = open_store()
-    assert newer.run(run.id, outputs=True) == run
-    assert newer.latest_snapshot("scratch") == a_snapshot()
-    assert newer.slots("scratch") == ()
-    assert newer.check().tables["run"].unchecked == 1
-    assert newer.check().damaged == ()
-    assert claimed(newer)

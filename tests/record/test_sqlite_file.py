@@ -250,6 +250,19 @@ def test_a_store_of_another_revision_is_left_alone(
     assert all(text in error.message for text in shows)
 
 
+@pytest.mark.parametrize("revision", ["0001", "0007"])
+def test_a_store_of_an_unreleased_version_is_left_alone(path: Path, revision: str) -> None:
+    opened = Store.open(path)
+    _execute(
+        path,
+        f"ALTER TABLE {schema.VERSION_TABLE} RENAME TO {schema.UNRELEASED_TABLE}",
+        f"UPDATE {schema.UNRELEASED_TABLE} SET version_num = '{revision}'",
+    )
+    assert _refused(path).code == "format-unreleased"
+    with raises(UnreadableError, "format-unreleased"):
+        opened.look_again()
+
+
 # Where it cannot be
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from sqlalchemy import select
 from tests.record import values
 from tests.record.conftest import OpenStore
 from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
@@ -455,8 +456,10 @@ def test_a_word_of_a_newer_program_is_said_and_the_rest_stands(
             schema.metadata.tables[table].update().where(first).values({column: word})
         )
         # With the checksums that such a program writes.
-        without = schema.run.update().where(schema.run.c.number == 1)
-        connection.execute(without.values(sample_checksum=None))
+        samples = connection.execute(select(schema.sample).where(schema.sample.c.run == 1))
+        total = checksums.samples_checksum([*samples.mappings()])
+        of_newer = schema.run.update().where(schema.run.c.number == 1)
+        connection.execute(of_newer.values(sample_checksum=total))
         checksums.resum(connection, schema.run)
     with raises(UnreadableError, "record-unreadable", word):
         store.run(newer.id)

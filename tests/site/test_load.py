@@ -400,9 +400,6 @@ def test_warnings() -> None:
     assert "oss-missing" in codes(LUSTRE + '[servers]\nmds = "a"')
     assert "key-unused" in codes(SITE + 'scenario = "x"')
     assert "key-unused" in codes(SITE + 'file_system = "x"')
-    hook = '[webhook.a]\nurl = "https://example.org/"\nkind = '
-    assert "word-old" in codes(SITE + hook + '"alertmanager"')
-    assert "word-old" not in codes(SITE + hook + '"webhook"')
     assert "launcher-unused" in codes(SITE + '[launcher.s]\nkind = "slurm"')
     pinned = LUSTRE + '[probe.a]\nbenchmark = "ior"\ntarget_pinning = true\n'
     assert "pinning-closed" not in codes(pinned)

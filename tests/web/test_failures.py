@@ -73,10 +73,11 @@ def executed(path: Path, *statements: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("revision", "code"), [("9999", "store-revision-unknown"), ("0001", "store-revision-old")]
+    ("revision", "code"), [("9999", "store-revision-unknown"), ("0000", "store-revision-old")]
 )
-def test_a_store_that_another_version_has_changed(kept, revision, code):
+def test_a_store_that_another_version_has_changed(kept, monkeypatch, revision, code):
     """Its tables may mean something else: nothing of it is shown."""
+    monkeypatch.setattr(schema, "REVISIONS", ("0000", *schema.REVISIONS))
     set_to = f"UPDATE {schema.VERSION_TABLE} SET version_num = "
     with shown(f"sqlite:///{kept}", kept.parent) as (_, _, person):
         executed(kept, f"{set_to}'{revision}'")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.purge.notice.making import Book, clock
-from tests.purge.plan.making import KEY, Row, draft, make
+from tests.purge.plan.making import KEY, Row, draft, file_system, make
 from tests.report.documents.test_reading import horizon_json, whatif_json
 from tests.report.pages import swept_policies
 from tests.report.purge_pages import horizon_answer_of
@@ -34,7 +34,6 @@ from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site
 from trimtab.purge.notice.notify import publish
 from trimtab.purge.plan.load import LoadedPlan
-from trimtab.purge.plan.model import PlannedFileSystem
 from trimtab.purge.policy import Notices
 from trimtab.record.store import Store
 from trimtab.report.whatif import whatif_answers
@@ -112,13 +111,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory, lists: Path) -> Iterator[Desk
 def plan(desk: Desk, lists: Path) -> LoadedPlan:
     """A plan that is published to three users, and waits."""
     directory = desk.place(SITE).site.policies.purge.directory  # type: ignore[union-attr]
-    file_system = PlannedFileSystem("lustre", SITE, None, f"/{SITE}")
     rows = [
         Row(b"ada/first", ADA, size_bytes=123_456),
         Row(f"ada/{HOSTILE}".encode(), ADA),
         Row(b"bob/secret", BOB),
     ]
-    made = draft(MADE_AT, file_system=file_system)
+    made = draft(MADE_AT, file_system=file_system(name=SITE, root=f"/{SITE}"))
     loaded = make(Path(str(directory), "2026-11-22T1200Z.plan"), rows, made)
     notices = Notices(directory=str(lists))
     published = publish(

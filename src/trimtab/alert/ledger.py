@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
@@ -37,7 +37,7 @@ class Subject:
     @property
     def belief(self) -> str:
         """What people believe: that it is open, closed, or nothing."""
-        return str(self.facts.get("told", NOTHING))
+        return str(self.facts["told"]) if self.rows else NOTHING
 
 
 def subjects_of(sent: Iterable[Alert]) -> dict[str, Subject]:
@@ -47,8 +47,7 @@ def subjects_of(sent: Iterable[Alert]) -> dict[str, Subject]:
         known = subjects.get(alert.subject, Subject(alert.subject, {}))
         sent_at = known.sent_at if alert.phase is Phase.NOTED else alert.at
         # Rows before it may have outlived their retention: each counts those before it.
-        counted = alert.facts.get("rows")
-        rows = counted if isinstance(counted, int) else known.rows + 1
+        rows = cast("int", alert.facts["rows"])
         subjects[alert.subject] = Subject(alert.subject, alert.facts, alert.at, sent_at, rows)
     return subjects
 

@@ -148,7 +148,7 @@ def trimtab() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code; ``docs`` list the codes."""
-    words = [_renamed(word) for word in (sys.argv[1:] if arguments is None else arguments)]
+    words = list(sys.argv[1:] if arguments is None else arguments)
     _make_streams_safe()
     if (instruction := os.environ.get(COMPLETE)) is not None:
         from click.shell_completion import shell_complete
@@ -185,13 +185,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 _OF_CHARTS = {"altair", "vl_convert"}
-_OLD_WORDS: Final = {"--limit": "--top", "--report": "--out"}
-"""Options by the names of earlier versions, which scripts may still have."""
-
-
-def _renamed(word: str) -> str:
-    name, equals, value = word.partition("=")
-    return f"{_OLD_WORDS.get(name, name)}{equals}{value}"
 
 
 def _invoke(context: click.Context) -> None:

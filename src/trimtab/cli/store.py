@@ -33,15 +33,14 @@ def command() -> None:
 def check(store_url: str | None, contents: bool) -> None:
     """List what is damaged in the store, and what is whole (read-only).
 
-    The exit code is 5 if something is damaged. Rows written before there were checksums count as
-    not checked.
+    The exit code is 5 if something is damaged.
     """
     from trimtab.loop.stores import check_store
     from trimtab.report import documents
 
     place, result = check_store(store_url, contents=contents)
     tables = tuple(
-        documents.kept.StoreTable(name, each.rows, (*each.damaged.values(),), each.unchecked)
+        documents.kept.StoreTable(name, each.rows, (*each.damaged.values(),))
         for name, each in result.tables.items()
     )
     document = documents.kept.StoreCheckDocument(
@@ -89,13 +88,10 @@ def copy(source: str, target: str) -> None:
 def print_check(document: StoreCheckDocument) -> None:
     """Print what is whole, what is damaged, and which series that affects."""
     rows = sum(table.rows for table in document.tables)
-    unchecked = sum(table.unchecked for table in document.tables)
     answer = f"{plural(rows, 'row', ',')} checked, none damaged."
     if not document.whole:
         damaged = sum(len(table.damaged) for table in document.tables)
         answer = f"{plural(damaged, 'row', ',')} of {rows:,} damaged."
-    if unchecked:
-        answer += f" {unchecked:,} not checked: they are older than the checksums."
     print_screen(answer, partial(_print_damage, document))
 
 

@@ -136,16 +136,16 @@ class Webhook:
     url
         The address itself, or where it is: that of a chat is a secret. Of Alertmanager: its base.
     kind
-        ``webhook`` takes what Alertmanager sends to its webhooks (``alertmanager``: the same, its
-        old name), ``alertmanager-api`` is Alertmanager itself.
+        ``webhook`` takes what Alertmanager sends to its webhooks, ``alertmanager-api`` is
+        Alertmanager itself.
     secret
         Signs what is sent with HMAC-SHA256.
     """
 
     name: str
     url: str = key(URL, "Its address, or file:PATH or env:NAME where that is.")
-    kind: Literal["generic", "slack", "webhook", "alertmanager-api", "alertmanager"] = key(
-        choice(("generic", "slack", "webhook", "alertmanager-api", "alertmanager")),
+    kind: Literal["generic", "slack", "webhook", "alertmanager-api"] = key(
+        choice(("generic", "slack", "webhook", "alertmanager-api")),
         "What it understands: generic, slack, webhook or alertmanager-api.",
         "generic",
     )

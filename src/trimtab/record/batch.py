@@ -19,9 +19,6 @@ besides: a single wrong bit can make an Arrow reader abort the process.
 From one snapshot of a site to the next little but numbers change. So of snapshots that have the
 same rows one is kept whole, the base, and of each the rows whose values are others than the base's
 (`Base.changes`), as planes of bytes (`trimtab.record.planes`). That is a sixth of the bytes.
-
-Batches of before machines and settings were kept have no column ``part``, those of before there
-were bases are whole, and changes of before there were planes are an Arrow file; all are read.
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ from trimtab.model.telemetry import (
     Target,
     TargetSnapshot,
 )
-from trimtab.record.planes import Changed, are_planes, order_of
+from trimtab.record.planes import Changed, order_of
 from trimtab.record.text import restored, storable
 
 if TYPE_CHECKING:
@@ -74,13 +71,8 @@ _Settings = Mapping[str, Setting | NotAvailable]
 _Row = tuple[Any, ...]
 
 
-def encode(snapshot: Snapshot) -> bytes:
-    """Return everything but time, driver and ``complete`` as an Arrow IPC file in a zlib stream."""
-    return packed(frame_of(snapshot))
-
-
 def frame_of(snapshot: Snapshot) -> pl.DataFrame:
-    """Return the rows of a batch.
+    """Return the rows of a snapshot: everything but time, driver and ``complete``.
 
     The columns are ``position`` (of the target or machine), ``target``, ``target_kind``,
     ``target_server``, ``name``, ``label``, ``type`` (``float``, ``int``, ``str``, ``bool``; null
@@ -98,7 +90,7 @@ def frame_of(snapshot: Snapshot) -> pl.DataFrame:
 
 
 def packed(frame: pl.DataFrame) -> bytes:
-    """Return rows as they are kept."""
+    """Return rows as they are kept: an Arrow IPC file in a zlib stream."""
     import polars as pl
 
     stream = io.BytesIO()
@@ -247,13 +239,13 @@ def _order(frame: pl.DataFrame) -> np.ndarray:
     return order_of(name * (label.max(initial=0) + 2) + label)
 
 
-def frame_of_batch(batch: bytes, base: Base | None, at: datetime) -> pl.DataFrame:
+def frame_of_batch(batch: bytes, base: Base, at: datetime) -> pl.DataFrame:
     """Return the rows of a snapshot.
 
     Parameters
     ----------
     base
-        Of a batch that holds changes alone; ``None``: it is whole.
+        Of which the batch holds the changes.
     at
         Of the snapshot, for the message.
 
@@ -265,19 +257,13 @@ def frame_of_batch(batch: bytes, base: Base | None, at: datetime) -> pl.DataFram
     import polars as pl
 
     try:
-        data = zlib.decompress(batch)
-        frame = pl.read_ipc(io.BytesIO(data)) if base is None else _changed(base, data)
-        if "part" not in frame.columns:  # of before machines and settings were kept
-            frame = frame.with_columns(part=pl.lit(None, pl.Categorical))
-        return frame.select(list(_columns()))
+        return _changed(base, zlib.decompress(batch)).select(list(_columns()))
     except (zlib.error, pl.exceptions.PolarsError, ValueError, IndexError, OSError) as error:
         raise _unreadable(at, error) from error
 
 
-def decode(
-    batch: bytes, base: Base | None = None, *, at: datetime, driver: str, complete: bool
-) -> Snapshot:
-    """Return the snapshot that `encode` was given, or whose changes of a base the batch holds.
+def decode(batch: bytes, base: Base, *, at: datetime, driver: str, complete: bool) -> Snapshot:
+    """Return the snapshot whose changes of a base the batch holds.
 
     Raises
     ------
@@ -407,17 +393,10 @@ def _changed(base: Base, data: bytes) -> pl.DataFrame:
     import numpy as np
     import polars as pl
 
-    height = base.frame.height
-    if are_planes(data):
-        changed = Changed.of(data)
-        rows, others = changed.places, _values_of(changed)
-    else:  # of before there were planes
-        others = pl.read_ipc(io.BytesIO(data))
-        rows = np.cumsum(others["row"].to_numpy().astype(np.int64))
-    if len(rows) and rows.max() >= height:
+    height, changed = base.frame.height, Changed.of(data)
+    if len(changed.places) and changed.places.max() >= height:
         raise ValueError("the batch holds changes of another base")
-    if are_planes(data):
-        rows = base.order[rows]
+    rows, others = base.order[changed.places], _values_of(changed)
     integer = others["integer"] + pl.Series(base.values.integers[rows])  # wraps, as differences did
     others = others.select("number", integer.alias("integer"), "text")
     source = np.arange(height)
@@ -540,7 +519,7 @@ def _setting(fields: list[Any]) -> Setting | NotAvailable:
 
 
 def _reason(text: str | None, code: str | None) -> str | None:
-    """Return a reason with its code; batches of before have none."""
+    """Return a reason with its code, if it has one."""
     if text is None or code is None:
         return _restored(text)
     return Message(code, restored(text))

@@ -10,17 +10,22 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from trimtab.errors import DataError, RefusedError, UnreadableError
+from trimtab.errors import DataError, RefusedError, UnreadableError, unreleased
 from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+Line = TypeVar("Line")
 FIRST_SUM: Final = "0" * 64
 RUN_RUNNING: Final = "run-running"
 """Code of an error: another process has the journals."""
@@ -95,6 +100,44 @@ def unlinked(text: bytes, *, hint: str, after: str = FIRST_SUM) -> Chain:
             )
         lines.append(b"{" + rest)
     return Chain(tuple(lines), last_sum, size, text[size:])
+
+
+def value_of(adapter: TypeAdapter[Line], text: bytes, *, unreleased_hint: str) -> Line:
+    """Return what a line of a journal says; every key that is written has to be there.
+
+    Parameters
+    ----------
+    text
+        The line's JSON object without its sum.
+    unreleased_hint
+        What to do with a journal of an unreleased version, whose lines had fewer keys.
+
+    Raises
+    ------
+    DataError
+        It is no such line.
+    """
+    from pydantic import ValidationError
+
+    try:
+        line = adapter.validate_json(text, strict=True)
+    except ValidationError as error:
+        if any(problem["type"] == "missing" for problem in error.errors(include_url=False)):
+            raise unreleased("the journal", unreleased_hint) from error
+        reason = visible(str(error).splitlines()[0])
+        raise DataError(
+            f"it is no line of a journal: {reason}", code="journal-malformed"
+        ) from error
+    if _lacks(json.loads(text), adapter.dump_python(line, mode="json")):
+        raise unreleased("the journal", unreleased_hint)
+    return line
+
+
+def _lacks(plain: Any, written: Any) -> bool:
+    """Return whether an object, or one within it, lacks a key that is written today."""
+    return isinstance(written, dict) and any(
+        key not in plain or _lacks(plain[key], value) for key, value in written.items()
+    )
 
 
 def sum_of(line: bytes) -> str:

@@ -94,13 +94,10 @@ def row_checksum(context: Any) -> int:
 
 
 def resum(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> None:
-    """Bring the checksums of rows up to date after an update that set all their values.
-
-    Rows that have none stay without: only their writer knows that they are whole.
-    """
+    """Bring the checksums of rows up to date after an update that set all their values."""
     key = list(table.primary_key.columns)
     query = select(*key, *_covered(table, connection)).where(*conditions)
-    for row in _fetched(connection, query.where(table.c[schema.CHECKSUM].is_not(None))):
+    for row in _fetched(connection, query):
         this = [column == value for column, value in zip(key, row, strict=False)]
         total = checksum(row[len(key) :])
         connection.execute(update(table).where(*this).values({schema.CHECKSUM: total}))
@@ -154,9 +151,8 @@ def require_row(table: Table, row: Mapping[Any, Any], noun: str) -> None:
     UnreadableError
         Its checksum does not match.
     """
-    known = row[schema.CHECKSUM]
     try:
-        damaged = known is not None and checksum(_values(table, row)) != known
+        damaged = checksum(_values(table, row)) != row[schema.CHECKSUM]
     except (TypeError, ValueError, AttributeError):  # a value of another type than the column's
         damaged = True
     if damaged:
@@ -172,7 +168,7 @@ def require_row(table: Table, row: Mapping[Any, Any], noun: str) -> None:
 
 @dataclass(slots=True)
 class Damage:
-    """The rows of a table that do not match their checksums, and those that have none.
+    """The rows of a table that do not match their checksums.
 
     Attributes
     ----------
@@ -181,13 +177,10 @@ class Damage:
     damaged
         Number (of outputs: of the run, and place) to what names the row to people: its id, if it
         has one.
-    unchecked
-        Rows of before there were checksums.
     """
 
     rows: int = 0
     damaged: dict[Any, str] = field(default_factory=dict)
-    unchecked: int = 0
 
 
 def damage_of(connection: Connection, table: Table, *this: ColumnElement[bool]) -> Damage:
@@ -197,10 +190,7 @@ def damage_of(connection: Connection, table: Table, *this: ColumnElement[bool]) 
     damage, first = Damage(), len(key) + 1
     for row in _fetched(connection, query.order_by(*key)):
         damage.rows += 1
-        known = row[first - 1]
-        if known is None:
-            damage.unchecked += 1
-        elif known != checksum(row[first:]):
+        if row[first - 1] != checksum(row[first:]):
             place = row[0] if len(key) == 1 else row[: len(key)]
             damage.damaged[place] = visible(str(row[first] if "id" in table.c else place))
     return damage
@@ -226,7 +216,7 @@ def damaged_samples(
     expected = {
         number: (name, total)
         for number, name, total in _fetched(connection, wanted)
-        if total is not None and number not in known
+        if number not in known
     }
     if not expected:
         return {}
@@ -283,12 +273,12 @@ def _torn(connection: Connection) -> dict[int, str]:
     """Return number and id of the snapshots whose batch, or that of their base, is damaged."""
     base, snapshot = schema.snapshot_base.c, schema.snapshot.c
     bases = _fetched(connection, select(base.number, base.digest, base.batch))
-    torn = {n for n, digest, batch in bases if hashlib.sha256(batch).hexdigest() != digest}
+    whole = {n for n, digest, batch in bases if hashlib.sha256(batch).hexdigest() == digest}
     query = select(snapshot.number, snapshot.id, snapshot.base, snapshot.batch)
     return {
         number: visible(str(name))
         for number, name, base_number, batch in _fetched(connection, query)
-        if base_number in torn or not _is_whole(batch)
+        if base_number not in whole or not _is_whole(batch)
     }
 
 

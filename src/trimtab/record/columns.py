@@ -76,7 +76,7 @@ class PlainJson(TypeDecorator[Any]):
 
 
 def _damaged(noun: str, error: Exception) -> UnreadableError:
-    """Return that a value is none of its column's kind: of a row from before the checksums."""
+    """Return that a value is none of its column's kind: the row is damaged."""
     return UnreadableError(
         f"the store holds a value that is no {noun}: {error}",
         code="store-rows-damaged",

@@ -24,7 +24,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.pool import QueuePool
 
-from trimtab.errors import UnreadableError, UsageError
+from trimtab.errors import UnreadableError, UsageError, unreleased
 from trimtab.extras import install_command
 from trimtab.record import schema
 from trimtab.record.failures import BUSY_TIMEOUT_S, DAMAGED_HINT, store_errors
@@ -231,7 +231,7 @@ def _is_current(revision: str | None, location: Location, *, create: bool = True
 def refuse_other_revision(connection: Connection, location: Location) -> None:
     """Raise unless an open store has the revision that this program reads."""
     if not inspect(connection).has_table(schema.VERSION_TABLE):
-        raise _foreign(str(location), set())
+        raise _foreign(str(location), set(inspect(connection).get_table_names()))
     revision = connection.execute(text(f"SELECT version_num FROM {schema.VERSION_TABLE}")).scalar()
     if not _is_current(revision or "", location):
         raise UnreadableError(
@@ -242,6 +242,9 @@ def refuse_other_revision(connection: Connection, location: Location) -> None:
 
 
 def _foreign(name: str, tables: set[str]) -> UnreadableError:
+    if schema.UNRELEASED_TABLE in tables:
+        again = "import the raw outputs again into a new one: trimtab import DIR --store NEW"
+        return unreleased(f"the store {name}", again)
     some = ", ".join(sorted(tables)[:5]) or "none of ours"
     return UnreadableError(
         f"the store {name} is a database of another program (tables {some}); it was not touched",
@@ -400,7 +403,7 @@ def _postgresql_revision(connection: Connection, location: Location) -> str | No
     tables = set(connection.execute(text(_POSTGRESQL_TABLES)).scalars())
     if schema.VERSION_TABLE not in tables:
         # Other programs' tables may stand beside ours, but not under our names.
-        if taken := tables & set(schema.metadata.tables):
+        if taken := tables & {*schema.metadata.tables, schema.UNRELEASED_TABLE}:
             raise _foreign(str(location), taken)
         return None
     rows = connection.execute(text(f"SELECT version_num FROM {schema.VERSION_TABLE}")).fetchall()

@@ -13,7 +13,7 @@ from trimtab.model.run import Run, RunStatus
 from trimtab.record import checksums, frames, queries, rows, schema
 from trimtab.record.history import JUDGED
 from trimtab.record.kept import Judged, KeptIncident, LeftOut
-from trimtab.record.snapshots import SnapshotRecords
+from trimtab.record.snapshots import SnapshotRecords, base_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,8 +73,7 @@ class ExplainingRecords(SnapshotRecords):
                 bases = self._bases_of(connection, (row.base for row in records))
                 for row in records:
                     checksums.require_row(schema.snapshot, row._mapping, f"the snapshot {row.id}")
-                    base = None if row.base is None else bases[row.base]
-                    batches.append((row.at, row.batch, base))
+                    batches.append((row.at, row.batch, base_of(row, bases)))
         return frames.telemetry_frames(
             batches, names=names, settings_at=settings_at, categories=categories, target=target
         )

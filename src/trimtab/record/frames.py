@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-TimedBatch = tuple[datetime, bytes, Base | None]
+TimedBatch = tuple[datetime, bytes, Base]
 """Time and batch of a snapshot, and the base of which it holds the changes."""
 
 
@@ -118,7 +118,7 @@ _CATEGORIES: Final = (
 _COLUMNS: Final = (*_CATEGORIES, "number", "integer", "text")
 
 
-def _frame(batch: bytes, base: Base | None, at: datetime) -> pl.DataFrame:
+def _frame(batch: bytes, base: Base, at: datetime) -> pl.DataFrame:
     """Return the rows of one snapshot that hold something, and their time."""
     import polars as pl
 

@@ -44,7 +44,7 @@ class StoreCheck:
     problems
         Of the database itself and of the raw outputs.
     tables
-        Name to its rows: how many, the damaged ones, those without a checksum.
+        Name to its rows: how many, and the damaged ones.
     runs
         The damaged ones.
     by_server

@@ -106,14 +106,11 @@ class ImportedRun:
     key
         From the sha256 of the raw output: a second import into the same site with the same kind
         adds nothing.
-    former
-        Another key under which the same run may be kept already.
     """
 
     run: Run
     outputs: tuple[KeptOutput, ...]
     key: str
-    former: str
 
 
 @dataclass(frozen=True, slots=True)

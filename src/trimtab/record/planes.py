@@ -4,7 +4,7 @@ Counters of one kind differ in their last bytes, which nothing foretells; their 
 alike. Apart from each other the alike ones take next to nothing when compressed. Rows are in the
 order of `order_of`, all targets' values of one reading side by side, for the same reason. Of
 integers the sign stands apart: what a target has less in use it has more to spare, and the same
-bytes stand there twice. Planes of before that, with signs within, are read.
+bytes stand there twice.
 """
 
 from __future__ import annotations
@@ -17,15 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 MAGIC: Final = b"planes02"
-"""No Arrow file begins so."""
-_SIGNS_WITHIN: Final = b"planes01"
 _HEAD: Final = struct.Struct("<8s4I")
 _NUMBER, _INTEGER, _TEXT, _NEGATIVE = 1, 2, 4, 8
-
-
-def are_planes(data: bytes) -> bool:
-    """Return whether data were made by `Changed.to_bytes`, of this version or one before."""
-    return data.startswith((MAGIC, _SIGNS_WITHIN))
 
 
 def order_of(readings: np.ndarray) -> np.ndarray:
@@ -98,9 +91,9 @@ class Changed:
         """
         import numpy as np
 
-        if len(data) < _HEAD.size:
+        if len(data) < _HEAD.size or not data.startswith(MAGIC):
             raise ValueError("its head is missing")
-        magic, rows, *counts = _HEAD.unpack_from(data)
+        _, rows, *counts = _HEAD.unpack_from(data)
         at = _HEAD.size
 
         def part(kind: str, length: int) -> np.ndarray:
@@ -118,9 +111,8 @@ class Changed:
         numbers, integers = np.zeros(rows), np.zeros(rows, np.int64)
         numbers[is_number] = part("<f8", counts[0])
         integers[is_integer] = part("<i8", counts[1])
-        if magic == MAGIC:
-            # The least of all has no positive counterpart, and is its own negative.
-            np.negative(integers, out=integers, where=kinds & _NEGATIVE > 0)
+        # The least of all has no positive counterpart, and is its own negative.
+        np.negative(integers, out=integers, where=kinds & _NEGATIVE > 0)
         lengths = part("<u4", counts[2]).tolist()
         texts: list[str | None] = [None] * int((kinds & (_NUMBER | _INTEGER) == 0).sum())
         words = np.flatnonzero(has_text[~(is_number | is_integer)]).tolist()

@@ -106,15 +106,12 @@ def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> li
     sites = {
         name: site_number(connection, name) for name in {imported.run.site for imported in imports}
     }
-    keys = [key for entry in imports for key in dict.fromkeys((entry.key, entry.former))]
-    present = _imported_keys(connection, sites, keys)
+    present = _imported_keys(connection, sites, [entry.key for entry in imports])
     before: list[str | None] = []
     new: list[ImportedRun] = []
     for entry in imports:
-        key, former = (
-            (sites[entry.run.site], entry.run.kind, text) for text in (entry.key, entry.former)
-        )
-        identifier, timeless = present.get(key) or present.get(former) or (None, False)
+        key = (sites[entry.run.site], entry.run.kind, entry.key)
+        identifier, timeless = present.get(key) or (None, False)
         before.append(identifier)
         if identifier is None:
             present[key] = (entry.run.id, False)

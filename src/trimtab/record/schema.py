@@ -41,12 +41,14 @@ from sqlalchemy import (
 
 from trimtab.record.columns import AnyText, PlainJson, UtcMicroseconds
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS: Final = ("0001",)
 """Every revision that this program knows, oldest first."""
 HEAD: Final = REVISIONS[-1]
-VERSION_TABLE: Final = "trimtab_revision"
+VERSION_TABLE: Final = "trimtab_schema"
 """Where the revision stands. Not Alembic's default name: a database of another program that uses
 Alembic must not be taken for ours."""
+UNRELEASED_TABLE: Final = "trimtab_revision"
+"""Where it stood in stores of unreleased versions, whose revisions had the numbers of today's."""
 
 NAMING: Final = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -56,7 +58,7 @@ NAMING: Final = {
 }
 
 CHECKSUM: Final = "checksum"
-"""The column of a row's checksum; ``None`` in rows of before there was one."""
+"""The column of a row's checksum."""
 UNCHECKED: Final = {"unchecked": True}
 """Of a column that the checksum does not cover."""
 
@@ -181,7 +183,6 @@ snapshot = Table(
     Column("complete", Boolean, nullable=False),
     # Compressed, with a checksum within.
     Column("batch", LargeBinary, nullable=False, info=UNCHECKED),
-    # None: the batch is whole, as all were once.
     Column("base", ForeignKey("snapshot_base.number")),
     _checksum(),
     Index(None, "site", "at"),

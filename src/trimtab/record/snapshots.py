@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, Row, Select, delete, func, select
 
+from trimtab.errors import UnreadableError
 from trimtab.model.identifier import new_identifier
 from trimtab.model.telemetry import Snapshot
 from trimtab.record import checksums, queries, rows, schema
@@ -59,7 +60,7 @@ class SnapshotRecords(Connections):
     def __init__(self, engine: Engine, location: Location) -> None:
         super().__init__(engine, location)
         self._bases: dict[str, Base] = {}
-        self._decoded: dict[tuple[str, bytes, str | None], Snapshot] = {}
+        self._decoded: dict[tuple[str, bytes, str], Snapshot] = {}
 
     def add_snapshot(self, site: str, snapshot: Snapshot, *, identifier: str | None = None) -> str:
         """Keep a snapshot for good and return its id.
@@ -158,15 +159,15 @@ class SnapshotRecords(Connections):
 
     def _snapshot(self, row: Row[Any], bases: Mapping[int, Base]) -> Snapshot:
         checksums.require_row(schema.snapshot, row._mapping, f"the snapshot {row.id}")
-        base = None if row.base is None else bases[row.base]
-        key = row.id, row.batch, None if base is None else base.digest
+        base = base_of(row, bases)
+        key = row.id, row.batch, base.digest
         snapshot = self._decoded.get(key)
         if snapshot is None:
             snapshot = decode(row.batch, base, at=row.at, driver=row.driver, complete=row.complete)
         self._remember(key, snapshot)
         return snapshot
 
-    def _remember(self, key: tuple[str, bytes, str | None], snapshot: Snapshot) -> None:
+    def _remember(self, key: tuple[str, bytes, str], snapshot: Snapshot) -> None:
         """Keep a snapshot in memory as the newest of few."""
         self._decoded.pop(key, None)
         self._decoded[key] = snapshot
@@ -214,6 +215,24 @@ class SnapshotRecords(Connections):
         for digest in list(self._bases)[: -_KEPT or None]:
             self._bases.pop(digest, None)
         return bases
+
+
+def base_of(row: Row[Any], bases: Mapping[int, Base]) -> Base:
+    """Return the base of which a snapshot holds the changes.
+
+    Raises
+    ------
+    UnreadableError
+        Its row names none.
+    """
+    base = bases.get(row.base)
+    if base is None:
+        raise UnreadableError(
+            f"the snapshot {row.id} names no base that the store has",
+            code="snapshot-unreadable",
+            hint="trimtab store check lists what is lost, and how to go on",
+        )
+    return base
 
 
 def insert_snapshots(connection: Connection, site: str, changes: Sequence[Changes]) -> None:

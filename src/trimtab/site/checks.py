@@ -15,7 +15,7 @@ from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
 from trimtab.model.site import Servers, Site, SiteProbe
 from trimtab.site.command import PLACES, places
-from trimtab.site.notify_checks import notify_problems, notify_warnings
+from trimtab.site.notify_checks import notify_problems
 from trimtab.units import enumerated, format_bytes, format_duration, format_percent
 from trimtab.visible import visible
 
@@ -102,7 +102,6 @@ def warnings(site: Site) -> Iterator[Message]:
     for launcher in site.launchers:
         if launcher.name not in used:
             yield Message("launcher-unused", f"[launcher.{launcher.name}] is used by no probe")
-    yield from notify_warnings(site)
 
 
 def _policies(site: Site) -> Iterator[Problem]:

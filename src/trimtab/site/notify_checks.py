@@ -6,23 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from trimtab.config.problems import Problem, name_problems
-from trimtab.message import Message
 from trimtab.model.site import Site
 
 MAIL: Final = "mail"
 """The receiver that is mail; no webhook may have its name."""
 _THIS_HOST: Final = ("localhost", "127.0.0.1", "::1")
-
-
-def notify_warnings(site: Site) -> Iterator[Message]:
-    """Yield what is still read and has another name by now."""
-    for webhook in site.webhooks:
-        if webhook.kind == "alertmanager":
-            yield Message(
-                "word-old",
-                f'[webhook.{webhook.name}] kind = "alertmanager" is now called "webhook" and '
-                'sends the same; "alertmanager-api" posts to Alertmanager itself',
-            )
 
 
 def notify_problems(site: Site) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.errors import RefusedError, UnreadableError
+from trimtab.errors import RefusedError, UnreadableError, unreleased
 
 NAME: Final = "life.jsonl"
 PASS: Final = "pass"
@@ -23,6 +23,8 @@ PASS: Final = "pass"
 
 _BEGUN: Final = "fingerprint"
 """What the first line has; ``None``: how far its time came could not be said yet."""
+_BESIDE_IT: Final = frozenset({"watched_from", "version"})
+"""What it has otherwise."""
 
 Line = dict[str, Any]
 
@@ -185,6 +187,9 @@ class Diary:
                 code="diary-unreadable",
                 hint="remove it to begin anew",
             )
+        if not number and line[_BEGUN] is not None and not line.keys() >= _BESIDE_IT:
+            again = "simulate it anew: trimtab twin run SCENARIO --directory NEW"
+            raise unreleased(f"the simulation in {self.path.parent}", again)
         return line
 
     def _unwritten(self, error: OSError) -> UnreadableError:

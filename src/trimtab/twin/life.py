@@ -277,13 +277,10 @@ def _watched_from(first: Line, scenario: Scenario, path: Path) -> datetime:
 
 
 def _changed(first: Line, scenario: Scenario) -> str:
-    """Return what is another than when a life began, as far as its diary tells."""
-    version = first.get("version")
-    if version is None:
-        return f"the scenario {scenario.name}, or Trimtab, has changed"
-    if version == code_version():
+    """Return what is another than when a life began."""
+    if first["version"] == code_version():
         return f"the scenario {scenario.name} has changed"
-    return f"Trimtab has changed ({version} then, {code_version()} now)"
+    return f"Trimtab has changed ({first['version']} then, {code_version()} now)"
 
 
 def life_directory(path: str) -> Path:

@@ -241,7 +241,6 @@ shape(
         "assumptions": "swept.assumptions",
     },
 )
-shape(Overview, optional=["troubles"])
 shape(OverviewPage, inline={"overview": ()})
 shape(SeriesEntry, inline={"status": ()})
 _ = Explanation  # its form is declared with the judged documents

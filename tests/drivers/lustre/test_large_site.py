@@ -15,7 +15,7 @@ from tests.fake_lustre.state import FakeLustre
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.launch.process import ProcessResult
 from trimtab.model.site import Servers
-from trimtab.record.batch import decode, encode
+from trimtab.record.batch import Base, Values, decode, frame_of
 
 pytestmark = pytest.mark.system
 
@@ -51,6 +51,7 @@ def test_a_snapshot_of_a_large_site_is_one_round_trip() -> None:
     assert all(one.number("used_bytes") for one in snapshot.targets)
     # OST indices are hexadecimal in names and decimal in lfs df.
     assert snapshot.targets[-1].target.name == "OST0129"
-    batch = encode(snapshot)
-    assert len(batch) < 512 * 1024
-    assert decode(batch, at=AT, driver="lustre", complete=True) == snapshot
+    base = Base.of(frame_of(snapshot))
+    assert len(base.batch) < 512 * 1024
+    changes = base.changes(Values.of(base.frame))
+    assert decode(changes, base, at=AT, driver="lustre", complete=True) == snapshot

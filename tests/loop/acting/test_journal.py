@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from tests.loop.acting.test_applying import (
     plan,
     surroundings,
 )
+from tests.support.codes import raises
 
+from trimtab.errors import DataError
 from trimtab.loop.acting.applying import apply
 from trimtab.loop.acting.journal import (
     ContinuesLine,
@@ -27,7 +30,7 @@ from trimtab.loop.acting.journal import (
     opened,
 )
 from trimtab.model.action import Action, ActionKind, Outcome
-from trimtab.record.chain import unlinked
+from trimtab.record.chain import FIRST_SUM, linked, unlinked
 
 
 def put_aside(directory: Path) -> None:
@@ -59,6 +62,30 @@ def test_a_full_journal_is_put_aside_and_the_next_one_is_bound_to_it(tmp_path: P
         assert [action.outcome for action in apply(plan(instruction()), around)] == [Outcome.DONE]
         assert len(around.store.actions(SITE)) == 4
     assert not list(directory.glob(".next*"))
+
+
+@pytest.mark.parametrize(("line", "key"), [("begin", "reverts"), ("end", "facts")])
+def test_a_journal_of_an_unreleased_version_is_refused(tmp_path: Path, line: str, key: str) -> None:
+    directory = tmp_path / "actions"
+    with surroundings(tmp_path, driver()) as around:
+        apply(plan(instruction()), around)
+    path = directory / f"{SITE}.journal.jsonl"
+    text, last_sum = b"", FIRST_SUM
+    for number, kept in enumerate(unlinked(path.read_bytes(), hint="").lines):
+        words = json.loads(kept)
+        if words["do"] == line:
+            del words[key]
+            without = number + 1
+        linked_line, last_sum = linked(json.dumps(words).encode(), last_sum)
+        text += linked_line
+    path.write_bytes(text)
+    with (
+        raises(DataError, "format-unreleased", str(path)) as caught,
+        opened(directory, SITE),
+    ):
+        pass
+    assert caught.value.line == without
+    assert path.read_bytes() == text
 
 
 def test_a_journal_is_not_put_aside_while_something_in_it_is_open(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.fake_lustre.state import FakeLustre
-from tests.purge.plan.making import DAY_S, KEY, Row, draft, make
+from tests.purge.plan.making import DAY_S, KEY, Row, draft, file_system, make
 
 from trimtab import _core
 from trimtab.errors import Interrupted, RefusedError, ToolError, UsageError
@@ -30,7 +30,7 @@ from trimtab.loop.purging.running import (
     run_plan,
 )
 from trimtab.purge.plan.load import LoadedPlan
-from trimtab.purge.plan.model import PlannedFileSystem, PlannedPolicy
+from trimtab.purge.plan.model import PlannedPolicy
 from trimtab.purge.policy import Exemption, Policy
 from trimtab.purge.policy_file import policy_text
 from trimtab.purge.run.messages import Objection, StopReason
@@ -82,7 +82,7 @@ def test_the_plans_own_policy_adds_nothing(asked, loaded):
     assert asked["linked"] is False
     assert asked["open_files"] is False
     assert asked["lustre"] is True
-    assert asked["quarantine"] == loaded.plan.quarantine_name
+    assert asked["quarantine"] == loaded.plan.quarantine
     assert asked["listed_s"] == loaded.plan.index.started_at.timestamp()
 
 
@@ -148,7 +148,7 @@ def _ran(
     """Return what a dry run came to whose root is not mounted, and who was asked."""
     text = policy_text(POLICY, every_key=True)
     planned = PlannedPolicy("scratch", text, hashlib.sha256(text.encode()).hexdigest())
-    system = replace(PlannedFileSystem("lustre", "scratch", None, "/scratch"), **changes)
+    system = replace(file_system(name="scratch"), **changes)
     make(tmp_path / "plan", [Row(b"a/b")], draft(policy=planned, file_system=system))
     fake, asked = FakeLustre.pair(), []
 

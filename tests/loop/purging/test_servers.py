@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.fake_lustre.state import FakeLustre, Fault
+from tests.purge.plan.making import file_system
 from tests.purge.run.world import FILE_BYTES, NOW_S, Surroundings, World, situation
 from tests.support.codes import raises
 
@@ -23,7 +24,7 @@ from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.surroundings import Site
 
-PLANNED = PlannedFileSystem("lustre", "scratch", None, "/scratch")
+PLANNED = file_system(name="scratch")
 SERVERS = Servers(mds=("mds1", "mds2"), oss=("oss1", "oss2"), clients=("oss3",))
 SITE = """\
 [site]
@@ -285,7 +286,7 @@ def reached(planned: PlannedFileSystem = PLANNED, where: str | None = None) -> b
 
 def test_a_file_system_other_than_lustre_is_as_if_there_were_no_servers(sites):
     write(sites, "one")
-    planned = PlannedFileSystem("ext4", "/dev/md0", None, "/scratch")
+    planned = file_system("ext4", "/dev/md0")
     result = servers_of(planned, None)
     assert result.site() == Site()
     assert result.sentences() == ()

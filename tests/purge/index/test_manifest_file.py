@@ -69,6 +69,21 @@ def _changed(**values: object) -> str:
     return json.dumps({**json.loads(to_json(WHOLE)), **values})
 
 
+def test_an_index_of_an_unreleased_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(_changed(schema_version=1))
+    with raises(DataError, "format-unreleased", "manifest.json") as caught:
+        load_manifest(tmp_path)
+    assert "trimtab purge scan" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("key", sorted(json.loads(to_json(WHOLE))))
+def test_every_key_of_a_manifest_is_required(key: str) -> None:
+    document = json.loads(to_json(WHOLE))
+    del document[key]
+    with pytest.raises(DataError):
+        from_json(json.dumps(document))
+
+
 @for_each(
     "text, said",
     [
@@ -77,8 +92,9 @@ def _changed(**values: object) -> str:
         ("[]", "not a JSON object"),
         ('{"schema_version": NaN}', "not JSON"),
         ('{"schema_version": 1, "schema_version": 1}', "twice"),
-        ("{}", "atime_settings is missing"),
-        (_changed(schema_version=2), "version 2"),
+        ("{}", "version None"),
+        ('{"schema_version": 2}', "atime_settings is missing"),
+        (_changed(schema_version=3), "version 3"),
         (_changed(surprise=1), "surprise is unknown"),
         (_changed(root="scratch"), "absolute"),
         (_changed(root="/a b"), "root is not as"),

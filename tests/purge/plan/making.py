@@ -15,6 +15,7 @@ from trimtab.purge.plan.freeze import freeze, staging
 from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.load import LoadedPlan, load_plan
 from trimtab.purge.plan.model import (
+    QUARANTINE_PREFIX,
     PlanDraft,
     PlannedFileSystem,
     PlannedHorizon,
@@ -68,6 +69,16 @@ def frame_of(rows: Sequence[Row]) -> pl.DataFrame:
     )
 
 
+def file_system(
+    kind: str = "lustre", name: str = "perlmutter", root: str = "/scratch"
+) -> PlannedFileSystem:
+    """Return a file system of which nothing but its name is known."""
+    return PlannedFileSystem(
+        kind, name, None, root,
+        uuid=None, mount=None, made_ns=None, root_inode=None, root_path=None,
+    )  # fmt: skip
+
+
 def draft(made_at: datetime = MADE_AT, **changed: object) -> PlanDraft:
     """Return a draft of a plan of ``/scratch``."""
     made = PlanDraft(
@@ -75,7 +86,7 @@ def draft(made_at: datetime = MADE_AT, **changed: object) -> PlanDraft:
         made_at=made_at,
         notice_s=14 * DAY_S,
         valid_s=14 * DAY_S,
-        file_system=PlannedFileSystem("lustre", "perlmutter", None, "/scratch"),
+        file_system=file_system(),
         index=PlannedIndex(
             id="01a1f640-bc00-7000-8000-000000000001",
             sha256="ab" * 32,
@@ -84,12 +95,22 @@ def draft(made_at: datetime = MADE_AT, **changed: object) -> PlanDraft:
             ended_at=made_at - timedelta(hours=3),
             times="exact_ns",
             time_resolution_ns=1,
+            obstacles=(),
+            atime_settings=None,
+            sizes=None,
         ),
         policy=PlannedPolicy("scratch", POLICY, POLICY_SHA256),
         rules=PlannedRules(
             counted=("atime", "mtime", "ctime"),
             as_of_s=int(SCANNED_AT.timestamp()),
             old_enough_before_s=int(SCANNED_AT.timestamp()) - 56 * DAY_S,
+            minimum_size_bytes=0,
+            exempt_paths=(),
+            exempt_users=(),
+            exempt_groups=(),
+            exempt_projects=(),
+            linked=False,
+            words=(),
         ),
         horizon=PlannedHorizon(
             before_s=BEFORE_S,
@@ -100,6 +121,7 @@ def draft(made_at: datetime = MADE_AT, **changed: object) -> PlanDraft:
             to_free_bytes=20 << 40,
             words=("The file system is 80.0 % full.",),
         ),
+        quarantine=f"{QUARANTINE_PREFIX}{'ab' * 16}",
     )
     return replace(made, **changed)  # pyright: ignore[reportArgumentType]
 

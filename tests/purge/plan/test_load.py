@@ -3,6 +3,8 @@ import os
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import pytest
@@ -241,13 +243,31 @@ def test_a_signed_plan_of_another_format_is_refused(plan: LoadedPlan) -> None:
     assert load_plan(plan.directory, KEY).plan == plan.plan
 
 
-def test_a_plan_of_the_first_format_is_read_and_its_quarantine_follows_from_its_id(
-    plan: LoadedPlan,
-) -> None:
-    text = json.loads((plan.directory / "plan.json").read_bytes()) | {"format": 1}
-    del text["quarantine"]
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_plan_of_an_unreleased_version_is_refused(plan: LoadedPlan, number: int) -> None:
+    """The first format had a quarantine whose name users could foresee."""
+    text = json.loads((plan.directory / "plan.json").read_bytes()) | {"format": number}
+    if number == 1:
+        del text["quarantine"]
     sign(plan.directory, json.dumps(text).encode())
-    assert load_plan(plan.directory, KEY).plan.quarantine_name == f".trimtab-purge-{plan.plan.id}"
+    with raises(DataError, "format-unreleased", "unreleased version") as caught:
+        load_plan(plan.directory, KEY)
+    assert "purge plan" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "place", [(), ("file_system",), ("index",), ("rules",), ("horizon",), ("candidates",)]
+)
+def test_every_field_of_a_plan_is_required(plan: LoadedPlan, place: tuple[str, ...]) -> None:
+    signed = (plan.directory / "plan.json").read_bytes()
+    names = list(reduce(getitem, place, json.loads(signed)))
+    assert len(names) >= 6
+    for name in names:
+        text = json.loads(signed)
+        del reduce(getitem, place, text)[name]
+        sign(plan.directory, json.dumps(text).encode())
+        with pytest.raises(DataError):
+            load_plan(plan.directory, KEY)
 
 
 def sign(directory: Path, data: bytes) -> None:

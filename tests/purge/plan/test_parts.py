@@ -161,22 +161,6 @@ def test_what_was_verified_is_what_is_decoded(plan: LoadedPlan, tmp_path: Path) 
     assert remover.check(15, 20).outcomes
 
 
-def test_a_plan_of_an_earlier_format_is_verified_whole(plan: LoadedPlan) -> None:
-    text = json.loads((plan.directory / "plan.json").read_bytes()) | {"format": 2}
-    del text["candidates"]["parts"]
-    sign(plan.directory, json.dumps(text).encode())
-    earlier = load_plan(plan.directory, KEY)
-    candidates = open_candidates(earlier)
-    assert readable(candidates, plan.directory) == [0, 1, 2]
-    data = bytearray(plan.candidates.read_bytes())
-    for place in (0, len(data) // 2, len(data) - 1):
-        data[place] ^= 1
-        plan.candidates.write_bytes(data)
-        with raises(RefusedError, "candidates-changed"):
-            open_candidates(earlier)
-        data[place] ^= 1
-
-
 @pytest.mark.parametrize(
     "spoil",
     [

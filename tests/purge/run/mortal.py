@@ -15,10 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.purge.run.lines import plan_line
 from tests.purge.run.world import World
 
 from trimtab.purge.run.journal import decode
-from trimtab.purge.run.records import PlanLine, encode
+from trimtab.purge.run.records import encode
 from trimtab.purge.run.runner import run
 from trimtab.record.chain import FIRST_SUM, linked
 
@@ -78,7 +79,7 @@ def main() -> None:
     """Fork a process for each line of standard input."""
     directory, files, rows, delay_s = sys.argv[1:]
     # What is made once is made before the first of them dies.
-    decode(linked(encode(PlanLine("a", "", 1, "", "")), FIRST_SUM)[0])
+    decode(linked(encode(plan_line("a", "", 1, "", "")), FIRST_SUM)[0])
     for line in sys.stdin:
         place, _, die_at = line.rstrip("\n").rpartition(" ")
         world = World(Path(directory, place), int(files), target=0.001, delay_s=float(delay_s))

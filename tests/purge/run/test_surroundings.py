@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.purge.run.lines import plan_line
 from tests.purge.run.world import CODES, FILE_BYTES, SlowRemover, Table, policy, situation
 
 from trimtab.purge.policy import Guards
@@ -14,7 +15,6 @@ from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.guards import objections
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.pace import PaceLimits
-from trimtab.purge.run.records import PlanLine
 from trimtab.purge.run.runner import Job, run
 from trimtab.purge.run.situation import ServerClock, Situation
 from trimtab.purge.run.surroundings import HostSurroundings, Site
@@ -163,7 +163,7 @@ def test_a_run_over_real_files(host):
     table = Table(np.full(30, OWNER, np.uint32), np.full(30, FILE_BYTES, np.uint64))
     job = Job(
         id="run-1",
-        plan=PlanLine("plan-1", "", 30, str(host.root), "here"),
+        plan=plan_line("plan-1", "", 30, str(host.root), "here"),
         horizon_s=0.0,
         terms=lambda _now: Terms(False, 1e-9, pace=PaceLimits(rows_min=4, rows_max=8)),
         remover=lambda: SlowRemover(host.paths, host.root / "aside"),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from tests.purge.run.lines import plan_line
 from tests.purge.run.world import CODE_OF, CODES, NOW_S, Answer, Table, policy, situation, with_plan
 from tests.support.counts import repetitions, seeded
 
@@ -25,7 +26,6 @@ from trimtab.purge.run.guards import before_deleting, objections
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.pace import PaceLimits
-from trimtab.purge.run.records import PlanLine
 from trimtab.purge.run.result import RunResult
 from trimtab.purge.run.runner import Job, run
 from trimtab.purge.run.situation import Situation
@@ -237,7 +237,7 @@ def job_of(weeks: Weeks, directory, number: int, *, apply: bool) -> Job:
 
     return Job(
         id=f"run-{number}",
-        plan=PlanLine("plan-1", "", weeks.rows, "/scratch", "simulated"),
+        plan=plan_line("plan-1", "", weeks.rows, "/scratch", "simulated"),
         horizon_s=NOW_S,
         terms=terms,
         remover=Remover,  # pyright: ignore[reportArgumentType]

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from tests.purge.run.lines import plan_line
 
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.policy import Caps, Policy
 from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.facts import terms_of
-from trimtab.purge.run.records import PlanLine
 from trimtab.purge.run.runner import Job
 from trimtab.purge.run.situation import (
     AllowList,
@@ -273,7 +273,7 @@ class World:
         """Return a run over the plan."""
         job = Job(
             id=f"run-{len(list(self.directory.glob('journals/*')))}",
-            plan=PlanLine("plan-1", "ab" * 32, self.files, "/scratch", "ext4"),
+            plan=plan_line("plan-1", "ab" * 32, self.files, "/scratch", "ext4"),
             horizon_s=NOW_S - 60 * DAY_S,
             terms=lambda now: self.terms(now, apply=True),
             remover=lambda: self.remover,

@@ -1,17 +1,11 @@
-"""The schemas are those whose fingerprints are committed, and documents of before fit them."""
+"""The schemas are those whose fingerprints are committed."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
-import pytest
 from scripts.schemas import NAMES, committed, differences, fingerprint, schema_text
-from tests.support.documents import misfits
-
-EARLIER = Path(__file__).parent / "earlier"
-"""Documents as they were before they had a schema_version and codes; long lists are cut."""
 
 
 def test_the_committed_fingerprints_are_those_of_the_code() -> None:
@@ -43,12 +37,3 @@ def test_what_changed_names_the_schema_and_the_rule() -> None:
     assert re.search(r'^-.*"string"', shown, re.M)
     assert re.search(r'^\+.*"number"', shown, re.M)
     assert "+++ after/error.json" in differences({}, {"error": error})
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("file", sorted(EARLIER.glob("*.json")), ids=lambda file: file.stem)
-def test_a_document_of_before_fits(file: Path) -> None:
-    """What it has is what programs read: keys came, but none went, and none holds another type."""
-    document = json.loads(file.read_text())
-    assert "schema_version" not in document
-    assert misfits(document, file.stem, whole=False) == []

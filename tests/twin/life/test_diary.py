@@ -88,11 +88,11 @@ def test_a_line_that_was_cut_off_is_left_out_and_written_over(
         "no json\n",
         "[]\n",
         "{}\n",
-        '{"fingerprint":"abc","watched_from":"2026-11-01T00:00:00+00:00"}\n[]\n',
-        '{"fingerprint":"abc","watched_from":"2026-11-01T00:00:00+00:00"}\n{"do":"pass"}\n',
-        '{"fingerprint":"abc","watched_from":"2026-11-01T00:00:00+00:00"}\n'
+        '{"fingerprint":"abc","watched_from":"2026-11-01T00:00:00+00:00","version":"1"}\n[]\n',
+        '{"fingerprint":"abc","watched_from":"2026-11-01T00:00:00+00:00","version":"1"}\n{"do":"pass"}\n',
+        '{"fingerprint":"abc","watched_from":"2026-11-01T00:00:00+00:00","version":"1"}\n'
         '{"at":"2026-11-01T00:00:00","do":"pass"}\n',
-        '{"fingerprint":"abc","watched_from":"2026-11-01T00:00:00+00:00"}\n{"at":7,"do":"pass"}\n',
+        '{"fingerprint":"abc","watched_from":"2026-11-01T00:00:00+00:00","version":"1"}\n{"at":7,"do":"pass"}\n',
         "\0\0\0\n",
         "\xff\xfe\n",
     ],
@@ -101,6 +101,15 @@ def test_what_is_no_diary_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_bytes(text.encode("latin-1"))
     with raises(UnreadableError, "diary-unreadable"):
         Diary(tmp_path).read()
+
+
+@pytest.mark.parametrize("name", ["watched_from", "version"])
+def test_a_diary_of_an_unreleased_version_is_refused(tmp_path: Path, name: str) -> None:
+    begun = {"fingerprint": "abc", "watched_from": START.isoformat(), "version": "1"}
+    del begun[name]
+    (tmp_path / NAME).write_text(json.dumps(begun) + "\n")
+    with raises(UnreadableError, "format-unreleased", str(tmp_path)):
+        Diary(tmp_path).time()
 
 
 def test_two_do_not_write_at_once(diary: Diary, tmp_path: Path) -> None:

@@ -162,9 +162,7 @@ def _answer(node: str, value: dict[str, Any]) -> Answer:
             path: tuple(_of(str, name) for name in _of(list, names))
             for path, names in _of(dict, value["directories"]).items()
         },
-        times={
-            path: float(at) for path, at in _mapping(value.get("times", {}), int, float).items()
-        },
+        times={path: float(at) for path, at in _mapping(value["times"], int, float).items()},
         commands=tuple(_command(command) for command in _of(list, value["commands"])),
         skipped={_of(str, name): _of(str, reason) for name, reason in _of(list, value["skipped"])},
         whole=True,
@@ -186,7 +184,7 @@ def _command(value: dict[str, Any]) -> CommandAnswer:
         truncated=_of(bool, value["truncated"]),
         elapsed_s=float(_number(value["elapsed_s"], float)),
         first_line=None if value["first_line"] is None else _of(str, value["first_line"]),
-        error=None if value.get("error") is None else _of(str, value["error"]),
+        error=None if value["error"] is None else _of(str, value["error"]),
     )
 
 

@@ -30,7 +30,7 @@ from trimtab.errors import DataError, UnreadableError
 from trimtab.launch.process import utc_now
 from trimtab.message import Message, code_of
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
-from trimtab.record.chain import ChainedFile, locked, opened_chain
+from trimtab.record.chain import ChainedFile, locked, opened_chain, value_of
 from trimtab.record.location import SYSTEM_DIRECTORY
 from trimtab.record.system_errors import system_errors
 from trimtab.record.trusted import trusted_directory
@@ -45,6 +45,9 @@ SUFFIX: Final = ".journal.jsonl"
 LARGEST_BYTES: Final = 16 * 1024**2
 """Some 30,000 actions; reading them takes half a second."""
 CHANGED_HINT: Final = "nothing is changed by it any more: keep it, and see who wrote to it"
+_UNRELEASED_HINT: Final = (
+    "see which of its actions have not ended, and move it to another directory"
+)
 _LONGEST_BYTES: Final = 64 * 1024
 """Of a line."""
 _STRICT: Final = {"extra": "forbid"}
@@ -262,12 +265,12 @@ def opened(directory: Path, site: str, *, largest_bytes: int = LARGEST_BYTES) ->
         lines = []
         for number, text in enumerate(chain.lines, start=1):
             try:
-                lines.append(_adapter().validate_json(text, strict=True))
-            except ValueError as error:
-                reason = visible(str(error).splitlines()[0])
+                lines.append(value_of(_adapter(), text, unreleased_hint=_UNRELEASED_HINT))
+            except DataError as error:
+                shown = visible(os.fspath(path))
                 raise DataError(
-                    f"it is no line of a journal: {reason}", code="journal-malformed", line=number
-                ).of(visible(os.fspath(path))) from error
+                    error.reason, file=shown, line=number, code=error.code, hint=error.hint
+                ) from error
         journal = Journal(file, tuple(lines), site)
         yield journal
         if file.size_bytes > largest_bytes and not journal.has_open_work:

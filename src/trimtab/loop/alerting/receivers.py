@@ -42,7 +42,6 @@ _READERS: Final[dict[str, Callable[[Parcel, str | None], dict[str, Any]]]] = {
     "generic": payloads.generic,
     "slack": payloads.slack,
     "webhook": payloads.webhook,
-    "alertmanager": payloads.webhook,
 }
 ALERTMANAGER_PATH: Final = "/api/v2/alerts"
 HOLD: Final = timedelta(hours=1)

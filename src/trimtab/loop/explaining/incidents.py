@@ -268,7 +268,7 @@ def still_holds(earlier: KeptIncident, incident: Incident, now: Basis) -> bool:
     basis = as_dict(earlier.document.get(_BASIS))
     snapshots = basis.get("snapshots")
     if not isinstance(snapshots, int):
-        return False  # kept by an older version, or before it was settled
+        return False  # kept before it was settled
     is_same = (earlier.at, earlier.until, earlier.effect, earlier.summary) == (
         *(incident.at, incident.until, incident.effect, incident.summary),
     )

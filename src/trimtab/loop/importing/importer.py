@@ -98,15 +98,12 @@ class _Read:
         Label, size in bytes and sha256 of each raw output.
     sha256
         What the file is known by, see `_identity`.
-    raw_sha256
-        Of its very content, by which it was known before.
     """
 
     candidate: Candidate
     reading: Reading
     outputs: tuple[tuple[str, int, str], ...] = ()
     sha256: str | None = None
-    raw_sha256: str | None = None
 
 
 def import_files(
@@ -273,32 +270,30 @@ def _read_batch(
             put(contents)
             contents = {}
         name = None if source is None else Source(source.name, b"")
-        raw_sha256, sha256 = (None, None) if source is None else _identity(reading, source)
+        sha256 = None if source is None else _identity(reading, source)
         reading = replace(reading, source=name, original=None)
-        read.append(_Read(candidate, reading, tuple(outputs), sha256, raw_sha256))
+        read.append(_Read(candidate, reading, tuple(outputs), sha256))
     if put is not None:
         put(contents)
     return read
 
 
-def _identity(reading: Reading, source: Source) -> tuple[str, str]:
-    """Return the hash of a content, and of the same with one end of line at its end.
+def _identity(reading: Reading, source: Source) -> str:
+    """Return the hash of a content with one end of line at its end: a file is known by it.
 
-    A file is known by the second, however many empty lines end it, and whether lines end as those
-    of Windows do.
+    That is however many empty lines end it, and whether lines end as those of Windows do.
 
     A text without the end of its last line is the same as one with it only if it says the same:
     it may have been cut there.
     """
     content = reading.original or source.content
-    raw = hashlib.sha256(content).hexdigest()
     if reading.original is None:
         content = unix_lines(content)
         text = content.rstrip(b"\r\n")
         ended = replace(source, content=text + b"\n")
         if len(text) < len(content) or says_the_same(reading, ended):
             content = ended.content
-    return raw, hashlib.sha256(content).hexdigest()
+    return hashlib.sha256(content).hexdigest()
 
 
 def _contents(reading: Reading) -> list[tuple[str, bytes]]:
@@ -405,10 +400,10 @@ class _Keeper:
             )
         results = []
         several = len({measurement.site for measurement in reading.measurements} - {None}) > 1
-        for ordinal, (measurement, key, former) in enumerate(_keys(read)):
+        for ordinal, (measurement, key) in enumerate(_keys(read)):
             site = site_of(measurement, self.terms, several=several)
             run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal, site=site)
-            runs.append(imported_run(run, read.outputs, key, former))
+            runs.append(imported_run(run, read.outputs, key))
             results.append(_result(measurement, run))
             self.beside.add(measurement, site)
         status, reason = _overall(results)
@@ -474,22 +469,17 @@ def _result(measurement: Measurement, run: Run) -> Imported:
     )
 
 
-def _keys(read: _Read) -> Iterator[tuple[Measurement, str, str]]:
-    """Yield each result with what it is known by: itself where it tells, else file and place.
-
-    Then with what it was known by before the end of a file was looked at.
-    """
+def _keys(read: _Read) -> Iterator[tuple[Measurement, str]]:
+    """Yield each result with what it is known by: itself where it tells, else file and place."""
     times: Counter[str] = Counter()
     for ordinal, measurement in enumerate(read.reading.measurements):
-        place = f"#{ordinal}" if ordinal else ""
-        key, former = ((sha256 or "") + place for sha256 in (read.sha256, read.raw_sha256))
+        key = (read.sha256 or "") + (f"#{ordinal}" if ordinal else "")
         if measurement.identity is not None:
             prefix = _ALIKE if measurement.alike else _COPY
             key = prefix + hashlib.sha256(measurement.identity.encode()).hexdigest()
             times[key] += 1
             key += f"#{times[key]}" if times[key] > 1 else ""
-            former = key
-        yield measurement, key, former
+        yield measurement, key
 
 
 def _lacking(store: Store, identifier: str, copy: Run) -> str | None:

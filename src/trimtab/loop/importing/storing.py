@@ -217,9 +217,7 @@ def why_not_judged(measurement: Measurement, run: Run) -> Message | None:
     return None
 
 
-def imported_run(
-    run: Run, outputs: tuple[tuple[str, int, str], ...], key: str, former: str
-) -> ImportedRun:
+def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) -> ImportedRun:
     """Return a run with its outputs as the store keeps them.
 
     Parameters
@@ -243,7 +241,7 @@ def imported_run(
         )
         for ordinal, (label, size, sha256) in enumerate(outputs)
     )
-    return ImportedRun(run, usable, key, former)
+    return ImportedRun(run, usable, key)
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 Whoever can write the store can write an entry. So it counts only with a signature by the key of
 the host's purges, which is root's alone: over the site, the plan and its hash, who approved it and
 when, when the plan expires, and a number that is used once. Copied to another plan or site, or with
-another name or time, it is none. An approval of before they were signed is none either.
+another name or time, it is none.
 """
 
 from __future__ import annotations
@@ -142,8 +142,7 @@ def require_approval(
             "dashboard of this host did not sign as it stands: it was forged, altered, or copied "
             "from another plan",
             code="approval-forged",
-            hint="find out who can write the store; an approval of before they were signed is to "
-            "be given again",
+            hint="find out who can write the store",
         )
     raise RefusedError(
         f"no admin approved {name} on the dashboard",

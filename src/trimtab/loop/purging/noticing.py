@@ -129,11 +129,11 @@ def set_room_aside(loaded: LoadedPlan, previous: LoadedPlan | None) -> str | Non
         if planned.has_another_root(mounted):
             return f"another directory of the file system is mounted at {visible(policy.root)}"
         if previous is not None:
-            clear(policy.root, previous.plan.quarantine_name)
+            clear(policy.root, previous.plan.quarantine)
         throttle = policy.throttle
         set_aside(
             policy.root,
-            plan.quarantine_name,
+            plan.quarantine,
             threads=throttle.threads,
             rows=throttle.batch_files,
         )

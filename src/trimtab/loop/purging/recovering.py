@@ -143,4 +143,4 @@ def _leftovers(loaded: LoadedPlan, place: PurgePlace) -> tuple[str, ...]:
     except TrimtabError as error:
         hint = "" if error.hint is None else f" ({error.hint})"
         return (f"what other plans left cannot be told: {error.message}{hint}",)
-    return leftovers(files, interrupted, plan.quarantine_name)
+    return leftovers(files, interrupted, plan.quarantine)

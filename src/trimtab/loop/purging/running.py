@@ -159,14 +159,14 @@ def run_plan(
         read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
         journals=place.journals,
         canary=options.apply,
-        quarantine=plan.quarantine_name,
+        quarantine=plan.quarantine,
         site=servers.site(),
         leftovers=leftovers_of_others(loaded, place),
         owner=place.owner,
         clock=clock,
         sleep=sleep,
     )
-    asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine_name] * 2
+    asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine] * 2
     removers = partial(_remover, loaded, candidates, policy, world, notes, now_s=now_s)
     job = Job(
         id=run_id,
@@ -209,7 +209,7 @@ def _quarantines(plan: Plan, run: str) -> list[str]:
     Each has its own, and who takes over from it knows which: it empties and removes what is in it.
     """
     names = (f"{run} deletes", f"{run} recovers")
-    return [f"{plan.quarantine_name}.{sha256(n.encode()).hexdigest()[:16]}" for n in names]
+    return [f"{plan.quarantine}.{sha256(n.encode()).hexdigest()[:16]}" for n in names]
 
 
 def _to_look_at(plan: Plan, result: RunResult) -> Iterator[str]:
@@ -220,7 +220,7 @@ def _to_look_at(plan: Plan, result: RunResult) -> Iterator[str]:
             "again: the file system lost the deletion in a power cut or crash"
         )
     if result.outcomes.get(IN_QUARANTINE):
-        yield from stranded(files_aside(plan.file_system.root), plan.quarantine_name)
+        yield from stranded(files_aside(plan.file_system.root), plan.quarantine)
 
 
 def _remover(
@@ -260,10 +260,10 @@ def _keep_room(loaded: LoadedPlan, policy: Policy, root: int | None, result: Run
     if not used_room or root is None or plan.file_system.kind == "lustre":
         return
     if result.rows_left == 0:
-        clear(root, plan.quarantine_name)
+        clear(root, plan.quarantine)
         return
     with contextlib.suppress(TrimtabError, OSError):
-        set_aside(root, plan.quarantine_name, threads=throttle.threads, rows=throttle.batch_files)
+        set_aside(root, plan.quarantine, threads=throttle.threads, rows=throttle.batch_files)
 
 
 def _terms(options: RunOptions, kind: str, now: Situation) -> Terms:
@@ -360,7 +360,7 @@ def remover_of(
             linked=rules.linked and policy.linked_files == "delete",
         ),
         before_s=plan.horizon.before_s if before_s is None else before_s,
-        quarantine=quarantine or plan.quarantine_name,
+        quarantine=quarantine or plan.quarantine,
         time_resolution_ns=plan.index.time_resolution_ns,
         threads=policy.throttle.threads,
         open_files=policy.open_files == "delete" and policy_of(loaded).open_files == "delete",

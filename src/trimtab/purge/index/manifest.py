@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-SCHEMA_VERSION: Final = 1
-"""Of ``manifest.json`` and of the columns of the shards; raised when either changes its meaning."""
+SCHEMA_VERSION: Final = 2
+"""Of ``manifest.json`` and of the columns of the shards; raised when either changes its meaning.
+Unreleased versions wrote 1, with and without the columns and keys of today."""
 
 EXAMPLES_MAXIMUM: Final = 20
 """So many refused records are kept with their text; all are counted."""
@@ -67,7 +68,7 @@ class Lack(StrEnum):
     TYPE
         Not what a name is: all were taken to be regular files.
     ACCESS, MODIFICATION, CHANGE, BIRTH, PROJECT, LAYOUT, POOL
-        Null. An index that says nothing of pools may be of before they were kept.
+        Null.
     GROUP
         No group: 4294967295, which is no group.
     PLAIN_NAMES
@@ -425,8 +426,7 @@ class Manifest:
         What decides how reads are recorded, as it was then: words and values; ``None`` where
         nobody looked.
     sizes
-        How sizes were learned where a source has lazy ones; ``None`` where it has none, or an
-        earlier version made the index.
+        How sizes were learned where a source has lazy ones; ``None`` where it has none.
     followed
         How it was kept up to date since the scan; ``None``: it was not.
     incremental

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.errors import DataError, UnreadableError
+from trimtab.errors import DataError, UnreadableError, unreleased
 from trimtab.purge.index.manifest import SCHEMA_VERSION, Manifest, Shard, Superseded
 from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
@@ -114,15 +114,17 @@ def from_json(content: bytes | str) -> Manifest:
         raise DataError(f"not JSON: {visible(str(error))}", code="manifest-malformed") from error
     if not isinstance(document, dict):
         raise DataError("not a JSON object", code="manifest-malformed")
-    version = document.get("schema_version", SCHEMA_VERSION)
-    if version != SCHEMA_VERSION:
+    version = document.get("schema_version")
+    if type(version) is int and version < SCHEMA_VERSION:
+        again = "trimtab purge scan or trimtab purge import makes a new one in another directory"
+        raise unreleased("the index", again)
+    if type(version) is not int or version != SCHEMA_VERSION:
         raise DataError(
             f"the index has version {visible(str(version)[:40])}, this program reads "
             f"{SCHEMA_VERSION}",
             code="schema-version-unknown",
             hint="scan or import again",
         )
-    document.setdefault("sizes", None)  # what earlier versions wrote has none
     unknown = {*document} - {*_KEYS, *_OPTIONAL}
     for keys, problem in (({*_KEYS} - {*document}, "missing"), (unknown, "unknown")):
         if keys:
@@ -148,7 +150,7 @@ _KEYS: Final = (
     "shards",
 )  # fmt: skip
 _OPTIONAL: Final = ("followed", "incremental")
-"""Only where rows of shards may count no more: earlier versions would count them, and refuse."""
+"""Only where rows of shards may count no more."""
 
 
 @functools.cache
@@ -163,7 +165,7 @@ def _document(manifest: Manifest) -> dict[str, Any]:
     values = _adapter().dump_python(plain, mode="json")
     values["lacking"].sort()
     if values["filesystem"] is not None:
-        # Left out where nobody knows them: manifests of before say no more and stay as they are.
+        # Left out where nobody knows them.
         for word in ("uuid", "mount"):
             if values["filesystem"][word] is None:
                 del values["filesystem"][word]

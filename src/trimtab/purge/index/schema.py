@@ -25,8 +25,7 @@ column              Polars; in Parquet          what
 The core declares the columns (`crates/namespace/src/index/schema.rs`); names, order, types and
 nulls are read from it. Nullable columns have a question mark; Polars writes all columns as
 optional, and no null stands in the others. A time that does not fit (beyond 2262) is the last that
-does, as in the scan. Shards of before pools were kept have no ``pool``, and are read as if it were
-null.
+does, as in the scan.
 """
 
 from __future__ import annotations

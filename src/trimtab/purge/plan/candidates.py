@@ -200,4 +200,4 @@ def _by_user(frames: list[pl.DataFrame], *, first: bool = False) -> pl.DataFrame
 def _totals(frame: pl.DataFrame) -> tuple[UserTotals, ...]:
     names = ("uid", "files", "size_bytes", "allocated_bytes", "oldest", "newest")
     rows = frame.sort("uid").select(names).iter_rows()
-    return tuple(UserTotals(*(int(value) for value in row)) for row in rows)
+    return tuple(UserTotals(*(int(value) for value in row), held_bytes=None) for row in rows)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final, TypeVar
 
-from trimtab.errors import DataError, RefusedError, UsageError
+from trimtab.errors import DataError, RefusedError, UsageError, unreleased
 from trimtab.purge.plan.key import SigningKey
-from trimtab.purge.plan.model import FORMATS_READ, Plan
+from trimtab.purge.plan.model import FORMAT, Plan
 from trimtab.visible import visible
 
 ALGORITHM: Final = "hmac-sha256"
@@ -62,10 +62,11 @@ def plan_of(data: bytes) -> Plan:
     except (ValueError, RecursionError) as error:
         raise DataError("the plan is not JSON", code="document-malformed") from error
     number = document.get("format") if isinstance(document, dict) else None
-    if number not in FORMATS_READ:
+    if type(number) is int and 0 < number < FORMAT:
+        raise unreleased("the plan", "make a new one: trimtab purge plan")
+    if type(number) is not int or number != FORMAT:
         raise DataError(
-            f"the plan has format {visible(str(number)[:40])}, this version reads "
-            f"{' and '.join(map(str, sorted(FORMATS_READ)))}",
+            f"the plan has format {visible(str(number)[:40])}, this version reads {FORMAT}",
             code="format-version-unknown",
             hint="make a new plan",
         )

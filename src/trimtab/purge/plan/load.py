@@ -120,7 +120,7 @@ def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> Candidates:
     """Return the candidates of a plan: no row of them is handed out that is not what was signed.
 
     Their footer is verified now, each row group when its rows are read, and they are decoded from
-    the bytes that were verified. Up to format 2 the whole file is verified now.
+    the bytes that were verified.
 
     Raises
     ------
@@ -140,9 +140,7 @@ def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> Candidates:
         trusted_directory(loaded.directory, "the plan", owner=owner, private=True) as opened,
         trusted_file(CANDIDATES_FILE, opened, "the candidates", owner=owner) as descriptor,
     ):
-        if not parts:
-            _check_candidates(loaded.plan, descriptor)
-        return Candidates(loaded.candidates, descriptor=descriptor, parts=parts or None)
+        return Candidates(loaded.candidates, descriptor=descriptor, parts=parts)
 
 
 def published_before(

@@ -17,11 +17,7 @@ from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.names import unescape
 
 FORMAT: Final = 4
-FORMATS_READ: Final = frozenset({1, 2, 3, FORMAT})
-"""Format 1 had no name of a quarantine: it followed from the plan's id, which users are told. Up to
-format 2 only the whole file of candidates had a hash, up to format 3 the root was known by its path
-alone."""
-_SIGNED_BY_PARTS: Final = 3
+"""Unreleased versions wrote those before it."""
 QUARANTINE_PREFIX: Final = ".trimtab-purge-"
 """How the core knows quarantines by their names, along with owner and mode."""
 HOUR_S: Final = 3600
@@ -51,11 +47,11 @@ class PlannedFileSystem:
     name: str | None
     fsid: int | None
     root: str
-    uuid: str | None = None
-    mount: str | None = None
-    made_ns: int | None = None
-    root_inode: int | None = None
-    root_path: str | None = None
+    uuid: str | None
+    mount: str | None
+    made_ns: int | None
+    root_inode: int | None
+    root_path: str | None
 
     def __post_init__(self) -> None:
         """Refuse a root that is no absolute path, and a file system that cannot be known again."""
@@ -116,9 +112,9 @@ class PlannedIndex:
     ended_at: datetime
     times: str
     time_resolution_ns: int
-    obstacles: tuple[str, ...] = ()
-    atime_settings: Mapping[str, str] | None = None
-    sizes: str | None = None
+    obstacles: tuple[str, ...]
+    atime_settings: Mapping[str, str] | None
+    sizes: str | None
 
     @property
     def has_exact_sizes(self) -> bool:
@@ -177,13 +173,13 @@ class PlannedRules:
     counted: tuple[str, ...]
     as_of_s: int
     old_enough_before_s: int
-    minimum_size_bytes: int = 0
-    exempt_paths: tuple[str, ...] = ()
-    exempt_users: tuple[int, ...] = ()
-    exempt_groups: tuple[int, ...] = ()
-    exempt_projects: tuple[int, ...] = ()
-    linked: bool = False
-    words: tuple[str, ...] = ()
+    minimum_size_bytes: int
+    exempt_paths: tuple[str, ...]
+    exempt_users: tuple[int, ...]
+    exempt_groups: tuple[int, ...]
+    exempt_projects: tuple[int, ...]
+    linked: bool
+    words: tuple[str, ...]
 
     def __post_init__(self) -> None:
         """Refuse a name of a time that there is not, and no time at all."""
@@ -233,7 +229,7 @@ class PlannedHorizon:
     used_bytes: int
     available_bytes: int
     to_free_bytes: int
-    words: tuple[str, ...] = ()
+    words: tuple[str, ...]
 
     def __post_init__(self) -> None:
         """Refuse what is no cut-off."""
@@ -274,7 +270,7 @@ class UserTotals:
     allocated_bytes: int
     oldest_use_s: int
     newest_use_s: int
-    held_bytes: int | None = None
+    held_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +314,7 @@ class Candidates:
     users
         Totals by user, in order of the number.
     parts
-        The file once more, a part a row group and one for the footer; empty before format 3.
+        The file once more, a part a row group and one for the footer.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -328,9 +324,9 @@ class Candidates:
     allocated_bytes: int
     sha256: str
     users: tuple[UserTotals, ...]
-    parts: tuple[FilePart, ...] = ()
+    parts: tuple[FilePart, ...]
 
-    def check_parts(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse rows that no part signs, and a footer that none does."""
         rows = [part.rows for part in self.parts]
         if not rows or rows[-1] or sum(rows) != self.files:
@@ -369,7 +365,7 @@ class PlanDraft:
     policy: PlannedPolicy
     rules: PlannedRules
     horizon: PlannedHorizon
-    quarantine: str | None = None
+    quarantine: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +390,7 @@ class Plan:
         What may be deleted.
     quarantine
         Name of the directory beneath the root where files are put aside; nobody can foresee it, or
-        they could take it. ``None`` in format 1.
+        they could take it.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -410,21 +406,14 @@ class Plan:
     rules: PlannedRules
     horizon: PlannedHorizon
     candidates: Candidates
-    quarantine: str | None = None
+    quarantine: str
 
     def __post_init__(self) -> None:
-        """Refuse a quarantine whose name would not be known as one, and rows that nothing signs."""
-        if self.quarantine is not None and not _QUARANTINE.match(self.quarantine):
+        """Refuse a quarantine whose name would not be known as one."""
+        if not _QUARANTINE.match(self.quarantine):
             raise UsageError(
                 f"{self.quarantine!r} is no name of a quarantine", code="quarantine-malformed"
             )
-        if self.format >= _SIGNED_BY_PARTS:
-            self.candidates.check_parts()
-
-    @property
-    def quarantine_name(self) -> str:
-        """The name of its quarantine, whatever its format."""
-        return self.quarantine or f"{QUARANTINE_PREFIX}{self.id}"
 
     @property
     def earliest(self) -> datetime:

@@ -66,7 +66,7 @@ def interrupted_plans(directory: Path, beside: PlanLine) -> Iterator[tuple[PlanL
     for path in journals(directory):
         chronicle = read(path)
         plan = chronicle.plan
-        if plan is None or plan.plan == beside.plan or not plan.is_beside(beside):
+        if plan is None or plan.plan == beside.plan or not plan.shares_caps(beside):
             continue
         if (standing := replay(chronicle)).open_rows:
             yield plan, standing

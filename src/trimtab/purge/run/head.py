@@ -67,7 +67,7 @@ def write_head(journal: Path, directory: int, head: Head) -> None:
 
 
 def read_head(journal: Path) -> Head | None:
-    """Return how far a journal was; ``None``: no batch of it ended, or it is of before heads.
+    """Return how far a journal was; ``None``: no batch of it ended.
 
     Raises
     ------

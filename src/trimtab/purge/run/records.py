@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from trimtab.errors import DataError
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch
-from trimtab.record.chain import Chain, unlinked
+from trimtab.record.chain import Chain, unlinked, value_of
 from trimtab.units import format_duration, plural
-from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -38,7 +37,7 @@ class PlanLine:
     root, file_system
         In words, for people.
     identity
-        By what the file system is known again; ``None`` in journals of before it was kept.
+        By what the file system is known again.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT
@@ -47,32 +46,21 @@ class PlanLine:
     rows: int
     root: str
     file_system: str
-    identity: FileSystemIdentity | None = None
+    identity: FileSystemIdentity
     format: Literal[1] = FORMAT
     do: Literal["plan"] = "plan"
 
     @property
     def key(self) -> str:
         """What the file system is called where one text has to do, as for a lock."""
-        return self.file_system if self.identity is None else self.identity.key
+        return self.identity.key
 
     def is_of(self, other: PlanLine) -> bool:
         """Return whether both are of one plan, which is never changed."""
         return (self.plan, self.sha256, self.rows) == (other.plan, other.sha256, other.rows)
 
     def shares_caps(self, other: PlanLine) -> bool:
-        """Return whether both are of one file system, or may be: what one deleted counts for both.
-
-        Of a line without an identity all that is sure is the kind.
-        """
-        if self.identity is None or other.identity is None:
-            return self.file_system.split()[:1] == other.file_system.split()[:1]
-        return self.identity.shares_caps(other.identity)
-
-    def is_beside(self, other: PlanLine) -> bool:
-        """Return whether what one left unfinished concerns the other: a file system, or a root."""
-        if self.identity is None or other.identity is None:
-            return self.file_system == other.file_system or self.root == other.root
+        """Return whether both are or may be of one file system, so that caps count both."""
         return self.identity.shares_caps(other.identity)
 
 
@@ -123,15 +111,15 @@ class BatchLine:
     Attributes
     ----------
     bytes
-        Of the rows that are not left alone, as listed; 0 in journals of before it was kept.
+        Of the rows that are not left alone, as listed.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
     at: datetime
     rows: Rows
-    leave: tuple[Rows, ...] = ()
-    bytes: int = 0
+    leave: tuple[Rows, ...]
+    bytes: int
     do: Literal["batch"] = "batch"
 
 
@@ -475,13 +463,7 @@ def decoded(text: bytes) -> Line:
     DataError
         It is no line of a journal.
     """
-    try:
-        return _adapter().validate_json(text, strict=True)
-    except ValueError as error:
-        reason = visible(str(error).splitlines()[0])
-        raise DataError(
-            f"it is no line of a journal: {reason}", code="journal-malformed"
-        ) from error
+    return value_of(_adapter(), text, unreleased_hint=CHANGED_HINT)
 
 
 def chronicle_of(chain: Chain) -> Chronicle:
@@ -491,7 +473,7 @@ def chronicle_of(chain: Chain) -> Chronicle:
         try:
             line = decoded(text)
         except DataError as error:
-            raise DataError(error.reason, code=error.code, line=number) from error
+            raise DataError(error.reason, code=error.code, line=number, hint=error.hint) from error
         if isinstance(line, PlanLine) != (number == 1):
             raise DataError(
                 "a journal names its plan once, in its first line",

@@ -47,7 +47,6 @@ class _Shape:
     omit: frozenset[str]
     derive: Mapping[str, Derived | str]
     inline: Mapping[str, tuple[str, ...]]
-    optional: frozenset[str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,10 +54,9 @@ class _Entry:
     key: str
     get: Getter
     hint: Any
-    required: bool = True
 
 
-_PLAIN: Final = _Shape(frozenset(), {}, {}, frozenset())
+_PLAIN: Final = _Shape(frozenset(), {}, {})
 _SHAPES: Final[dict[type, _Shape]] = {}
 
 
@@ -68,7 +66,6 @@ def shape(
     omit: Collection[str] = (),
     derive: Mapping[str, tuple[Any, Callable[[Value], Any]] | str] | None = None,
     inline: Mapping[str, Collection[str]] | None = None,
-    optional: Collection[str] = (),
 ) -> None:
     """Say how the object of a type differs from the type.
 
@@ -83,8 +80,6 @@ def shape(
         whose annotation is the type. A key that is a field replaces it.
     inline
         Fields whose own keys stand in this object: all of them, or those that are named.
-    optional
-        Keys that documents of earlier versions lack.
     """
     derived = dict(derive or {})
     inlined = {name: tuple(keys) for name, keys in (inline or {}).items()}
@@ -94,7 +89,7 @@ def shape(
     unknown = {*omit, *inlined} - names
     if unknown or of in _SHAPES:
         raise TypeError(f"shape of {of.__name__}: {sorted(unknown) or 'declared twice'}")
-    _SHAPES[of] = _Shape(frozenset(omit), derived, inlined, frozenset(optional))
+    _SHAPES[of] = _Shape(frozenset(omit), derived, inlined)
 
 
 def mapped(path: str, function: Callable[[Any], Any], kind: Any) -> Derived:
@@ -187,10 +182,7 @@ def _entries(kind: type) -> tuple[_Entry, ...]:
         if key not in written:
             hint, get = _derived(kind, derived)
             entries += _with_code(key, get, hint)
-    return tuple(
-        dataclasses.replace(entry, required=entry.required and entry.key not in declared.optional)
-        for entry in entries
-    )
+    return tuple(entries)
 
 
 def _derived(kind: type, derived: Derived | str) -> Derived:
@@ -229,12 +221,7 @@ def _with_code(key: str, get: Getter, hint: Any) -> list[_Entry]:
     if plain in {Message, str} and _is_sentence(key, plain):
         return [
             entry,
-            _Entry(
-                f"{key}_code",
-                lambda value: getattr(get(value), "code", None),
-                str | None,
-                required=False,
-            ),
+            _Entry(f"{key}_code", lambda value: getattr(get(value), "code", None), str | None),
         ]
     arguments = get_args(plain)
     if arguments and arguments[0] in {Message, str} and _is_list(get_origin(plain)):
@@ -244,7 +231,6 @@ def _with_code(key: str, get: Getter, hint: Any) -> list[_Entry]:
             f"{key}_codes",
             lambda value: [code_of(text) for text in get(value)],
             tuple[str | None, ...],
-            required=False,
         )
         return [entry, codes]
     return [entry]
@@ -291,6 +277,7 @@ def schema(document: type) -> dict[str, Any]:
     definitions: dict[type, Any] = {}
     root = _object(document, definitions)
     root["properties"] = {"schema_version": {"const": SCHEMA_VERSION}, **root["properties"]}
+    root["required"] = ["schema_version", *root["required"]]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": document.__name__,
@@ -309,7 +296,7 @@ def _object(kind: type, definitions: dict[type, Any]) -> dict[str, Any]:
         "description": (kind.__doc__ or "").partition("\n\n")[0].replace("\n    ", " "),
         "type": "object",
         "properties": {entry.key: _schema(entry.hint, definitions) for entry in entries},
-        "required": [entry.key for entry in entries if entry.required],
+        "required": [entry.key for entry in entries],
         "additionalProperties": False,
     }
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from trimtab.explain.hints import Hint, JobRequest
 from trimtab.model.compare import CompareResult, Effect, TakenOut
-from trimtab.model.correlation import Correlated, CorrelatedSeries, Correlation
+from trimtab.model.correlation import Correlated, CorrelatedSeries
 from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, LoneRun
 from trimtab.model.ladder import (
     CheckedClaim,
@@ -21,7 +21,7 @@ from trimtab.model.ladder import (
     Track,
 )
 from trimtab.model.run import RunStatus
-from trimtab.model.series import ChangePoint, SeriesJudgement, SiteJudgement
+from trimtab.model.series import SeriesJudgement, SiteJudgement
 from trimtab.model.sweep import FactorEffect, Level, SweepAnalysis, SweepPoint
 from trimtab.model.verdict import Verdict
 from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
@@ -134,22 +134,16 @@ shape(
         "verdicts": (tuple[Verdict, ...], lambda series: (series.verdict,)),
         "change_points": "changes",
     },
-    optional=["untested"],
 )
-shape(ChangePoint, optional=["between"])
 shape(JudgeDocument, inline={"judgement": ()})
 shape(Evidence, omit=["throughout"])
 shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
 shape(
     Incident,
     inline={"key": ("probe", "metric", "unit", "apart")},
-    optional=["better", "stages", "recurs", "apart", "level_now"],
 )
 shape(Explanation, inline={"incident": ()})
-shape(IncidentsDocument, optional=["lone_runs"])
-shape(ExplainDocument, optional=["lone_runs"])
 shape(CorrelateDocument, inline={"correlated": ()})
-shape(Correlation, optional=["alike"])
 shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})
 shape(CompareDocument, inline={"result": ()})
 shape(Effect, omit=["margin", "level"])

@@ -10,7 +10,6 @@ from trimtab.model.event import Event
 from trimtab.model.finding import Finding
 from trimtab.model.run import Run
 from trimtab.model.status import (
-    IncidentStatus,
     SeriesStatus,
     SlowestTargets,
     Status,
@@ -46,14 +45,11 @@ class StoreTable:
     ----------
     damaged
         What names each damaged row: its id, if it has one.
-    unchecked
-        Rows without a checksum, written before there was one.
     """
 
     table: str
     rows: int
     damaged: tuple[str, ...]
-    unchecked: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +184,6 @@ class WatchStateDocument:
     plans: tuple[Plan, ...]
 
 
-shape(StoreCopyDocument, optional=["damaged"])
 shape(SeriesStatus, derive={"metric": "verdict.metric", "unit": "verdict.unit"})
 shape(
     SlowestTargets,
@@ -199,16 +194,14 @@ shape(
         )
     },
 )
-shape(IncidentStatus, optional=["probe", "metric", "level_now"])
 shape(
     Status,
     omit=["last_runs"],
     derive={"runs": "last_runs"},
-    optional=["slow_targets", "rejected", "snapshots"],
 )
 shape(KeptOutput, omit=["pruned_at"])
 shape(OutputRow, inline={"output": ()})
 shape(Slot, omit=["site", "started_at", "ended_at", "holder"])
 shape(Lease, omit=["site"])
-shape(StatusDocument, inline={"status": ()}, optional=["troubles"])
+shape(StatusDocument, inline={"status": ()})
 shape(WatchStateDocument, inline={"state": ()})

@@ -307,8 +307,8 @@ _ERROR_KEYS = {
     "hint": (str | None, attrgetter("hint")),
     "exit_code": (int, attrgetter("exit_code")),
 }
-shape(TrimtabError, derive=_ERROR_KEYS, optional=["code"])
-shape(Interrupted, derive=_ERROR_KEYS, optional=["code"])
+shape(TrimtabError, derive=_ERROR_KEYS)
+shape(Interrupted, derive=_ERROR_KEYS)
 
 shape(Sample, derive={"unit": "unit"})
 shape(
@@ -374,5 +374,5 @@ shape(
     omit=["named"],
     derive={"samples": (tuple[ImportedSample, ...], _imported_samples)},
 )
-shape(Imported, omit=["samples", "snapshot", "site", "told"], optional=["unjudged"])
+shape(Imported, omit=["samples", "snapshot", "site", "told"])
 shape(ImportedSample, inline={"sample": ()})

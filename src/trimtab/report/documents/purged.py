@@ -31,7 +31,7 @@ from trimtab.purge.plan.model import Plan, UserTotals
 from trimtab.purge.plan.names import escape
 from trimtab.purge.plan.publication import UserList
 from trimtab.purge.policy import Exemption
-from trimtab.purge.report import Day, Measured, PlanStanding, RunDay, UserDay
+from trimtab.purge.report import Day, Measured, PlanStanding, UserDay
 from trimtab.purge.rules import RulesInForce
 from trimtab.purge.run.aside import AsideFile
 from trimtab.purge.run.messages import Objection
@@ -335,7 +335,7 @@ shape(
     omit=["device", "uuid", "mount", "made_ns", "root_inode", "root_path"],
 )
 shape(Unread, derive={"path": _text("path")})
-shape(Shard, optional=["superseded"], omit=["read_ns"])
+shape(Shard, omit=["read_ns"])
 shape(
     Incremental,
     omit=["full_ns"],
@@ -348,7 +348,6 @@ shape(Followed, omit=["generation", "again"])
 shape(
     Manifest,
     omit=["filesystem", "started_ns", "ended_ns", "atime_settings", "schema_version"],
-    optional=["sizes", "followed", "incremental"],
     derive={
         "root": _text("root"),
         "file_system": "filesystem",
@@ -372,7 +371,6 @@ shape(
         *("as_of_s", "old_enough_before_s", "exempt_paths", "exempt_users", "exempt_groups"),
         "exempt_projects",
     ],
-    optional=["words"],
     derive={
         "old_enough_before": _time("old_enough_before_s"),
         "exemptions": mapped("exemptions", _exemptions, tuple[str, ...]),
@@ -407,7 +405,6 @@ shape(OwnerRow, inline={"owned": ()})
 shape(
     GroupHorizon,
     omit=["group", "cut_off_hour", "best", "after"],
-    optional=["limit"],
     derive={
         "limit": "group.limit",
         "name": _text("name"),
@@ -554,15 +551,6 @@ shape(
 shape(
     RunResult,
     omit=["id", "apply", "torn_bytes"],
-    optional=[
-        "undone_rows",
-        "users",
-        "pace",
-        "outcome_bytes",
-        "after_s",
-        "in_flight",
-        "unmeasured",
-    ],
     derive={
         "run": "id",
         "applied": "apply",
@@ -582,7 +570,6 @@ shape(
     },
 )
 shape(RunPace, derive={"rows_per_s": "rows_per_s"})
-shape(RunDay, optional=["pace"])
 shape(PurgeRunDocument, inline={"result": ()})
 shape(Measured, inline={"usage": ()})
 shape(UserDay, derive={"name": _USER_NAME})

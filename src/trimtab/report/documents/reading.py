@@ -42,7 +42,7 @@ class ReadHorizon:
     answer
         Without the forecast of growth, which stands in its words.
     rules
-        Those in force, a sentence each; empty where an older document does not tell them apart.
+        Those in force, a sentence each.
     total
         All regular files of the index.
     """
@@ -137,7 +137,7 @@ def _horizon(document: Json) -> ReadHorizon:
         root=_text(document["root"]),
         index=_text(document["index_id"]),
         answer=answer,
-        rules=_texts(document["rules"].get("words", [])),
+        rules=_texts(document["rules"]["words"]),
         total=_freed(document),
         notes=_texts(document["notes"]),
     )
@@ -169,7 +169,7 @@ def _owners(rows: Any) -> tuple[OwnedBy, ...]:
 
 
 def _groups(document: Json, name: str, needed: Horizon) -> GroupHorizons | None:
-    rows = [row for row in _list(document[name]) if "limit" in row]  # older ones do not tell it
+    rows = _list(document[name])
     if not rows:
         return None
     return GroupHorizons(
@@ -209,9 +209,7 @@ def _what_if(document: Json) -> ReadWhatIf:
     if not rows:
         raise ValueError("no combination")
     idle = {
-        _text(entry["setting"]): Message(
-            entry.get("reason_code") or "no-effect", _text(entry["reason"])
-        )
+        _text(entry["setting"]): Message(_text(entry["reason_code"]), _text(entry["reason"]))
         for entry in _list(document["without_effect"])
     }
     swept = Swept(
@@ -232,12 +230,8 @@ def _row(row: Json) -> Row:
 
 
 def _figures(by_name: Mapping[str, Json]) -> Iterator[SummedFigure]:
-    """Yield every figure of this version; one that the document lacks is not known."""
     for kind in KINDS:
-        figure = by_name.get(kind.name)
-        if figure is None:
-            yield SummedFigure(kind.name, 0, None, None, None, None, None)
-            continue
+        figure = by_name[kind.name]
         if figure["unit"] != kind.unit:
             raise ValueError(f"{kind.name} in {figure['unit']!r}")
         level = figure["level"]

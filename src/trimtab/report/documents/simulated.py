@@ -17,7 +17,7 @@ from trimtab.validation.statements import Figure as PrintedFigure
 from trimtab.validation.statements import Kind, Relation, Row, SeededRow, Verdict
 from trimtab.whatif import sweep
 from trimtab.whatif.figures import KINDS
-from trimtab.whatif.reproduce.reproduce import ClassCount, Reproduction, Summary
+from trimtab.whatif.reproduce.reproduce import ClassCount, Reproduction
 from trimtab.whatif.sizing.amplifying import Amplified
 from trimtab.whatif.sizing.figures import Figure
 from trimtab.whatif.sizing.peer import Comparison
@@ -233,17 +233,14 @@ shape(
         "assumptions": (tuple[str, ...], _assumptions),
     },
 )
-shape(Printed, optional=["upto"])
 shape(
     ClassCount,
     omit=["row_class"],
     derive={"class": "row_class"},
 )
-shape(Summary, optional=["classes", "independent", "unscored"])
 shape(
     Row,
     omit=["row_class"],
-    optional=["class", "rests_on", "group"],
     derive={
         "class": "row_class",
         "kind": (Kind, attrgetter("kind")),
@@ -257,7 +254,6 @@ shape(
     SeededRow,
     omit=["low", "high"],
     inline={"row": ()},
-    optional=["verdict", "unscored"],
     derive={
         "range": bounds("low", "high"),
         "verdict": (Verdict | None, attrgetter("verdict")),
@@ -267,7 +263,6 @@ shape(
 shape(
     Reproduction,
     omit=["terms", "lives", "curves"],
-    optional=["knees"],
     derive={
         "documents": "terms.documents",
         "seeds": "terms.seeds",

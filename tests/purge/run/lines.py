@@ -1,0 +1,19 @@
+"""First lines of journals for tests."""
+
+from __future__ import annotations
+
+from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.run.records import PlanLine
+
+
+def plan_line(
+    plan: str,
+    sha256: str = "",
+    rows: int = 1,
+    root: str = "/scratch",
+    file_system: str = "ext4 /dev/md0",
+) -> PlanLine:
+    """Return the first line of a plan's journal; of the file system no more than two words say."""
+    kind, _, name = file_system.partition(" ")
+    identity = FileSystemIdentity(kind, name or kind)
+    return PlanLine(plan, sha256, rows, root, file_system, identity)
