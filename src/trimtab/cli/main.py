@@ -91,10 +91,6 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "trimtab.cli.whatif",
             "Simulate policies: trims, limits and thresholds, swept over seeds.",
         ),
-        "reproduce": (
-            "trimtab.cli.reproduce",
-            "Compare the twin with the figures of five documents and list the misses.",
-        ),
     },
     "Set up": {
         "init": ("trimtab.cli.init", "Discover a file system and write its site file."),
