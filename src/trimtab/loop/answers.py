@@ -115,7 +115,7 @@ def _form(kind: Any) -> _Form:
     raise NotOfType(f"values of {kind} cannot be sent")
 
 
-def _of_class(kind: type) -> _Form:
+def _of_class(kind: Any) -> _Form:
     import polars as pl
 
     from trimtab._core import Tally
