@@ -28,7 +28,7 @@
 # make bench-allocator  the running kernel's block allocator beside the twin's; as root; result beside it
 # make calibration  how often the judge is wrong, full counts; result beside it, tables in docs/calibration.md
 # make twin-questions  what the twin's positions rest on; result beside it, tables in benchmarks/reports/twin-questions.md
-# make reproduce  the figures of the five documents beside the twin's; result beside it, tables in benchmarks/reports/twin-calibration.md, page in build/reproduce.html
+# make reproduce  the figures of the five documents beside the twin's; result beside it, tables in benchmarks/reports/twin-calibration.md
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
 # make bench-tcpd TCPD=DIR  change points on the annotated series of a checkout of TCPD; likewise
 # make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
@@ -222,8 +222,7 @@ calibration: .venv/.core .venv/.dev
 	$(BIN)/python scripts/calibration_page.py
 
 reproduce: .venv/.core
-	@mkdir -p build
-	$(BIN)/python scripts/calibration_twin.py --run build/reproduce.html
+	$(BIN)/python -m benchmarks.reproduction.page --run
 
 bench-judge: .venv/.core .venv/.dev build/bench-judge/.ready
 	$(BIN)/python benchmarks/judge/against.py $(ARGS)

@@ -222,7 +222,6 @@ def test_json_fits_its_published_schema(name, store, tmp_path):
         "event": ("add", target, "a word", "--kind", "note"),
         "twin": ("wa", "--spare", "0.2", "--superblocks", 64, "--pages-per-block", 16),
         "size": ("--osts", 1, "--daily-writes", "5TB", "--mean-file", "1MB"),
-        "reproduce": ("hpe25", "--layers"),
         "whatif": ("template", "--until", "2h", "--classes", 1, "--seeds", 1, "--again"),
         "purge": ("report", "--place", tmp_path),
         "report": (target, "--out", tmp_path / "month.md", "--place", tmp_path),

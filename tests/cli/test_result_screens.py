@@ -28,7 +28,6 @@ from trimtab.cli.render.acting import print_ledger, print_visit
 from trimtab.cli.render.check import print_check
 from trimtab.cli.render.screen import SCREEN_LINES
 from trimtab.cli.render.watch import print_state
-from trimtab.cli.reproduce import print_reproduction
 from trimtab.cli.size import print_sizing
 from trimtab.cli.sweep import print_sweep
 from trimtab.cli.twin import print_scenario, print_scenarios
@@ -38,7 +37,6 @@ from trimtab.loop.acting.effects import PlanEffect
 from trimtab.loop.acting.session import Visit
 from trimtab.loop.ladder import of_file
 from trimtab.loop.sweep import SweepState
-from trimtab.loop.workers import one_by_one
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
 from trimtab.model.imported import UNRECOGNISED, FileStatus, Imported, ImportedFile
@@ -51,7 +49,6 @@ from trimtab.report.check import sorted_findings
 from trimtab.site.ladder_file import load_ladder
 from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.load import load_scenario, preset_names
-from trimtab.whatif.reproduce.reproduce import Terms, reproduce
 from trimtab.whatif.sizing.amplifying import Miniature
 from trimtab.whatif.sizing.request import SizingRequest
 from trimtab.whatif.sizing.sizing import size
@@ -212,9 +209,6 @@ SCREENS: dict[str, Callable[[], None]] = {
     "purge horizon": _horizon,
     "purge query": _query,
     "purge report": partial(print_report, purge_runs(), "/var/lib/trimtab/purge"),
-    "reproduce": lambda: print_reproduction(
-        reproduce(Terms(("eth21", "hpe25"), seeds=1, layers_only=True), one_by_one)
-    ),
     "size": _size,
     "sweep": _sweep,
     "twin list": lambda: print_scenarios(map(load_scenario, preset_names())),

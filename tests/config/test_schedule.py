@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from croniter import croniter
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from tests.support.codes import raises
 from tests.support.each import for_each
@@ -33,7 +33,6 @@ TEXTS = (
     "59 23 28-31 2,12 *",
     "0 0 29 2 *",
 )
-CRONS = tuple(text for text in TEXTS if text[0] in "0123456789*")
 MINUTE = timedelta(minutes=1)
 instants = st.datetimes(
     datetime(1975, 1, 1), datetime(2090, 1, 1), timezones=st.just(UTC), allow_imaginary=False
@@ -188,32 +187,92 @@ def scan(text: str, start: datetime, end: datetime, zone: ZoneInfo) -> list[date
     return found
 
 
+BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+NAMES = {
+    3: ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    4: ["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
+}
+
+
+def values_of(field: str, place: int) -> set[int]:
+    """Return the values of a field of a cron expression, walking round the clock from each."""
+    low, high = BOUNDS[place]
+    around = [*range(low, high + 1)] * 2
+    for number, name in enumerate(NAMES.get(place, ()), low):
+        field = field.lower().replace(name, str(number))
+    values: set[int] = set()
+    for item in field.split(","):
+        span, _, step = item.partition("/")
+        if span == "*":
+            values.update(range(low, high + 1, int(step or 1)))
+            continue
+        ends = [int(word) % 7 if place == 4 else int(word) for word in span.split("-")]
+        walk = around[ends[0] - low :]
+        walk = walk[:1] if len(ends) == 1 else walk[: walk.index(ends[1], 1) + 1]
+        values.update(walk[:: int(step or 1)])
+    return values
+
+
 def fields_of(text: str):
-    minutes, hours, days, months, weekdays = (
-        None if "*" in values else set(values) for values in croniter.expand(text)[0]
-    )
+    fields = text.split()
+    values = [values_of(field, place) for place, field in enumerate(fields)]
 
     def due(local: datetime) -> bool:
-        if minutes is not None and local.minute not in minutes:
-            return False
-        if hours is not None and local.hour not in hours:
-            return False
-        if months is not None and local.month not in months:
-            return False
-        day = days is None or local.day in days
-        weekday = weekdays is None or local.isoweekday() % 7 in weekdays
-        return day or weekday if days is not None and weekdays is not None else day and weekday
+        shown = (local.minute, local.hour, local.day, local.month, local.isoweekday() % 7)
+        minute, hour, day, month, weekday = (
+            one in those for one, those in zip(shown, values, strict=True)
+        )
+        either = fields[2] != "*" and fields[4] != "*"
+        return minute and hour and month and (day or weekday if either else day and weekday)
 
     return due
 
 
-@pytest.mark.parametrize("text", CRONS)
-def test_in_utc_slots_are_those_of_croniter(text: str) -> None:
-    reference = croniter(text, datetime(2023, 12, 27))
-    slot, schedule = utc("2023-12-27T00:00"), parse_schedule(text)
-    for _ in range(120 if "29 2" not in text else 10):
-        slot = schedule.next_after(slot)
-        assert slot.replace(tzinfo=None) == reference.get_next(datetime)
+@st.composite
+def cron_fields(draw: st.DrawFn, place: int) -> str:
+    """Return a field as crontab(5) has it, names and lists among them."""
+    low, high = BOUNDS[place]
+    top = 7 if place == 4 else high
+    items = []
+    for _ in range(draw(st.integers(1, 3))):
+        first, last = draw(st.integers(low, high)), draw(st.integers(low, top))
+        words = [str(first), str(last)]
+        if draw(st.booleans()) and place in NAMES:
+            words = [NAMES[place][(each - low) % (high - low + 1)] for each in (first, last)]
+        step = draw(st.sampled_from(["", "", "/1", "/2", "/7", "/40"]))
+        kind = draw(st.sampled_from(["*", "value", "range"]))
+        if kind == "*":
+            items.append("*" + step)
+        elif kind == "value" or first == (last % 7 if place == 4 else last):
+            items.append(words[0])
+        else:
+            items.append("-".join(words) + (step if first < last and words[0].isdigit() else ""))
+    return ",".join(items)
+
+
+crons = st.tuples(*(st.just("*") | cron_fields(place) for place in range(5))).map(" ".join)
+
+
+@given(text=crons, days=st.integers(0, 4000), minute=st.integers(0, 1439))
+@settings(max_examples=50)
+def test_a_slot_is_a_minute_that_every_field_names(text: str, days: int, minute: int) -> None:
+    at = utc("2020-01-01T00:00") + timedelta(days=days, minutes=minute)
+    try:
+        schedule = parse_schedule(text)
+    except UsageError as error:
+        if error.code in ("schedule-never-due", "schedule-ambiguous"):
+            reject()
+        raise
+    minutes, hours, days_of_month, months, weekdays = map(values_of, text.split(), range(5))
+    rule: Any = schedule._rule
+    assert set(rule.times) == {60 * hour + minute for hour in hours for minute in minutes}
+    assert rule.months == months
+    assert (rule.days or set(range(1, 32))) == days_of_month
+    assert (rule.weekdays or set(range(7))) == weekdays
+    slot = schedule.last_until(at)
+    due = fields_of(text)
+    assert due(slot.replace(tzinfo=None))
+    assert (slot == at) == due(at.replace(tzinfo=None))
 
 
 def test_far_too_many_slots_are_not_made_at_once() -> None:
@@ -248,6 +307,12 @@ def test_far_too_many_slots_are_not_made_at_once() -> None:
         "60 * * * *",
         "0 24 * * *",
         "*/0 * * * *",
+        "5-5 * * * *",
+        "0 22-2/2 * * *",
+        "0 0 * * 7-0",
+        "0 0 31-0 * *",
+        "0 0 * * 8",
+        "0 0 * jan-tue *",
         "1-2-3 * * * *",
         "5/15 * * * *",
         "r * * * *",

@@ -46,7 +46,7 @@ def test_the_allocator_s_table_is_what_it_counts(column: int) -> None:
 
 def test_every_command_that_the_page_shows_is_there() -> None:
     shown = set(re.findall(r"(?:\$ |`)trimtab ([a-z]+)", TWIN))
-    assert {"twin", "whatif", "size", "reproduce", "watch"} <= shown <= set(COMMANDS)
+    assert {"twin", "whatif", "size", "watch"} <= shown <= set(COMMANDS)
     assert set(re.findall(r"twin (wa|list|show|run)\b", TWIN)) == set(twin.commands)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import signal
 import subprocess
@@ -13,24 +12,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from tests.support.codes import raises
 from tests.support.dask_cluster import local_cluster
 from tests.support.slurm import Cluster
 
 import trimtab
-from trimtab.cli.import_ import command as import_
 from trimtab.errors import DataError, ToolError, UsageError
-from trimtab.judge.sweep import analyse_sweep
 from trimtab.loop import dask_workers
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.whatif import WhatIf, what_if
-from trimtab.model.sweep import MeasuredPoint
 from trimtab.whatif.sweep import Swept
 
 pytestmark = pytest.mark.system
@@ -216,49 +210,6 @@ def test_a_what_if_of_a_site_goes_to_its_workers(
     _, swept = what_if(question)
     assert used == [(workers, scheduler if of_site else None)]
     assert swept.rows == _alone().rows
-
-
-def test_an_import_for_a_site_goes_to_its_workers(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    site = tmp_path / "s.toml"
-    site.write_text(
-        f'[site]\nname = "s"\ndriver = "local"\npath = "{tmp_path}"\n'
-        '[dask]\nscheduler = "local:2"\n'
-    )
-    used: list[str | None] = []
-
-    def noted(*_: object, dask: str | None, **__: object) -> list[object]:
-        used.append(dask)
-        return []
-
-    monkeypatch.setattr("trimtab.loop.importing.importer.import_files", noted)
-    for words in ([], ["--dask", "none"], ["--dask", "tcp://h:1"]):
-        CliRunner().invoke(import_, ["x", "--dry-run", "--site", str(site), *words])
-    assert used == ["local:2", None, "tcp://h:1"]
-
-
-def test_a_sweep_is_analysed_as_by_one_process(scheduler: str) -> None:
-    """To the last bit, in other processes: effects, knees and heat maps of three metrics."""
-    draw = random.Random(1)
-    metrics = ("write_bandwidth", "read_bandwidth", "write_latency")
-    points = [
-        MeasuredPoint(
-            {"nodes": nodes, "stripe_count": stripes, "checksums": checksums},
-            {
-                metric: tuple(draw.gauss(min(nodes, 8) + stripes, 0.5) for _ in range(3))
-                for metric in metrics
-            },
-        )
-        for nodes, stripes, checksums in product((1, 2, 4, 8, 16, 32), (1, 4), ("on", "off"))
-    ]
-    alone = analyse_sweep(points, workload=["stripe_count"])
-    with answering(None, scheduler, most=3, hint="") as together:
-        by_workers = analyse_sweep(points, workload=["stripe_count"], together=together)
-    assert by_workers == alone
-    assert list(alone.effects or ()) == list(metrics)
-    assert alone.scaling
-    assert alone.maps
 
 
 @cache

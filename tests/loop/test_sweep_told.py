@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.loop.test_sweep import GOOD, MIB, PROBE, SWEEP, Recorder, now, store, work
@@ -67,27 +64,6 @@ def typed(files: Path, factor: str, *more: str) -> int:
         main(["sweep", str(path), *more])
     assert isinstance(ended.value.code, int)
     return ended.value.code
-
-
-@pytest.mark.parametrize(
-    ("words", "used"),
-    [((), "local:2"), (("--dask", "tcp://h:1"), "tcp://h:1"), (("--dask", "none"), None)],
-)
-def test_the_workers_of_the_site_analyse_it(
-    files: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], used: str | None
-) -> None:
-    asked_for: list[str | None] = []
-
-    @contextmanager
-    def noted(processes: int | None, dask: str | None, *, most: int, hint: str) -> Iterator[Any]:
-        asked_for.append(dask)
-        yield lambda questions: (question.answer() for question in questions)
-
-    site = files / "site.toml"
-    site.write_text(f'{site.read_text()}[dask]\nscheduler = "local:2"\n')
-    monkeypatch.setattr("trimtab.loop.sweep.answering", noted)
-    assert typed(files, 'transfer_size = ["1MiB"]', "--no-run", *words) == 0
-    assert asked_for == ([] if used is None else [used])
 
 
 class Doubted(Recorder):

@@ -22,20 +22,17 @@ from trimtab.judge.series import judge_series
 from trimtab.judge.sweep import analyse_sweep
 from trimtab.judge.targets import target_tails
 from trimtab.loop.ladder import of_file
-from trimtab.loop.workers import one_by_one
 from trimtab.model.series import SeriesKey, SiteJudgement
 from trimtab.model.sweep import MeasuredPoint, SweepAnalysis
 from trimtab.report.check import render_check
 from trimtab.report.judge import render_judgement
 from trimtab.report.ladder import render_ladder
-from trimtab.report.reproduce import render_reproduction
 from trimtab.report.sweep import render_sweep
 from trimtab.report.whatif import render_whatif
 from trimtab.site.ladder_file import load_ladder
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
 from trimtab.whatif.figures import KINDS
-from trimtab.whatif.reproduce.reproduce import Terms, reproduce
 from trimtab.whatif.sweep import Row as SweptRow
 from trimtab.whatif.sweep import Swept, summed
 from trimtab.whatif.vary import combinations, parse_axis
@@ -154,11 +151,6 @@ def whatif_page() -> str:
     return render_whatif(*swept_policies())
 
 
-def reproduce_page() -> str:
-    """Return the page of the documents' figures that need no time."""
-    return render_reproduction(reproduce(Terms(seeds=1, layers_only=True), one_by_one))
-
-
 def check_page() -> str:
     """Return the page of a check of an array."""
     from tests.report.conftest import full_result
@@ -174,6 +166,5 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "purge-horizon": purge_horizon_page,
     "purge-runs": runs_page,
     "whatif": whatif_page,
-    "reproduce": reproduce_page,
     "ladder": partial(ladder_page, "perlmutter.toml"),
 }

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import croniter  # noqa: F401  (here: its first import starts file(1), which no test of this tier may)
 import jsonschema
 import pytest
 from hypothesis import given

@@ -51,14 +51,12 @@ if TYPE_CHECKING:
     metavar="ZONE",
     help="Zone of times printed without one: Europe/Zurich. Default: the site's.",
 )
-@options.dask_or_site
 @click.option("--dry-run", is_flag=True, help="Read and show everything, keep nothing.")
 @options.extent_options
 def command(
     files: tuple[str, ...],
     store_url: str | None,
     kind: str | None,
-    dask: str | None,
     dry_run: bool,
     **terms_given: str | None,
 ) -> None:
@@ -69,19 +67,16 @@ def command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.importing.importer import check_kind, import_files, terms_of
-    from trimtab.loop.sites import with_dask, with_store
+    from trimtab.loop.sites import with_store
     from trimtab.loop.stores import open_store
 
     check_kind(kind)
     terms, site = terms_of(**terms_given)  # type: ignore[arg-type]
-    dask = with_dask(site, dask)
     opened = nullcontext() if dry_run else open_store(with_store(site, store_url), create=True)
     tally, again = _Tally(), _again(files, kind, store_url, terms_given)
     remains = "what was stored is kept: the same command passes over it and goes on"
     with opened as store, progress_bar(remains=remains) as progress:
-        imported = tally.of(
-            import_files(files, terms, store, kind=kind, dask=dask, progress=progress)
-        )
+        imported = tally.of(import_files(files, terms, store, kind=kind, progress=progress))
         where = None if store is None else str(store.location)
         if options.wants_json():
             from trimtab.report.documents.measured import import_json

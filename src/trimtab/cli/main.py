@@ -46,7 +46,7 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         ),
         "runs": ("trimtab.cli.runs", "List kept runs."),
         "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
-        "report": ("trimtab.cli.report", "Write the report of one month: HTML, PDF or Markdown."),
+        "report": ("trimtab.cli.report", "Write the report of one month: HTML or Markdown."),
         "serve": ("trimtab.web.command", "Serve the dashboard and its API from the store."),
         "demo": ("trimtab.cli.demo", "Show the dashboard on nine simulated months."),
     },
@@ -90,10 +90,6 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "whatif": (
             "trimtab.cli.whatif",
             "Simulate policies: trims, limits and thresholds, swept over seeds.",
-        ),
-        "reproduce": (
-            "trimtab.cli.reproduce",
-            "Compare the twin with the figures of five documents and list the misses.",
         ),
     },
     "Set up": {

@@ -121,7 +121,7 @@ OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "Output": f"store {OUTPUT}",
     },
     "import": {
-        "Files": "kind at timezone layer dry-run dask",
+        "Files": "kind at timezone layer dry-run",
         "Where they are kept": "site probe store",
         "Output": OUTPUT,
     },
@@ -169,7 +169,7 @@ OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "purge replay": {
         "Replay": "index later policy target before reads-known",
         "File system": "used available",
-        "Where it runs": "threads dask",
+        "Where it runs": "threads",
         "Output": OUTPUT,
     },
     "purge plan": {

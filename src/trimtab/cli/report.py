@@ -19,7 +19,7 @@ from trimtab.cli.purge import terms
 )
 @click.option(
     "--out", required=True, type=terms.PATH, metavar="FILE",
-    help="File to write; its name ends in .html, .pdf or .md.",
+    help="File to write; its name ends in .html or .md.",
 )  # fmt: skip
 @terms.place
 @options.as_json
@@ -30,8 +30,7 @@ def command(
     """Write the report of one month.
 
     It has the verdicts, the incidents with their causes, space and what purges deleted, the cost
-    of the probes, and the actions. A PDF is printed by chromium, which has to be installed and
-    is not run as root.
+    of the probes, and the actions.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.screen import print_wrapped

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     help="Factor that is part of the workload: find the best of the others at each of its levels.",
 )
 @click.option("--no-run", is_flag=True, help="Measure nothing: show how far it is, and the result.")
-@options.dask_or_site
 @options.report
 @options.extent_options
 def command(
@@ -66,7 +65,6 @@ def command(
     now: tuple[str, ...],
     workload: tuple[str, ...],
     no_run: bool,
-    dask: str | None,
     report: str | None,
 ) -> None:
     """Measure every combination of settings in SPEC.toml and find the best.
@@ -76,7 +74,7 @@ def command(
     says that it is set.
     """
     from trimtab.errors import UsageError
-    from trimtab.loop.sites import open_site, with_dask, with_store
+    from trimtab.loop.sites import open_site, with_store
     from trimtab.loop.sweep import analysed
     from trimtab.site.sweep_file import levels_now, load_sweep
 
@@ -90,7 +88,7 @@ def command(
         state, place = _state_of_store(sweep, site, url)
     else:
         state, place = _measured(sweep, site, url, levels)
-    analysis = analysed(state, workload=workload, dask=with_dask(site, dask))
+    analysis = analysed(state, workload=workload)
     if report is not None:
         from trimtab.report.sweep import render_sweep
         from trimtab.report.write import write_report

@@ -18,10 +18,11 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -38,6 +39,8 @@ _DAY: Final = timedelta(days=1)
 _SEARCH_DAYS = 366 * 9
 """A 29 February comes after eight years at the latest (1896 to 1904)."""
 _WEEKDAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun",
+                  "jul", "aug", "sep", "oct", "nov", "dec")  # fmt: skip
 
 _EVERY = re.compile(r"every\s+([0-9.]+\s*[a-z]+)(?:\s+at\s+:([0-5][0-9]))?", re.IGNORECASE)
 _TIME = r"([01]?[0-9]|2[0-3]):([0-5][0-9])"
@@ -45,7 +48,7 @@ _DAILY = re.compile(rf"daily\s+at\s+{_TIME}", re.IGNORECASE)
 _WEEKLY = re.compile(rf"weekly\s+on\s+([a-z]+)\s+at\s+{_TIME}", re.IGNORECASE)
 _CRON_VALUE = r"(?:[0-9]{1,2}|[a-z]{3})"
 _CRON_ITEM = rf"(?:\*(?:/[0-9]{{1,2}})?|{_CRON_VALUE}(?:-{_CRON_VALUE}(?:/[0-9]{{1,2}})?)?)"
-# The part of croniter's grammar that every cron has: neither its random values nor its L, W and #.
+# What every cron has: neither random values nor L, W and #.
 _CRON_FIELD = re.compile(rf"{_CRON_ITEM}(?:,{_CRON_ITEM})*", re.IGNORECASE | re.ASCII)
 _HINT = (
     'write "every 1h", "every 1h at :20", "daily at 20:00", "weekly on sunday at 03:00" '
@@ -386,31 +389,60 @@ def _weekday(name: str, text: str) -> int:
 
 
 def _cron(fields: list[str], text: str) -> _Calendar:
-    from croniter import croniter
-    from croniter.croniter import CroniterError
-
-    try:
-        expanded, _ = croniter.expand(" ".join(fields).lower())
-    except (CroniterError, ValueError, TypeError, IndexError) as error:
-        raise UsageError(
-            f"{text!r} is no cron expression: {error}", code="schedule-invalid", hint=_HINT
-        ) from error
-    minutes, hours, days, months, weekdays = (
-        None if "*" in values else frozenset(int(value) for value in values) for values in expanded
-    )
-    unclear = days is None or weekdays is None or "*" in fields[2] + fields[4]
-    if fields[2] != "*" and fields[4] != "*" and unclear:
+    minutes = _cron_values(fields[0], 0, 59, text)
+    hours = _cron_values(fields[1], 0, 23, text)
+    days = _cron_values(fields[2], 1, 31, text)
+    months = _cron_values(fields[3], 1, 12, text, {name: at for at, name in enumerate(_MONTHS, 1)})
+    names = {name[:3]: at for at, name in enumerate(_WEEKDAYS)}
+    # Sunday is 0 where it begins a range, and 7 where it ends one.
+    weekdays = _cron_values(fields[4].replace("7-", "0-"), 0, 7, text, names)
+    if fields[2] != "*" and fields[4] != "*" and "*" in fields[2] + fields[4]:
         raise UsageError(
             f"{text!r}: programs differ on what this day of month with that day of week means",
             code="schedule-ambiguous",
             hint='write "*" for one of them, or lists without "*" for both',
         )
     calendar = _Calendar(
-        tuple(h * 60 + m for h in sorted(hours or range(24)) for m in sorted(minutes or range(60))),
-        days,
-        frozenset(range(1, 13)) if months is None else months,
-        weekdays,
+        tuple(hour * 60 + minute for hour in sorted(hours) for minute in sorted(minutes)),
+        None if "*" in fields[2].split(",") else days,
+        months,
+        None if "*" in fields[4].split(",") else frozenset(day % 7 for day in weekdays),
     )
     if not calendar.comes():
         raise UsageError(f"{text!r} never comes: there is no such day", code="schedule-never-due")
     return calendar
+
+
+def _cron_values(
+    field: str, low: int, high: int, text: str, names: Mapping[str, int] = MappingProxyType({})
+) -> frozenset[int]:
+    """Return the values of one field of a cron expression, from `low` to `high`.
+
+    A range that runs backwards goes over the end: ``22-2`` are the hours 22, 23, 0, 1 and 2.
+    """
+    values: set[int] = set()
+    for item in field.lower().split(","):
+        span, _, every = item.partition("/")
+        begin, _, end = (f"{low}-{high}" if span == "*" else span).partition("-")
+        try:
+            first, last = (int(names.get(word, word)) for word in (begin, end or begin))
+            step = int(every or 1)
+        except ValueError:  # a name of something else
+            first = last = step = 0
+        if not (step and low <= first <= high and low <= last <= high):
+            raise UsageError(
+                f"{text!r} is no cron expression: {item!r} is not from {low} to {high}",
+                code="schedule-invalid",
+                hint=_HINT,
+            )
+        if end and (first == last or (first > last and every)):
+            raise UsageError(
+                f"{text!r}: programs differ on what {item!r} means",
+                code="schedule-ambiguous",
+                hint="write its values one by one: 5, or 22,0,2",
+            )
+        if first <= last:
+            values.update(range(first, last + 1, step))
+        else:
+            values.update(range(first, high + 1), range(low, last + 1))
+    return frozenset(values)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import Final, TypeAlias
+from typing import Final
 
 from trimtab.judge.scaling import AMOUNTS_MINIMUM, scaling
 from trimtab.judge.settings import (
@@ -36,53 +35,12 @@ AMOUNTS: Final = frozenset(
 """Factors that are amounts: their curves are searched for a knee."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricAnalysis:
-    """What a sweep shows of one metric."""
-
-    metric: str
-    best: tuple[BestSetting, ...]
-    effects: tuple[FactorEffect, ...]
-    maps: tuple[HeatMap, ...]
-    scaling: tuple[Scaling, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MetricQuestion:
-    """One metric of a sweep, which depends on no other: arguments as `analyse_sweep` has them."""
-
-    points: Sequence[MeasuredPoint]
-    metric: str
-    workload: tuple[str, ...]
-    amounts: frozenset[str]
-
-    def answer(self) -> MetricAnalysis:
-        """Return best settings, effects, heat maps and scaling curves.
-
-        Raises
-        ------
-        KeyError, ValueError
-            As `analyse_sweep` has them.
-        """
-        points, metric = self.points, self.metric
-        best = best_settings(points, metric, workload=self.workload)
-        effects = factor_effects(points, metric)
-        bests = [setting.best for setting in best if setting.best is not None]
-        curves = [c for levels in bests for c in _curves(points, metric, levels, self.amounts)]
-        maps = _maps(points, metric, effects, bests[0]) if bests else []
-        return MetricAnalysis(metric, best, effects, tuple(maps), tuple(curves))
-
-
-Together: TypeAlias = Callable[[Iterable[MetricQuestion]], Iterable[MetricAnalysis]]
-
-
 def analyse_sweep(
     points: Sequence[MeasuredPoint],
     *,
     metrics: Iterable[str] | None = None,
     workload: Iterable[str] = (),
     amounts: Iterable[str] = AMOUNTS,
-    together: Together = lambda questions: (question.answer() for question in questions),
 ) -> SweepAnalysis:
     """Analyse a matrix of settings.
 
@@ -97,8 +55,6 @@ def analyse_sweep(
         each of their levels.
     amounts
         Factors whose curves are searched for a knee, at the best levels of the others.
-    together
-        Answers the question of each metric, in order; several at once where it can.
 
     Returns
     -------
@@ -112,19 +68,28 @@ def analyse_sweep(
     ValueError
         A value is negative or not finite.
     """
-    names = tuple(metrics) if metrics is not None else analysed_metrics(points)
-    terms = tuple(workload), frozenset(amounts)
-    of_metrics = tuple(together([MetricQuestion(points, name, *terms) for name in names]))
-    best = [setting for each in of_metrics for setting in each.best]
-    effects = {each.metric: each.effects for each in of_metrics}
+    names = tuple(metrics) if metrics is not None else _metrics(points)
+    workload, amounts = tuple(workload), frozenset(amounts)
+    best: list[BestSetting] = []
+    effects: dict[str, tuple[FactorEffect, ...]] = {}
+    maps: list[HeatMap] = []
+    curves: list[Scaling] = []
+    for metric in names:
+        of_metric = best_settings(points, metric, workload=workload)
+        best += of_metric
+        effects[metric] = factor_effects(points, metric)
+        bests = [setting.best for setting in of_metric if setting.best is not None]
+        curves += [c for levels in bests for c in _curves(points, metric, levels, amounts)]
+        if bests:
+            maps += _maps(points, metric, effects[metric], bests[0])
     rounds = max((len(v) for point in points for v in point.values.values()), default=0)
     return SweepAnalysis(
         points=len(points),
         rounds=rounds,
         best=tuple(best),
         effects=effects,
-        maps=tuple(heat for each in of_metrics for heat in each.maps),
-        scaling=tuple(curve for each in of_metrics for curve in each.scaling),
+        maps=tuple(maps),
+        scaling=tuple(curves),
         notes=(*_notes(points, rounds), *_differing_without_factor(best, effects)),
     )
 
@@ -196,8 +161,7 @@ def _figure(run: Run | None, metric: str) -> float | None:
     return median(values) if values else None
 
 
-def analysed_metrics(points: Sequence[MeasuredPoint]) -> tuple[str, ...]:
-    """Return all metrics that the points have, except amounts of data."""
+def _metrics(points: Sequence[MeasuredPoint]) -> tuple[str, ...]:
     measured = {metric for point in points for metric in point.values}
     return tuple(
         metric for metric, unit in METRIC_UNITS.items() if metric in measured and unit != "B"

@@ -60,9 +60,8 @@ def fan_out(
 
     Notes
     -----
-    ClusterShell's event engine starts and reads the connections, `trimtab.launch.fleet_engine`
-    is its client. ClusterShell's own ssh worker is not used: it cuts outputs at line ends, kills
-    only ssh itself, and waits for a killed one without end.
+    ClusterShell's ssh worker is not used: it cuts outputs at line ends, kills only ssh itself, and
+    waits for a killed one without end.
     """
     return each(
         dict.fromkeys(nodes, tuple(argv)),

@@ -1,4 +1,4 @@
-"""Many processes at once under ClusterShell's event engine, each with its own deadline.
+"""Many processes at once in one loop, each with its own deadline.
 
 ::
 
@@ -7,9 +7,8 @@
                                        ├─ exit (a grandchild holds its pipes) ─> ended
                                        └─ deadline, output limit, Interrupted ─> SIGKILL ─> ended
 
-The engine starts processes as its fan-out allows and says when a pipe can be read; what it would
-wait for without end (a killed process that does not go) and what it measures by the wall clock
-(deadlines) is done here, between its polls. No Task is made: nothing outlives the call.
+Nothing in the loop waits for a process: one that is killed and does not go is left behind at the
+end, and holds nobody up. Deadlines are by the monotonic clock.
 
 Every process leads a session of its own and stays uncollected until all are over: so its number
 cannot become a stranger's while the rest of its session is looked for.
@@ -19,18 +18,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
+import selectors
 import signal
 import subprocess
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
-
-from ClusterShell.Engine.Engine import E_READ
-from ClusterShell.Engine.EPoll import EngineEPoll
-from ClusterShell.Worker.EngineClient import EngineClient, EngineClientEOF
+from typing import IO, Any, Final
 
 from trimtab.launch.child import collect, has_exited, input_file
 from trimtab.launch.interruption import lifted, shielded
@@ -38,6 +34,9 @@ from trimtab.launch.orphans import abandon, kill_sessions, reap
 from trimtab.launch.process import GRACE_S, ProcessResult
 
 _TICK_S: Final = 0.05
+_CLOSING_S: Final = 0.002
+"""Longest wait between looks at the processes, and where one has closed its pipes: its end is no
+event."""
 _CHUNK_BYTES: Final = 2**18
 
 
@@ -58,98 +57,57 @@ def run_all(
     """
     reap()
     with shielded(), input_file(stdin) as input_path:
-        engine = _Engine(fanout)
         nodes = {
-            name: _Node(name, argv, input_path, timeout_s, output_limit_bytes)
+            name: _Node(argv, input_path, timeout_s, output_limit_bytes)
             for name, argv in commands.items()
         }
         try:
-            for node in nodes.values():
-                engine.add(node)
-            engine.run_to_end()
+            _run(list(nodes.values()), fanout)
         finally:
             _end(list(nodes.values()))
-            engine.release()
     return {name: node.result() for name, node in nodes.items()}
 
 
-class _Poll:
-    """The engine's epoll: looks after the processes before each wait, and can be interrupted."""
-
-    def __init__(self, engine: _Engine) -> None:
-        self._engine = engine
-        self._epoll = select.epoll()
-        self.register = self._epoll.register
-        self.unregister = self._epoll.unregister
-        self.close = self._epoll.close
-
-    def poll(self, _timeout_s: float) -> list[tuple[int, int]]:
-        self._engine.look_after()
-        if self._engine.evlooprefcnt <= 0:
-            return []
-        # A signal may be raised here and nowhere else: the engine's books stay true.
-        with lifted():
-            return self._epoll.poll(_TICK_S)
-
-
-class _Engine(EngineEPoll):
-    """ClusterShell's engine, with deadlines by the monotonic clock and without blocking waits."""
-
-    def __init__(self, fanout: int) -> None:
-        super().__init__({"fanout": fanout})
-        self.epolling.close()
-        self.epolling: Any = _Poll(self)
-        self.started: list[_Node] = []
-
-    def look_after(self) -> None:
-        """End those that are over or late; each end may let others start."""
-        now_s = time.monotonic()
-        for node in list(self.started):
-            if node.look(now_s):
-                self.started.remove(node)
-                if node in self._clients:
-                    self.remove(node)
-
-    def run_to_end(self) -> None:
-        """Run all, and wait for those that closed their pipes and have not ended yet."""
-        # The loop ends when nothing can be read: also when those that could not be started were
-        # all that the fan-out had room for.
-        while self._clients:
-            self.run(0)
-            self.look_after()
-        while self.started:
-            self.look_after()
-            if self.started:
-                with lifted():
-                    time.sleep(0.002)
+def _run(nodes: Sequence[_Node], fanout: int) -> None:
+    """Start each as soon as there is room, and read all until they are over, late or too long."""
+    waiting, running = deque(nodes), list[_Node]()
+    with selectors.DefaultSelector() as selector:
+        while waiting or running:
+            while waiting and len(running) < fanout:
+                running.append(waiting.popleft())
+                running[-1].start(selector)
+            wait_s = _TICK_S if all(node.pipes for node in running) else _CLOSING_S
+            # A signal may be raised here and nowhere else: what was started is known.
+            with lifted():
+                ready = selector.select(wait_s)
+            for key, _ in ready:
+                node, name = key.data
+                if not node.take(name):
+                    selector.unregister(node.pipes.pop(name))
+            now_s = time.monotonic()
+            for node in list(running):
+                if node.look(now_s):
+                    running.remove(node)
+                    for pipe in node.pipes.values():
+                        selector.unregister(pipe)
 
 
-class _Worker:
-    """What the engine wants to know of the owner of a client."""
-
-    _fanout = None  # the engine's own
-
-
-_WORKER: Final = _Worker()
-
-
-class _Node(EngineClient):
-    """One process: started, read and closed by the engine."""
+class _Node:
+    """One process."""
 
     def __init__(
         self,
-        name: str,
         argv: Sequence[str],
         input_path: str,
         timeout_s: float,
         limit_bytes: int,
     ) -> None:
-        super().__init__(_WORKER, name, True, None, False)
         self.argv = tuple(argv)
         self.input_path = input_path
         self.timeout_s = timeout_s
         self.limit_bytes = limit_bytes
         self.chunks = {"stdout": bytearray(), "stderr": bytearray()}
+        self.pipes: dict[str, IO[bytes]] = {}
         self.child: subprocess.Popen[bytes] | None = None
         self.not_started: str | None = None
         self.started_at = datetime.now(UTC)
@@ -159,12 +117,9 @@ class _Node(EngineClient):
         self.code: int | None = None
         self.usage: Any = None
 
-    # What the engine calls ------------------------------------------------------------------
-
-    def _start(self) -> _Node:
+    def start(self, selector: selectors.BaseSelector) -> None:
+        """Start it, and have its pipes watched."""
         self.started_at, self.began_s = datetime.now(UTC), time.monotonic()
-        assert isinstance(self._engine, _Engine)
-        self._engine.started.append(self)
         try:
             with Path(self.input_path).open("rb") as file:
                 self.child = subprocess.Popen(
@@ -179,26 +134,12 @@ class _Node(EngineClient):
                 )
         except OSError as error:  # too many processes or open files: this node's bad luck
             self.not_started = f"{self.argv[0]} could not be started: {error.strerror or error}"
-            return self
+            return
         for name, pipe in (("stdout", self.child.stdout), ("stderr", self.child.stderr)):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
-            self.streams.set_stream(name, pipe.fileno(), E_READ, closefd=False)
-        return self
-
-    def _handle_read(self, sname: str) -> None:
-        if not self._take(sname):
-            raise EngineClientEOF
-        self._set_reading(sname)
-
-    def _close(self, abort: bool, timeout: bool) -> None:
-        del timeout  # the engine's timers are not used
-        if abort:
-            self.kill()
-        self.streams.clear()
-        self.invalidate()
-
-    # What is done between its polls -----------------------------------------------------------
+            self.pipes[name] = pipe
+            selector.register(pipe, selectors.EVENT_READ, (self, name))
 
     def look(self, now_s: float) -> bool:
         """Kill it when it is late; return whether it is over, or was left."""
@@ -206,9 +147,9 @@ class _Node(EngineClient):
             self.ended_s = now_s
             return True
         if self.exited():
-            for name in self.chunks:
+            for name in self.pipes:
                 # A grandchild may hold the pipes: what is in them now is all that is waited for.
-                while name in self.streams and self._has_more(name):
+                while self._has_more(name):
                     pass
             return True
         if now_s - self.began_s >= self.timeout_s and self.ended_s is None:
@@ -235,15 +176,13 @@ class _Node(EngineClient):
     def _has_more(self, name: str) -> bool:
         try:
             before = len(self.chunks[name])
-            return self._take(name) and len(self.chunks[name]) > before
+            return self.take(name) and len(self.chunks[name]) > before
         except OSError:
             return False
 
-    def _take(self, name: str) -> bool:
+    def take(self, name: str) -> bool:
         """Take what a pipe holds; return False at its end."""
-        pipe = self.child and (self.child.stdout if name == "stdout" else self.child.stderr)
-        assert pipe is not None
-        chunk = pipe.read(_CHUNK_BYTES)
+        chunk = self.pipes[name].read(_CHUNK_BYTES)
         if chunk is None:
             return True
         room_bytes = self.limit_bytes - sum(len(chunk) for chunk in self.chunks.values())
@@ -252,8 +191,6 @@ class _Node(EngineClient):
             self.truncated = True
             self.kill()
         return bool(chunk)
-
-    # Afterwards -------------------------------------------------------------------------------
 
     def collect(self) -> None:
         """Take its status from the kernel, or leave it where it cannot be killed."""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import calendar
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-from trimtab.errors import RefusedError, ToolError, TrimtabError, UsageError
-from trimtab.launch.process import execute
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import incidents_of
 from trimtab.loop.purging.place import purge_place
@@ -38,10 +34,8 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 Progress = Callable[[str, float], None]
-FORMATS: Final = (".html", ".pdf", ".md")
-BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FORMATS: Final = (".html", ".md")
 _MONTH: Final = re.compile(r"(\d{4})-(\d{2})\Z", re.ASCII)
-_PRINTED_WITHIN_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,26 +81,20 @@ def month_of(name: str | None, timezone: str, now: datetime) -> Span:
 
 
 def check_out(out: Path) -> None:
-    """Return if a report can be written to a file, as its name says: HTML, PDF or Markdown.
+    """Return if a report can be written to a file, as its name says: HTML or Markdown.
 
     Raises
     ------
     UsageError
         The name ends in something else, or the file cannot be there.
-    RefusedError
-        It is a PDF, and this is root.
-    ToolError
-        It is a PDF, and no browser is installed.
     """
     if out.suffix not in FORMATS:
         raise UsageError(
             f"{visible(str(out))}: the format is not known",
             code="format-unknown",
-            hint=f"let the name end in {', '.join(FORMATS)}",
+            hint=f"let the name end in {' or '.join(FORMATS)}",
         )
     check_report_path(out)
-    if out.suffix == ".pdf":
-        _browser()
 
 
 def monthly_report(
@@ -240,57 +228,6 @@ def _purges(where: Path | None, span: Span, place: Place) -> tuple[PurgeReport |
 
 
 def write_monthly(out: Path, document: Document) -> None:
-    """Write a report in the format of its name: whole or not at all.
-
-    Raises
-    ------
-    ToolError
-        The browser failed, or there is none.
-    """
-    if out.suffix == ".md":
-        write_report(out, document_markdown(document))
-    elif out.suffix == ".pdf":
-        write_report(out, printed(render_document(document)))
-    else:
-        write_report(out, render_document(document))
-
-
-def _browser() -> str:
-    if os.geteuid() == 0:
-        raise RefusedError(
-            "a PDF is printed by a browser, and no browser is run as root",
-            code="browser-as-root",
-            hint="run it as an ordinary user, or write .html and print that from a browser",
-        )
-    for name in BROWSERS:
-        if (program := shutil.which(name)) is not None:
-            return program
-    raise ToolError(
-        "no browser is installed that prints a PDF",
-        code="browser-missing",
-        hint=f"install chromium, or write .html and print it; looked for {', '.join(BROWSERS)}",
-    )
-
-
-def printed(html: str) -> bytes:
-    """Return a page as PDF, by a headless browser; the page loads nothing and runs nothing."""
-    browser = _browser()
-    with tempfile.TemporaryDirectory(prefix="trimtab-print-") as directory:
-        page, paper = Path(directory) / "page.html", Path(directory) / "page.pdf"
-        page.write_text(html, encoding="utf-8")
-        ended = execute(
-            (
-                browser, "--headless", "--disable-gpu",
-                f"--user-data-dir={directory}/profile", "--no-pdf-header-footer",
-                f"--print-to-pdf={paper}", page.as_uri(),
-            ),
-            timeout_s=_PRINTED_WITHIN_S,
-            directory=directory,
-        )  # fmt: skip
-        if not paper.is_file():
-            raise ToolError(
-                f"{Path(browser).name} wrote no PDF: {ended.problem or 'no reason given'}",
-                code="pdf-not-written",
-                hint="write .html and print it",
-            )
-        return paper.read_bytes()
+    """Write a report in the format of its name: whole or not at all."""
+    render = document_markdown if out.suffix == ".md" else render_document
+    write_report(out, render(document))

@@ -15,10 +15,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
-from trimtab.judge.sweep import analyse_sweep, analysed_metrics, measured_points
+from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.launch.bounded import Space
 from trimtab.launch.interruption import shielded
-from trimtab.loop.dask_workers import answering
 from trimtab.loop.excluded_runs import Doubt, doubts
 from trimtab.loop.probing.probe import ProbeRunner, Progress, RunContext
 from trimtab.loop.probing.reach import THIS_HOST, Reach
@@ -100,29 +99,9 @@ def points_of(
         yield levels, point.round, point.run
 
 
-def analysed(state: SweepState, *, workload: Iterable[str], dask: str | None) -> SweepAnalysis:
-    """Return what the points of a sweep show, each metric by a worker of Dask if ``dask`` says so.
-
-    Parameters
-    ----------
-    workload
-        As `trimtab.judge.sweep.analyse_sweep` has it.
-    dask
-        As `trimtab.loop.dask_workers.answering` has it.
-
-    Raises
-    ------
-    UsageError
-        Dask is not installed.
-    ToolError
-        Workers or the scheduler were lost; what was measured is kept.
-    """
-    points = measured_points(points_of(state))
-    if dask is None:
-        return analyse_sweep(points, workload=workload)
-    most, hint = len(analysed_metrics(points)), "what was measured is kept: start it again"
-    with answering(None, dask, most=most, hint=hint) as together:
-        return analyse_sweep(points, workload=workload, together=together)
+def analysed(state: SweepState, *, workload: Iterable[str]) -> SweepAnalysis:
+    """Return what the points of a sweep show, as `trimtab.judge.sweep.analyse_sweep` has it."""
+    return analyse_sweep(measured_points(points_of(state)), workload=workload)
 
 
 def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) -> SweepState:

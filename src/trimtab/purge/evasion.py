@@ -20,9 +20,8 @@ requires what ordinary work does not do:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from trimtab.purge.signs import KINDS, EvasionLimits, Kind, Look, Suspicion
 from trimtab.units import format_bytes, plural
@@ -47,68 +46,6 @@ PART_ROWS: Final = 250_000
 _NS_PER_S: Final = 10**9
 _KEY: Final = ("id", "uid", "size_bytes", "mtime_ns")
 """What is the same of a file whose data did not change between two indexes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What the files of an index, or of a part of it, come to; counts of all parts add up.
-
-    Attributes
-    ----------
-    frames
-        By name: ``touched`` and ``retained`` (uid, second, files, size), ``old`` (uid, files) and
-        ``future`` (uid, files, size, first, last).
-    moved
-        Files whose change time may be later than in the index before.
-    """
-
-    frames: Mapping[str, pl.DataFrame]
-    moved: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Narrowing:
-    """Which files of an index may have been renewed up to it, and up to all later ones.
-
-    Attributes
-    ----------
-    since_ns
-        Earlier change times are passed over; ``None``: none is.
-    part, parts
-        One part of all files, by their identity.
-    later
-        What later indexes left; ``None``: there is none.
-    """
-
-    since_ns: int | None
-    part: int
-    parts: int
-    later: pl.DataFrame | None = None
-
-    def of(self, rows: pl.LazyFrame) -> pl.DataFrame:
-        """Return what is left of files: the key, allocated_bytes, first and until."""
-        import polars as pl
-
-        left = _regular(rows)
-        if self.since_ns is not None:
-            left = left.filter(pl.col("ctime_ns") >= self.since_ns)
-        if self.parts > 1:
-            left = left.filter(_part_of(pl.col("id"), self.parts) == self.part)
-        if self.later is None:
-            times = {"first": "ctime_ns", "until": "ctime_ns"}
-            chosen = left.select(*_KEY, "allocated_bytes", **times)
-        else:
-            chosen = (
-                left.select(*_KEY, "ctime_ns")
-                .join(self.later.lazy(), on=_KEY, how="inner")
-                .filter(pl.col("ctime_ns") < pl.col("first"))
-                .select(*_KEY, "allocated_bytes", "until", first="ctime_ns")
-            )
-        return _once(chosen).collect(engine="streaming")
-
-
-RowsOf: TypeAlias = Callable[[int, Narrowing], "pl.DataFrame"]
-"""What is left of the index of a number, the oldest first."""
 
 
 def suspicions(
@@ -137,89 +74,18 @@ def suspicions(
         One for each owner and occurrence: files, allocated bytes, and first and last second.
     """
     chosen = limits or EvasionLimits()
-    looks = [*earlier, look]
-    begins_s = [each.began_s for each in looks]
-    counts = counted(look, kinds, chosen, before_s=begins_s[-2] if earlier else None)
-    return signs(
-        counts, begins_s, lambda number, narrowing: narrowing.of(looks[number].rows), kinds, chosen
-    )
-
-
-def counted(
-    look: Look, kinds: Sequence[Kind], limits: EvasionLimits, *, before_s: int | None
-) -> Counts:
-    """Return what the files of an index, or of a part of it, come to.
-
-    Parameters
-    ----------
-    before_s
-        When the scan before it began, in seconds since 1970; ``None``: not known, or none.
-    """
-    import polars as pl
-
-    rows = _regular(look.rows)
-    frames = {}
-    if "touched" in kinds:
-        frames["touched"] = _seconds(_touched(rows, limits), _second("ctime_ns"))
-    if "read together" in kinds:
-        retained, old = _unchanged(rows, look.as_of_s, limits)
-        frames["retained"] = _seconds(retained, _second("atime_ns"))
-        frames["old"] = old.group_by("uid").agg(files=_files())
-    if "future" in kinds:
-        frames["future"] = _future(rows, look.as_of_s, limits)
-    moved = 0
-    if "renewed" in kinds:
-        since_ns = _since_ns(before_s, limits)
-        later = rows if since_ns is None else rows.filter(pl.col("ctime_ns") >= since_ns)
-        moved = later.select(pl.len()).collect(engine="streaming").item()
-    return Counts(
-        {name: frame.collect(engine="streaming") for name, frame in frames.items()}, moved
-    )
-
-
-def merged(counts: Sequence[Counts]) -> Counts:
-    """Return the counts of all parts of an index as one."""
-    return Counts(
-        {name: _added([each.frames[name] for each in counts]) for name in counts[0].frames},
-        sum(each.moved for each in counts),
-    )
-
-
-def signs(
-    counts: Counts,
-    begins_s: Sequence[int | None],
-    rows_of: RowsOf,
-    kinds: Sequence[Kind],
-    limits: EvasionLimits,
-) -> tuple[Suspicion, ...]:
-    """Return the signs that counts show, most files first, as `suspicions` does.
-
-    Parameters
-    ----------
-    begins_s
-        When the scan of each index began, the oldest first.
-    rows_of
-        Asked for what is left of each index where files may have been renewed.
-    """
     seen = {
-        "touched": lambda: _touched_together(counts, limits),
-        "read together": lambda: _read_together(counts, limits),
-        "future": lambda: _future_times(counts),
-        "renewed": lambda: _renewed(begins_s, counts.moved, rows_of, limits),
+        "touched": lambda: _touched_together(look, chosen),
+        "read together": lambda: _read_together(look, chosen),
+        "future": lambda: _future_times(look, chosen),
+        "renewed": lambda: _renewed([*earlier, look], chosen),
     }
-    suspected = [sign for kind in KINDS if kind in kinds for sign in seen[kind]()]
-    return tuple(sorted(suspected, key=lambda sign: (-sign.files, sign.uid, sign.kind)))
+    signs = [sign for kind in KINDS if kind in kinds for sign in seen[kind]()]
+    return tuple(sorted(signs, key=lambda sign: (-sign.files, sign.uid, sign.kind)))
 
 
-def left_of(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return what `Narrowing.of` left of all parts of an index as one."""
-    import polars as pl
-
-    return _once(pl.concat(frames).lazy()).collect()
-
-
-def _touched(rows: pl.LazyFrame, limits: EvasionLimits) -> pl.LazyFrame:
-    """Return files whose three times share one second, long after their birth.
+def _touched_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
+    """Yield owners of many files whose three times share one second, long after their birth.
 
     ``touch`` leaves such times. So does unpacking an archive, on files that it creates; without
     birth times the two cannot be distinguished, and such files are skipped.
@@ -227,14 +93,11 @@ def _touched(rows: pl.LazyFrame, limits: EvasionLimits) -> pl.LazyFrame:
     import polars as pl
 
     second = _second("ctime_ns")
-    return rows.filter(
+    touched = _regular(look).filter(
         (_second("atime_ns") == second) & (_second("mtime_ns") == second),
         pl.col("ctime_ns") - pl.col("btime_ns") > limits.grown_s * _NS_PER_S,
     )
-
-
-def _touched_together(counts: Counts, limits: EvasionLimits) -> Iterator[Suspicion]:
-    for uid, files, size, first, last in _goes(counts.frames["touched"], limits):
+    for uid, files, size, first, last in _goes(touched, second, limits):
         yield Suspicion(
             "touched", uid, files, size, first, last,
             f"{plural(files, 'file', ',')} ({format_bytes(size)}) had all their times set to the "
@@ -243,23 +106,18 @@ def _touched_together(counts: Counts, limits: EvasionLimits) -> Iterator[Suspici
         )  # fmt: skip
 
 
-def _unchanged(
-    rows: pl.LazyFrame, as_of_s: int, limits: EvasionLimits
-) -> tuple[pl.LazyFrame, pl.LazyFrame]:
-    """Return what a purge would have taken but for a read, and all that is unchanged for long."""
+def _read_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
+    """Yield owners most of whose long unchanged files were read in one pass, without others'."""
     import polars as pl
 
     unchanged = pl.max_horizontal("mtime_ns", "ctime_ns")
     old_ns = limits.old_s * _NS_PER_S
-    read = rows.filter(pl.col("atime_ns").is_not_null())
+    read = _regular(look).filter(pl.col("atime_ns").is_not_null())
+    # What a purge would have taken but for the read.
     retained = read.filter(pl.col("atime_ns") - unchanged > old_ns)
-    return retained, read.filter(unchanged < as_of_s * _NS_PER_S - old_ns)
-
-
-def _read_together(counts: Counts, limits: EvasionLimits) -> Iterator[Suspicion]:
-    """Yield owners most of whose long unchanged files were read in one pass, without others'."""
-    held = dict(counts.frames["old"].iter_rows())
-    goes = list(_goes(counts.frames["retained"], limits))
+    old = read.filter(unchanged < look.as_of_s * _NS_PER_S - old_ns)
+    held = dict(old.group_by("uid").agg(pl.len()).collect(engine="streaming").iter_rows())
+    goes = list(_goes(retained, _second("atime_ns"), limits))
     for uid, files, size, first, last in goes:
         others = any(
             other != uid and begin <= last + limits.gap_s and end >= first - limits.gap_s
@@ -276,26 +134,13 @@ def _read_together(counts: Counts, limits: EvasionLimits) -> Iterator[Suspicion]
         )  # fmt: skip
 
 
-def _future(rows: pl.LazyFrame, as_of_s: int, limits: EvasionLimits) -> pl.LazyFrame:
+def _future_times(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
+    """Yield owners of files with a time later than the index, however few."""
     import polars as pl
 
-    bound_ns = (as_of_s + limits.skew_s) * _NS_PER_S
     latest = pl.max_horizontal(f"{name}_ns" for name in limits.counted)
-    return (
-        rows.filter(latest > bound_ns)
-        .group_by("uid")
-        .agg(
-            files=_files(),
-            size=_allocated(),
-            first=latest.min().floordiv(_NS_PER_S),
-            last=latest.max().floordiv(_NS_PER_S),
-        )
-    )
-
-
-def _future_times(counts: Counts) -> Iterator[Suspicion]:
-    """Yield owners of files with a time later than the index, however few."""
-    for uid, files, size, first, last in counts.frames["future"].sort("uid").iter_rows():
+    later = _regular(look).filter(latest > (look.as_of_s + limits.skew_s) * _NS_PER_S)
+    for uid, files, size, first, last in _by_owner(later, latest).sort("uid").iter_rows():
         yield Suspicion(
             "future", uid, files, int(size), first, last,
             f"{plural(files, 'file', ',')} ({format_bytes(int(size))}) have a time later than the "
@@ -303,9 +148,7 @@ def _future_times(counts: Counts) -> Iterator[Suspicion]:
         )  # fmt: skip
 
 
-def _renewed(
-    begins_s: Sequence[int | None], moved: int, rows_of: RowsOf, limits: EvasionLimits
-) -> Iterator[Suspicion]:
+def _renewed(looks: Sequence[Look], limits: EvasionLimits) -> Iterator[Suspicion]:
     """Yield owners of many files whose change time advanced in every interval, without their data.
 
     Notes
@@ -317,69 +160,72 @@ def _renewed(
     """
     import polars as pl
 
-    parts = -(-moved // PART_ROWS)
-    if len(begins_s) < 3 or not parts:
+    if len(looks) < 3:
         return
-    totals = pl.concat(
-        _renewed_part(begins_s, rows_of, limits, part, parts) for part in range(parts)
+    moved = _moved_since(looks[-1], looks[-2], limits).select(pl.len())
+    parts = -(-moved.collect(engine="streaming").item() // PART_ROWS)
+    if not parts:
+        return
+    totals = pl.concat(_renewed_part(looks, limits, part, parts) for part in range(parts))
+    owners = totals.group_by("uid").agg(
+        pl.col("files", "size").sum(), pl.col("first").min(), pl.col("last").max()
     )
-    for uid, files, size, first, last in _added([totals]).sort("uid").iter_rows():
+    for uid, files, size, first, last in owners.sort("uid").iter_rows():
         if files < limits.files:
             continue
         yield Suspicion(
             "renewed", uid, files, int(size), first, last,
             f"the change time of {plural(files, 'file', ',')} ({format_bytes(int(size))}) moved on "
-            f"in each of {plural(len(begins_s) - 1, 'interval')} between indexes, their data never",
+            f"in each of {plural(len(looks) - 1, 'interval')} between indexes, their data never",
         )  # fmt: skip
 
 
 def _renewed_part(
-    begins_s: Sequence[int | None], rows_of: RowsOf, limits: EvasionLimits, part: int, parts: int
+    looks: Sequence[Look], limits: EvasionLimits, part: int, parts: int
 ) -> pl.DataFrame:
     """Return files, bytes, first and last second of renewal by owner, for a part of all files."""
     import polars as pl
 
-    left = None
+    here = pl.col("id").hash(seed=1) % parts == part
+    moved = _moved_since(looks[-1], looks[-2], limits).filter(here)
+    left = _once(moved.select(*_KEY, "allocated_bytes", first="ctime_ns", until="ctime_ns"))
     # From the last index back: fewer files are left each time.
-    for number in reversed(range(len(begins_s))):
-        since_ns = _since_ns(begins_s[number - 1], limits) if number else None
-        left = rows_of(number, Narrowing(since_ns, part, parts, left))
-    assert left is not None
-    return left.group_by("uid").agg(
-        files=_files(),
-        size=_allocated(),
-        first=pl.col("until").min().floordiv(_NS_PER_S),
-        last=pl.col("until").max().floordiv(_NS_PER_S),
-    )
+    for number in reversed(range(len(looks) - 1)):
+        before = looks[number - 1] if number else None
+        earlier = _moved_since(looks[number], before, limits).filter(here)
+        left = _once(
+            earlier.select(*_KEY, "ctime_ns")
+            .join(left.lazy(), on=_KEY, how="inner")
+            .filter(pl.col("ctime_ns") < pl.col("first"))
+            .select(*_KEY, "allocated_bytes", "until", first="ctime_ns")
+        )
+    return _by_owner(left.lazy(), pl.col("until"))
 
 
-def _since_ns(before_s: int | None, limits: EvasionLimits) -> int | None:
-    """Return what a change time must reach to be later than in the index before."""
-    return None if before_s is None else (before_s - limits.skew_s) * _NS_PER_S
-
-
-def _part_of(identity: pl.Expr, parts: int) -> pl.Expr:
-    """Return the part of each identity: the same in every process, whatever Polars it has."""
+def _moved_since(look: Look, before: Look | None, limits: EvasionLimits) -> pl.LazyFrame:
+    """Return the files whose change time may be later than in the index before."""
     import polars as pl
 
-    words = (identity.bin.slice(at, 4).bin.reinterpret(dtype=pl.UInt32) for at in (4, 8, 12))
-    # Consecutive numbers come to different parts: the multiplier is 65,536 by the golden ratio.
-    return pl.sum_horizontal(word.cast(pl.UInt64) for word in words) * 40503 // 65536 % parts
+    rows = _regular(look)
+    if before is None or before.began_s is None:
+        return rows
+    return rows.filter(pl.col("ctime_ns") >= (before.began_s - limits.skew_s) * _NS_PER_S)
 
 
-def _once(rows: pl.LazyFrame) -> pl.LazyFrame:
+def _once(rows: pl.LazyFrame) -> pl.DataFrame:
     """Return one row of each file: an index may have a file twice that was renamed meanwhile."""
     import polars as pl
 
-    return rows.group_by(_KEY).agg(
+    once = rows.group_by(_KEY).agg(
         pl.col("allocated_bytes").max(), pl.col("first").min(), pl.col("until").max()
     )
+    return once.collect(engine="streaming")
 
 
-def _regular(rows: pl.LazyFrame) -> pl.LazyFrame:
+def _regular(look: Look) -> pl.LazyFrame:
     import polars as pl
 
-    return rows.select(COLUMNS).filter(pl.col("type") == "f")
+    return look.rows.select(COLUMNS).filter(pl.col("type") == "f")
 
 
 def _second(name: str) -> pl.Expr:
@@ -388,42 +234,39 @@ def _second(name: str) -> pl.Expr:
     return pl.col(name).floordiv(_NS_PER_S)
 
 
-def _files() -> pl.Expr:
-    import polars as pl
-
-    return pl.len().cast(pl.Int64)
-
-
 def _allocated() -> pl.Expr:
     import polars as pl
 
     return pl.col("allocated_bytes").cast(pl.Int128).sum()
 
 
-def _seconds(frame: pl.LazyFrame, second: pl.Expr) -> pl.LazyFrame:
-    """Return files and bytes of each owner and second: what is sorted is seconds and not files."""
-    return frame.group_by("uid", second.alias("second")).agg(files=_files(), size=_allocated())
-
-
-def _added(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return counts of parts as one: sums, the first and the last of each key."""
+def _by_owner(rows: pl.LazyFrame, time_ns: pl.Expr) -> pl.DataFrame:
+    """Return files, bytes, and the first and last second of a time, by owner."""
     import polars as pl
 
-    whole = pl.concat(frames)
-    merging = {"files": pl.Expr.sum, "size": pl.Expr.sum, "first": pl.Expr.min, "last": pl.Expr.max}
-    keys = [name for name in whole.columns if name not in merging]
-    values = [name for name in whole.columns if name in merging]
-    return whole.group_by(keys).agg(merging[name](pl.col(name)) for name in values)
+    of_owners = rows.group_by("uid").agg(
+        files=pl.len().cast(pl.Int64),
+        size=_allocated(),
+        first=time_ns.min().floordiv(_NS_PER_S),
+        last=time_ns.max().floordiv(_NS_PER_S),
+    )
+    return of_owners.collect(engine="streaming")
 
 
-def _goes(seconds: pl.DataFrame, limits: EvasionLimits) -> Iterator[tuple[int, int, int, int, int]]:
+def _goes(
+    rows: pl.LazyFrame, second: pl.Expr, limits: EvasionLimits
+) -> Iterator[tuple[int, int, int, int, int]]:
     """Yield owner, files, bytes, first and last second of each go that has enough files.
 
-    Seconds of one owner that follow one another within the gap are one go.
+    Seconds of one owner that follow one another within the gap are one go. They are counted first,
+    so that what is sorted is seconds and not files.
     """
     import polars as pl
 
-    ordered = seconds.sort("uid", "second")
+    seconds = rows.group_by("uid", second.alias("second")).agg(
+        files=pl.len().cast(pl.Int64), size=_allocated()
+    )
+    ordered = seconds.collect(engine="streaming").sort("uid", "second")
     # Where one owner's seconds end and another's begin the owner parts them anyway.
     apart = ordered["second"].diff() > limits.gap_s
     frame_of_goes = (

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 from tests.measure.survey_files import survey_files
-from tests.support.dask_cluster import local_cluster
 from tests.support.documents import misfits
 from tests.support.narrow import present
 
@@ -319,17 +318,6 @@ def test_workers_give_what_one_process_gives(
     assert several == one_process
     assert {run.path: run.samples for run in store.runs()} == alone
     assert len(alone) == 30
-    # Workers of Dask return raw outputs: they need not reach the store.
-    monkeypatch.setattr(importer, "PUT_BYTES", 50_000)
-    with (
-        Store.open(tmp_path / "third" / "t.db") as third,
-        local_cluster(2, processes=False) as cluster,
-    ):
-        by_dask = done(place, third, dask=cluster.scheduler_file)
-        assert [(f.file, f.status, f.part_of) for f in by_dask] == one_process
-        assert {run.path: run.samples for run in third.runs()} == alone
-        raws = [sorted(path.name for path in s.raw.path.rglob("*.z")) for s in (store, third)]
-        assert raws[0] == raws[1] != []
 
 
 def test_an_import_that_was_broken_off_is_gone_on_with(

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 from tests.support.codes import raises
-from tests.support.dask_cluster import local_cluster
 
 from trimtab.errors import DataError, UnreadableError, UsageError
 from trimtab.loop.purging.evading import look_for_evasion
-from trimtab.purge import evasion
 from trimtab.purge.index.manifest import FileSystemIdentity, Lack, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.purge.index.write import write_index_shards
@@ -170,7 +167,6 @@ PEAK = """
 import re, sys
 from pathlib import Path
 from trimtab.loop.purging.evading import look_for_evasion
-from trimtab.purge import evasion
 latest, *earlier = map(Path, sys.argv[1:])
 signs = look_for_evasion(latest, earlier=earlier)
 peak_kib = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]
@@ -202,83 +198,3 @@ def test_a_million_files_that_are_all_renewed_take_little_memory(tmp_path):
     assert files == count
     # A row of the three indexes is some 150 bytes as Polars holds it; the programs are 200 MiB.
     assert peak_kib < 900 * 1024
-
-
-@pytest.fixture(scope="module")
-def scheduler() -> Iterator[str]:
-    """Two workers in threads: what goes to them is pickled as for any other."""
-    with local_cluster(2, processes=False) as cluster:
-        yield cluster.scheduler_file
-
-
-def busy(draw: random.Random, days: int, births: str) -> list[pl.DataFrame]:
-    """Return the shards of a week: owners who do all that is looked for, and files of two names.
-
-    The names of a file lie in different shards, and their rows may differ: a scan takes hours.
-    """
-    whole = pl.concat(
-        [
-            rows(40, NOW_S - (days + 1) * DAY_S),  # renewed, of whom some are touched too
-            rows(30, NOW_S - 90 * DAY_S, uid=1001),
-            rows(9, NOW_S - (days - 5) * DAY_S, uid=1002),
-            rows(25, NOW_S - (days + 2) * DAY_S, uid=1003),
-        ]
-    ).with_row_index("number")
-    number = pl.col("number")
-    ids = pl.Series("id", [bytes(8) + n.to_bytes(8, "big") for n in range(1, 105)])
-    whole = whole.with_columns(
-        ids,
-        atime_ns=pl.when(pl.col("uid") == 1001).then((NOW_S - DAY_S) * 10**9 + number % 5 * 10**9)
-        .when(number < 12).then(pl.col("ctime_ns")).otherwise("atime_ns"),
-        mtime_ns=pl.when(number < 12).then(pl.col("ctime_ns")).otherwise("mtime_ns"),
-        nlink=pl.when(number % 4 == 0).then(2).otherwise(1).cast(pl.UInt32),
-        btime_ns=pl.when({"some": number % 3 > 0, "linked": number % 4 == 0}.get(births, False))
-        .then("btime_ns"),
-        type=pl.when(number == 50).then(pl.lit("d")).otherwise(pl.lit("f")),
-    )  # fmt: skip
-    again = whole.filter(pl.col("nlink") == 2).with_columns(
-        parent=pl.lit(draw.choice([b"a", b"z"])),
-        ctime_ns=pl.col("ctime_ns") + draw.choice([0, 10**9]),
-    )
-    moved = whole.filter(pl.col("number") % 10 == 3).with_columns(
-        name=pl.lit(b"new"), ctime_ns=pl.col("ctime_ns") + 2 * 10**9
-    )
-    everything = pl.concat([whole, again, moved]).drop("number")
-    everything = everything.sample(fraction=1.0, shuffle=True, seed=draw.randrange(10**6))
-    return [everything.gather_every(3, at) for at in range(3)]
-
-
-@pytest.mark.system
-@pytest.mark.parametrize(
-    ("births", "part_rows"), [("some", 10), ("some", 250_000), ("linked", 10), ("none", 10)]
-)
-def test_workers_see_what_one_process_sees(
-    tmp_path, scheduler, monkeypatch, *, births: str, part_rows: int
-) -> None:
-    monkeypatch.setattr("trimtab.loop.purging.by_shards.PIECE_BYTES", 1)
-    monkeypatch.setattr(evasion, "PART_ROWS", part_rows)
-    draw = random.Random(part_rows)
-    made = [index(tmp_path / f"{d}", busy(draw, d, births), d) for d in (14, 7, 0)]
-    exempt = replace(POLICY, exemptions=(Exemption("user", 1003),))
-    for policy, earlier, latest in ((None, made[:2], made[2]), (exempt, made[:2], made[2]),
-                                    (None, [], made[2])):  # fmt: skip
-        terms = {"earlier": earlier, "policy": policy, "files": 3}
-        alone = look_for_evasion(latest, **terms)
-        assert look_for_evasion(latest, dask=scheduler, **terms) == alone
-        seen = {sign.kind for sign in alone.found}
-        assert seen == {
-            *(["touched"] if births == "some" else []), "read together", "future",
-            *(["renewed"] if earlier else []),
-        }  # fmt: skip
-        assert (1003 in {sign.uid for sign in alone.found}) == (policy is None and bool(earlier))
-    assert not list(made[2].glob(".renewed-*"))
-
-
-@pytest.mark.system
-def test_a_damaged_shard_is_an_error_of_workers_too(weekly, scheduler) -> None:
-    shard = next(weekly[2].glob("*.parquet"))
-    data = bytearray(shard.read_bytes())
-    data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
-    shard.write_bytes(data)
-    with raises(DataError, "index-unreadable"):
-        look_for_evasion(weekly[2], dask=scheduler)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import croniter  # noqa: F401  (here: its first import starts file(1), which no test of this tier may)
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     "--files", type=click.IntRange(1), metavar="N",
     help="Ignore owners with fewer files than this. Default: 1,000.",
 )  # fmt: skip
-@options.dask
 @options.as_json
 @options.extent_options
 def command(
@@ -50,7 +49,6 @@ def command(
     earlier: tuple[Path, ...],
     policy: Path | None,
     files: int | None,
-    dask: str | None,
 ) -> None:
     """Detect files kept artificially young. For information only.
 
@@ -65,7 +63,7 @@ def command(
     loaded = None if policy is None else load_policy(policy).policy
     with progress_bar() as progress:
         progress("reading the index", 0.0)
-        signs = look_for_evasion(directory, earlier=earlier, policy=loaded, files=files, dask=dask)
+        signs = look_for_evasion(directory, earlier=earlier, policy=loaded, files=files)
     show(
         lambda: documents.purged.PurgeEvasionDocument(str(directory), signs),
         lambda: print_evasion(signs, directory),

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     "--reads-known", is_flag=True, help="Every class of client recorded reads in between."
 )
 @terms.threads
-@options.dask
 @options.as_json
 @options.extent_options
 def command(directory: Path, later: Path, before: str | None, **options_given: Any) -> None:
@@ -71,7 +70,7 @@ def command(directory: Path, later: Path, before: str | None, **options_given: A
     question = terms.horizon_question(
         directory,
         **{"target_ost": None, "target_pool": (), "forecast_s": None},
-        **{"site": None, "store_url": None, "place": None},
+        **{"site": None, "store_url": None, "place": None, "dask": None},
         **options_given,
     )
     with progress_bar() as progress:

@@ -11,14 +11,11 @@ import hashlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trimtab.errors import UsageError
-from trimtab.loop.dask_workers import answering
 from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.files import Candidate, candidates
 from trimtab.loop.importing.reading import (
@@ -45,7 +42,6 @@ from trimtab.measure.measurement import Measurement
 from trimtab.measure.plain import unix_lines
 from trimtab.measure.source import Source
 from trimtab.message import Message, code_of
-from trimtab.model.dask import who_works
 from trimtab.model.identifier import identifier_of
 from trimtab.model.imported import FileStatus, Imported, ImportedFile
 from trimtab.model.run import Layer, Run, RunStatus
@@ -114,7 +110,6 @@ def import_files(
     kind: str | None = None,
     progress: Progress = lambda text, fraction: None,
     workers: int | None = None,
-    dask: str | None = None,
 ) -> Iterator[ImportedFile]:
     """Yield what came of each file, in the order in which they were named, once it is kept.
 
@@ -128,29 +123,21 @@ def import_files(
         The format of all of them, where a person says it.
     workers
         Processes that read; by default one for each processor when there are many files.
-    dask
-        As `trimtab.loop.dask_workers.answering` has it: workers know files by absolute names.
 
     Raises
     ------
-    UsageError, ToolError
-        Dask is not installed, or workers or the scheduler were lost.
+    ToolError
+        A worker was killed.
     UnreadableError
         The store cannot be written; batches before that are kept.
     """
-    workers, dask = who_works(workers, dask)
     progress("looking for files", 0.0)
-    named = paths if dask is None else [str(Path(path).absolute()) for path in paths]
-    files_found = list(candidates(named))
+    files_found = list(candidates(paths))
     raw = None if store is None else store.raw
     keeper, done = _Keeper(terms, store), 0
     reading_terms = _ReadingTerms(kind, terms.timezone)
-    if dask is None:
-        count = _worker_count(len(files_found), workers)
-        batches = _read_batches(files_found, reading_terms, raw, count)
-    else:
-        batches = _batches_of_dask(files_found, reading_terms, raw, dask)
-    for batch in batches:
+    count = _worker_count(len(files_found), workers)
+    for batch in _read_batches(files_found, reading_terms, raw, count):
         files = keeper.keep(batch)
         done += len(files)
         progress(f"{done} of {len(files_found)} files", done / len(files_found))
@@ -190,57 +177,6 @@ def _tasks(files: Sequence[Candidate]) -> list[_Task]:
         (candidate, tuple(main for main in mains(candidate.path) if main in named))
         for candidate in files
     ]
-
-
-def _batches_of_dask(
-    files: Sequence[Candidate], terms: _ReadingTerms, raw: RawDirectory | None, dask: str
-) -> Iterator[list[_Read]]:
-    """Yield what workers read; raw outputs are put here, named by hashes of our own."""
-    batches = _small_batches(_tasks(files))
-    parts = [_Batch(tuple(batch), terms, keeps=raw is not None) for batch in batches]
-    with answering(None, dask, most=len(parts), hint=_HINT) as together:
-        for read, contents in together(parts):
-            if raw is not None:
-                raw.put_many({hashlib.sha256(each).hexdigest(): each for each in contents})
-            yield read
-
-
-def _small_batches(tasks: Sequence[_Task]) -> Iterator[list[_Task]]:
-    """Yield files by the hundred, fewer where they are large: their texts go through memory."""
-    batch: list[_Task] = []
-    room = PUT_BYTES
-    for task in tasks:
-        size_bytes = 0
-        with suppress(OSError):
-            size_bytes = Path(task[0].path).stat().st_size
-        if batch and (size_bytes > room or len(batch) == BATCH):
-            yield batch
-            batch, room = [], PUT_BYTES
-        batch.append(task)
-        room -= size_bytes
-    if batch:
-        yield batch
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Files to read, by whoever has time.
-
-    Attributes
-    ----------
-    keeps
-        Whether raw outputs are returned as well.
-    """
-
-    files: tuple[_Task, ...]
-    terms: _ReadingTerms
-    keeps: bool
-
-    def answer(self) -> tuple[list[_Read], list[bytes]]:
-        """Return what was read, and raw outputs."""
-        contents: dict[str, bytes] = {}
-        read = _read_batch(self.files, self.terms, contents.update if self.keeps else None)
-        return read, list(contents.values())
 
 
 def _read_batch(

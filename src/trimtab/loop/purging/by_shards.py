@@ -31,7 +31,7 @@ ShardPath: TypeAlias = str | tuple[str, str]
 PIECE_BYTES: Final = 256 * 1024**2
 """Bytes of shards in one task: a few seconds of reading, many times what the scheduler takes."""
 _ROOM: Final = "is there room beside the plan, and in the directory of the index?"
-HINT: Final = "start workers with more memory; or leave --dask out"
+_HINT: Final = "start workers with more memory; or leave --dask out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def merged_tally(parts: Sequence[TallyPart], dask: str) -> Tally:
     DataError
         A shard cannot be read.
     """
-    with answering(None, dask, most=len(parts), hint=HINT) as together:
+    with answering(None, dask, most=len(parts), hint=_HINT) as together:
         return _merged(together(parts))
 
 
@@ -209,7 +209,7 @@ def chosen_by_workers(
     with (
         core_errors("choosing the candidates", hint=_ROOM),
         TemporaryDirectory(prefix=".candidates-", dir=directory.absolute()) as shared,
-        answering(None, dask, most=len(shards), hint=HINT) as together,
+        answering(None, dask, most=len(shards), hint=_HINT) as together,
     ):
         linked = None
         if rules.linked:
@@ -262,7 +262,7 @@ def totals_by_workers(directory: Path, manifest: Manifest, by: By, dask: str) ->
         TotalsPart(directory.absolute(), piece, by)
         for piece in piece_manifests(directory, manifest)
     ]
-    with answering(None, dask, most=len(parts), hint=HINT) as together:
+    with answering(None, dask, most=len(parts), hint=_HINT) as together:
         single, several = zip(*together(parts), strict=True)
     first = views.described(views.first_names(pl.concat(several).lazy()), manifest)
     return pl.concat([*(part.lazy() for part in single), totals(first, by)])

@@ -51,7 +51,6 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "twin-run": "simulated.TwinRunDocument",
     "size": "simulated.SizeDocument",
     "whatif": "simulated.WhatIfDocument",
-    "reproduce": "simulated.ReproduceDocument",
     "tune": "acting.PlanDocument",
     "trim": "acting.PlanDocument",
     "balance": "acting.PlanDocument",

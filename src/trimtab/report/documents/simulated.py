@@ -1,23 +1,18 @@
-"""Documents of the twin: whatif, reproduce, size and ``twin wa|list|show|run``."""
+"""Documents of the twin: whatif, size and ``twin wa|list|show|run``."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 
-from trimtab.report.documents.encode import bounds, mapped, shape
+from trimtab.report.documents.encode import mapped, shape
 from trimtab.twin.amplification import Amplification
 from trimtab.twin.kept import TwinRun
 from trimtab.twin.scenario import facts
 from trimtab.twin.scenario.geometry import capacity_bytes
 from trimtab.twin.scenario.model import Scenario
-from trimtab.validation.statements import Figure as PrintedFigure
-from trimtab.validation.statements import Kind, Relation, Row, SeededRow, Verdict
 from trimtab.whatif import sweep
 from trimtab.whatif.figures import KINDS
-from trimtab.whatif.reproduce.reproduce import ClassCount, Reproduction
 from trimtab.whatif.sizing.amplifying import Amplified
 from trimtab.whatif.sizing.figures import Figure
 from trimtab.whatif.sizing.peer import Comparison
@@ -89,44 +84,6 @@ class WhatIfDocument:
 
     scenario: Scenario
     swept: sweep.Swept
-
-
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """What a document prints: a number in base units, or words where there is none."""
-
-    value: float | None
-    relation: Relation | None
-    words: str | None
-    upto: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReproduceDocument:
-    """The table; all of the twin's figures are simulation."""
-
-    reproduction: Reproduction
-    report: str | None = None
-
-
-def _printed(row: Row) -> Printed:
-    if isinstance(row.printed, PrintedFigure):
-        return Printed(row.printed.value, row.printed.relation, None, row.printed.upto)
-    return Printed(None, None, row.printed)
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value
-
-
-def _why_no_error(row: Row) -> str | None:
-    if _finite(row.error) is not None:
-        return None
-    if row.kind == "data":
-        return "shown, not reproduced"
-    if row.twin is None:
-        return "the twin says nothing"
-    return "no number is printed" if isinstance(row.printed, str) else "what is printed is 0"
 
 
 def _figures(row: sweep.Row) -> list[FigureRow]:
@@ -233,43 +190,6 @@ shape(
         "assumptions": (tuple[str, ...], _assumptions),
     },
 )
-shape(
-    ClassCount,
-    omit=["row_class"],
-    derive={"class": "row_class"},
-)
-shape(
-    Row,
-    omit=["row_class"],
-    derive={
-        "class": "row_class",
-        "kind": (Kind, attrgetter("kind")),
-        "printed": (Printed, _printed),
-        "twin": mapped("twin", _finite, float | None),
-        "error": mapped("error", _finite, float | None),
-        "reason": (str | None, _why_no_error),
-    },
-)
-shape(
-    SeededRow,
-    omit=["low", "high"],
-    inline={"row": ()},
-    derive={
-        "range": bounds("low", "high"),
-        "verdict": (Verdict | None, attrgetter("verdict")),
-        "missed": (bool, attrgetter("missed")),
-    },
-)
-shape(
-    Reproduction,
-    omit=["terms", "lives", "curves"],
-    derive={
-        "documents": "terms.documents",
-        "seeds": "terms.seeds",
-        "summary": "summary",
-    },
-)
-shape(ReproduceDocument, inline={"reproduction": ()})
 shape(
     Amplified,
     omit=["untrimmed", "trimmed"],

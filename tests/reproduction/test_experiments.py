@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.whatif.reproduce.lives import coarse
+from benchmarks.reproduction import aging
+from benchmarks.reproduction.tensions import balance, drawn_balance
+from tests.reproduction.lives import coarse
 
 from trimtab.twin.scenario.model import Resolution
-from trimtab.whatif.reproduce import aging
-from trimtab.whatif.reproduce.tensions import balance, drawn_balance
 
 FRESH = 28e9
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from benchmarks.reproduction.life import Life
 from numpy.typing import ArrayLike
 
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Resolution, Scenario
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
 from trimtab.twin.simulation.trace import NAMES
-from trimtab.whatif.reproduce.life import Life
 
 COARSE = Resolution(classes=1, groups=1, superblock_units=16)
 

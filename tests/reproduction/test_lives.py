@@ -7,14 +7,14 @@ from datetime import date, timedelta
 
 import numpy as np
 import pytest
-from tests.whatif.reproduce.lives import NEW_YEAR, coarse, hourly, job, life, survey
+from benchmarks.reproduction import eth, perlmutter
+from benchmarks.reproduction.life import LifeRun
+from tests.reproduction.lives import NEW_YEAR, coarse, hourly, job, life, survey
 
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.trace import NAMES
 from trimtab.validation.statements import SeededRow
-from trimtab.whatif.reproduce import eth, perlmutter
-from trimtab.whatif.reproduce.life import LifeRun
 
 DAY_S = 86400.0
 

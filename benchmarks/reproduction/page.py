@@ -1,70 +1,62 @@
 """Make the tables of reports/twin-calibration.md from the layers and the kept figures of lives.
 
-Without arguments the page is written; with ``--check`` it is only compared. With ``--run
-FILE.html`` everything is simulated first, the figures are kept, and the report goes to that file.
-Lives are kept beside it as they end, by the version of the simulation: a run that was interrupted
-goes on where it was.
+Without arguments the page is written; with ``--check`` it is only compared. With ``--run``
+everything is simulated first, and the figures are kept. Lives are kept in build/lives as they end,
+by the version of the simulation: a run that was interrupted goes on where it was.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import pickle
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from trimtab.loop.workers import processors, side_by_side
-from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.simulated import ReproduceDocument
-from trimtab.report.reproduce import (
-    TITLES,
-    error_text,
-    headline,
-    printed_text,
-    render_reproduction,
-    twin_text,
-)
-from trimtab.twin.version import code_version
-from trimtab.whatif.reproduce.life import Life, LifeRun
-from trimtab.whatif.reproduce.reproduce import (
+from benchmarks.reproduction.life import Life, LifeRun
+from benchmarks.reproduction.table import (
     DOCUMENTS,
     Reproduction,
+    Summary,
     Terms,
     Together,
     reproduce,
     summary_of,
 )
+from scripts.page_blocks import remade, text_of, write_or_check
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from trimtab.loop.workers import processors, side_by_side
+from trimtab.twin.stack.predict import layers
+from trimtab.twin.version import code_version
+from trimtab.units import format_value
+from trimtab.validation.statements import Figure, Row, SeededRow, seeded_row, statements
 
-from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
-
-from trimtab.twin.stack.predict import layers  # noqa: E402
-from trimtab.validation.statements import (  # noqa: E402
-    Figure,
-    Row,
-    SeededRow,
-    seeded_row,
-    statements,
-)
+ROOT = Path(__file__).resolve().parents[2]
 
 PAGE = ROOT / "benchmarks" / "reports" / "twin-calibration.md"
 KEPT = ROOT / "benchmarks" / "results" / "twin_calibration.json"
+TITLES: Final = {
+    "nersc24": "NERSC, 2024: nine months of an all-flash file system",
+    "sc21": "NERSC, 2021: architecture and performance of Perlmutter's scratch",
+    "eth21": "ETH Zürich, 2021: shifting a file system to flash",
+    "hpe25": "HPE, 2025: E2000, from microbenchmarks to applications",
+}
+_RELATIONS: Final = {"=": "", ">=": "at least ", "<=": "at most "}
+_DAYS: Final = 2.0
+_DAY_S: Final = 86400.0
 
 
 def main(arguments: list[str]) -> int:
     """Write the page, or return 1 if it is not what it would be."""
     if "--run" in arguments:
-        report = Path(arguments[arguments.index("--run") + 1])
         hint = "a life of all OSTs takes some 100 MB"
         with side_by_side(processors(), hint=hint) as together:
-            reproduction = reproduce(Terms(), kept_lives(report.parent / "lives", together))
-        report.write_text(render_reproduction(reproduction))
+            reproduction = reproduce(Terms(), kept_lives(ROOT / "build" / "lives", together))
         figures = kept(reproduction, datetime.now(UTC))
         KEPT.write_text(json.dumps(figures, indent=1) + "\n")
     return write_or_check({PAGE: made(PAGE.read_text())}, arguments)
@@ -97,16 +89,34 @@ def kept(reproduction: Reproduction, at: datetime) -> dict[str, Any]:
 
     Which rows there were before rows had classes is kept from the last run.
     """
-    document = json.loads(to_json(ReproduceDocument(reproduction)))
     layer_ids = {seeded.row.id for seeded in layers()}
     return {
         "date": at.date().isoformat(),
-        "version": document["version"],
-        "seeds": document["seeds"],
-        "rows": [row for row in document["rows"] if row["id"] not in layer_ids],
-        "tensions": document["tensions"],
-        "knees": document["knees"],
+        "version": reproduction.version,
+        "seeds": reproduction.terms.seeds,
+        "rows": [_kept_row(row) for row in reproduction.rows if row.row.id not in layer_ids],
+        "tensions": list(map(asdict, reproduction.tensions)),
+        "knees": list(map(asdict, reproduction.knees)),
         "then": json.loads(KEPT.read_text())["then"],
+    }
+
+
+def _kept_row(seeded: SeededRow) -> dict[str, Any]:
+    values = asdict(seeded.row)
+    values["class"] = values.pop("row_class")
+    printed = seeded.row.printed
+    values["printed"] = {"value": None, "relation": None, "upto": None} | (
+        {"words": printed} if isinstance(printed, str) else asdict(printed) | {"words": None}
+    )
+    for name in ("twin", "error"):
+        if values[name] is not None and not math.isfinite(values[name]):
+            values[name] = None
+    return values | {
+        "kind": seeded.row.kind,
+        "unscored": seeded.unscored,
+        "range": None if seeded.low is None else [seeded.low, seeded.high],
+        "verdict": seeded.verdict,
+        "missed": seeded.missed,
     }
 
 
@@ -159,8 +169,8 @@ def _table(name: str, rows: Sequence[SeededRow]) -> list[str]:
 def _rows_table(rows: Sequence[SeededRow]) -> list[str]:
     lines = ["| row | | printed | twin | error | |", "|---|---|---|---|---|---|"]
     lines += [
-        f"| {seeded.row.id} | {seeded.row.quantity} | {printed_text(seeded)} | "
-        f"{twin_text(seeded)} | {error_text(seeded)} | {seeded.row.row_class} |"
+        f"| {seeded.row.id} | {seeded.row.quantity} | {_printed_text(seeded)} | "
+        f"{_twin_text(seeded)} | {_error_text(seeded)} | {seeded.row.row_class} |"
         for seeded in sorted(rows, key=lambda seeded: _place(seeded.row.id))
     ]
     return lines
@@ -173,22 +183,22 @@ def _predictions(rows: Sequence[SeededRow]) -> list[str]:
     for seeded in sorted(predictions, key=lambda seeded: _place(seeded.row.id)):
         group = seeded.row.group if seeded.row.group != seeded.row.id else ""
         lines.append(
-            f"| {seeded.row.id} | {seeded.row.quantity} | {printed_text(seeded)} | "
-            f"{twin_text(seeded)} | {_with_met(seeded)} | "
+            f"| {seeded.row.id} | {seeded.row.quantity} | {_printed_text(seeded)} | "
+            f"{_twin_text(seeded)} | {_with_met(seeded)} | "
             f"{group}{', fitted' if group in fitted else ''} |"
         )
     return lines
 
 
 def _with_met(seeded: SeededRow) -> str:
-    return error_text(seeded) + (" met" if seeded.verdict == "met" else "")
+    return _error_text(seeded) + (" met" if seeded.verdict == "met" else "")
 
 
 def _outside(rows: Sequence[SeededRow]) -> list[str]:
     """Return why each figure that is only listed cannot be held against the twin."""
     lines = ["| figure | printed | why not |", "|---|---|---|"]
     return lines + [
-        f"| {seeded.row.quantity} | {printed_text(seeded)} | {statements()[seeded.row.id].note} |"
+        f"| {seeded.row.quantity} | {_printed_text(seeded)} | {statements()[seeded.row.id].note} |"
         for seeded in rows
         if seeded.row.row_class == "outside"
     ]
@@ -242,6 +252,64 @@ def _tensions(tensions: Sequence[Mapping[str, str]]) -> list[str]:
     for one in tensions:
         lines += [f"**{one['title']}** ({one['document']}): {one['verdict']}. {one['text']}", ""]
     return lines[:-1]
+
+
+def _printed_text(seeded: SeededRow) -> str:
+    """Return what is printed: a number with its unit, or the words."""
+    printed = seeded.row.printed
+    if not isinstance(printed, Figure):
+        return printed
+    text = _RELATIONS[printed.relation] + _value_text(printed.value, seeded)
+    return text if printed.upto is None else f"{text} to {_value_text(printed.upto, seeded)}"
+
+
+def _twin_text(seeded: SeededRow) -> str:
+    """Return what the twin says, with least and greatest of the seeds; ``-`` for nothing."""
+    if seeded.row.twin is None:
+        return "-"
+    text = _value_text(seeded.row.twin, seeded)
+    if seeded.low is None or seeded.high is None:
+        return text
+    return f"{text} ({_value_text(seeded.low, seeded)} to {_value_text(seeded.high, seeded)})"
+
+
+def _error_text(seeded: SeededRow) -> str:
+    """Return the error in percent, and the verdict by a word, not by its colour alone."""
+    error = "" if seeded.row.error is None else f"{seeded.row.error:+.1%}"
+    verdict = seeded.verdict if seeded.verdict in ("open", "missed") else None
+    return " ".join(part for part in (error, verdict) if part)
+
+
+def headline(summary: Summary) -> str:
+    """Return what the predictions come to; no other row counts."""
+    count = summary.of("prediction")
+    scored = count.met + count.open + count.missed
+    text = (
+        f"{count.rows} predictions of {summary.rows} rows: {scored} with a verdict, "
+        f"{summary.independent} of them independent; {count.met} met, {count.open} open, "
+        f"{count.missed} missed"
+    )
+    return (
+        text
+        if summary.unscored is None
+        else f"{text}; needs time and not scored: {summary.unscored}"
+    )
+
+
+def _value_text(value: float, seeded: SeededRow) -> str:
+    """Return a number as a row shows it."""
+    unit = seeded.row.unit
+    if unit == "1":
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    if unit == "d":
+        return f"{value:.0f} d"
+    if unit == "s" and value >= _DAYS * _DAY_S:
+        return f"{value / _DAY_S:.0f} d"
+    if unit == "B":
+        return f"{value / 1e15:.1f} PB" if value >= 1e15 else f"{value / 1e12:.1f} TB"
+    if unit == "1/s":
+        return f"{value / 1e3:,.4g} k/s"
+    return format_value(value, unit)
 
 
 if __name__ == "__main__":

@@ -5,29 +5,29 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from scripts import calibration_twin
-from tests.whatif.reproduce.lives import coarse, life
+from benchmarks.reproduction import page
+from benchmarks.reproduction.life import LifeRun
+from benchmarks.reproduction.table import DOCUMENTS, Terms
+from tests.reproduction.lives import coarse, life
 
 from trimtab.twin.stack.predict import layers
 from trimtab.validation.statements import error, statements
-from trimtab.whatif.reproduce.life import LifeRun
-from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Terms
 
-KEPT = json.loads(calibration_twin.KEPT.read_text())
+KEPT = json.loads(page.KEPT.read_text())
 
 
 def test_the_page_is_what_it_would_be() -> None:
-    page = calibration_twin.PAGE.read_text()
-    assert calibration_twin.made(page) == page
+    text = page.PAGE.read_text()
+    assert page.made(text) == text
 
 
 def test_every_row_stands_on_the_page_once() -> None:
-    page = calibration_twin.PAGE.read_text()
-    rows = {seeded.row.id: seeded.row for seeded in calibration_twin.rows_of(KEPT)}
+    text = page.PAGE.read_text()
+    rows = {seeded.row.id: seeded.row for seeded in page.rows_of(KEPT)}
     for id in statements():
         predictions = rows[id].row_class == "prediction"
-        assert page.count(f"\n| {id} |") == 1 + predictions, id
-    assert sum(line.startswith("### ") for line in page.splitlines()) == len(DOCUMENTS)
+        assert text.count(f"\n| {id} |") == 1 + predictions, id
+    assert sum(line.startswith("### ") for line in text.splitlines()) == len(DOCUMENTS)
 
 
 def test_kept_rows_are_those_of_whole_lives_and_printed_as_now() -> None:
@@ -36,7 +36,7 @@ def test_kept_rows_are_those_of_whole_lives_and_printed_as_now() -> None:
     layer_ids = {seeded.row.id for seeded in layers()}
     ids = [row["id"] for row in KEPT["rows"]]
     assert sorted(ids) == sorted(set(statements()) - layer_ids)
-    for told in calibration_twin.rows_of(KEPT):
+    for told in page.rows_of(KEPT):
         row = told.row
         if row.id in layer_ids:
             continue
@@ -55,8 +55,15 @@ def test_kept_rows_are_those_of_whole_lives_and_printed_as_now() -> None:
             assert row.row_class == target.declared, row.id
 
 
+def test_rows_are_kept_as_they_are_read() -> None:
+    layer_ids = {seeded.row.id for seeded in layers()}
+    rows = [seeded for seeded in page.rows_of(KEPT) if seeded.row.id not in layer_ids]
+    again = json.loads(json.dumps([page._kept_row(seeded) for seeded in rows]))
+    assert again == KEPT["rows"]
+
+
 def test_the_table_of_classes_counts_each_row_then_and_now() -> None:
-    lines = calibration_twin._classes(KEPT["then"], calibration_twin.rows_of(KEPT))
+    lines = page._classes(KEPT["then"], page.rows_of(KEPT))
     total = [int(cell) for cell in lines[-1].split("|")[2:-1]]
     assert total[0] == len(KEPT["then"]["rows"]) == 131
     assert total[1] == len(KEPT["then"]["within"]) == 72
@@ -64,10 +71,10 @@ def test_the_table_of_classes_counts_each_row_then_and_now() -> None:
 
 
 def test_a_table_that_was_changed_by_hand_is_noticed() -> None:
-    page = calibration_twin.PAGE.read_text()
-    changed = page.replace("| 2-write |", "| 2-writes |", 1)
-    assert changed != page
-    assert calibration_twin.made(changed) == page
+    text = page.PAGE.read_text()
+    changed = text.replace("| 2-write |", "| 2-writes |", 1)
+    assert changed != text
+    assert page.made(changed) == text
 
 
 def test_lives_that_are_kept_are_not_lived_again(tmp_path) -> None:
@@ -79,7 +86,7 @@ def test_lives_that_are_kept_are_not_lived_again(tmp_path) -> None:
             lived.append(run.name)
             yield life(scenario=run.scenario)
 
-    answer = calibration_twin.kept_lives(tmp_path / "lives", together)
+    answer = page.kept_lives(tmp_path / "lives", together)
     first = list(answer(runs))
     assert [one.scenario for one in answer(runs)] == [one.scenario for one in first]
     assert lived == ["one", "two"]

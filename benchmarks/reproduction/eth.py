@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 from statistics import fmean
 from typing import Final
 
+from benchmarks.reproduction.life import Life, LifeRun
+
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Scenario
 from trimtab.validation.statements import SeededRow, seeded_row
-from trimtab.whatif.reproduce.life import Life, LifeRun
 
 WRITE_BYTES_PER_S: Final = 36e9
 READ_BYTES_PER_S: Final = 45e9

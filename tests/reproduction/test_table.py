@@ -1,32 +1,26 @@
-"""The table is whole: every row of the list once, data never reproduced, pages and documents."""
+"""The table is whole: every row of the list once, data never reproduced."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 
 import pytest
-from tests.support.command import trimtab
-from tests.support.documents import misfits
-
-from trimtab.loop.workers import one_by_one, side_by_side
-from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.simulated import ReproduceDocument
-from trimtab.report.reproduce import headline, render_reproduction, sections
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.stack.predict import layers
-from trimtab.validation.statements import AIM, CLASSES, Figure, SeededRow, statements
-from trimtab.whatif.reproduce import aging
-from trimtab.whatif.reproduce.reproduce import (
-    DOCUMENTS,
+from benchmarks.reproduction import aging
+from benchmarks.reproduction.page import headline
+from benchmarks.reproduction.seconds import window
+from benchmarks.reproduction.table import (
     SEEDS,
     Reproduction,
     Terms,
     reproduce,
     summary_of,
 )
-from trimtab.whatif.reproduce.seconds import window
+
+from trimtab.loop.workers import one_by_one, side_by_side
+from trimtab.twin.scenario.load import load_scenario
+from trimtab.twin.stack.predict import layers
+from trimtab.validation.statements import AIM, CLASSES, Figure, SeededRow, statements
 
 pytestmark = pytest.mark.calibration
 
@@ -52,14 +46,6 @@ def test_every_row_of_the_list_is_there_and_no_row_twice(short) -> None:
     assert numbers == {str(number) for number in ROWS} | UNNUMBERED
 
 
-def test_documents_share_the_rows_among_them(short) -> None:
-    shown = [one for _, rows in sections(short) for one in rows]
-    assert sorted(one.row.id for one in shown) == sorted(one.row.id for one in short.rows)
-    for name in ("nersc24", "sc21", "hpe25"):
-        own = reproduce(replace(SHORT, documents=(name,), layers_only=True), one_by_one)
-        assert {one.row.seed for one in own.rows} == set(DOCUMENTS[name])
-
-
 def test_layers_are_the_layers_own_rows(short) -> None:
     by_id = {one.row.id: one for one in short.rows}
     for seeded in layers():
@@ -81,7 +67,7 @@ def test_what_a_short_run_does_not_reach_is_not_said(short) -> None:
     for id in ("23-last", "43-days", "47-horizon", "8-wear", "33-runs"):
         assert by_id[id].twin is None
         assert "no run came that far" in by_id[id].note
-    summary = short.summary
+    summary = summary_of(short.rows)
     kinds = Counter(one.row.kind for one in short.rows)
     assert summary.rows == sum(kinds.values()) == len(short.rows)
     assert (summary.data, summary.not_printed) == (kinds["data"], kinds["not printed"])
@@ -89,7 +75,7 @@ def test_what_a_short_run_does_not_reach_is_not_said(short) -> None:
 
 
 def test_each_row_has_one_class_and_only_predictions_are_the_headline(short) -> None:
-    summary = short.summary
+    summary = summary_of(short.rows)
     assert [count.row_class for count in summary.classes] == list(CLASSES)
     assert sum(count.rows for count in summary.classes) == summary.rows
     predictions = summary.of("prediction")
@@ -109,7 +95,7 @@ def test_only_all_osts_whole_and_enough_seeds_are_scored(short) -> None:
     for one in short.rows:
         if one.row.id not in layer_ids and one.row.kind != "data":
             assert (one.verdict, one.missed) == (None, False), one.row.id
-    assert "not scored" in headline(short.summary)
+    assert "not scored" in headline(summary_of(short.rows))
 
 
 def test_rows_of_one_group_are_one_and_fitted_groups_are_none() -> None:
@@ -167,57 +153,6 @@ def test_known_tensions_are_told(short) -> None:
     verdicts = {one.title: one.verdict for one in short.tensions}
     assert verdicts["Nearly empty, and a quarter of the speed"] == "not simulated"
     assert verdicts["The probe writes more than users do"] == "arithmetic"
-
-
-def test_the_page_stands_by_itself_and_is_the_same_twice(short) -> None:
-    page = render_reproduction(short)
-    assert page == render_reproduction(short)
-    assert "<script" not in page
-    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
-    assert page.count("<svg") >= 5
-    for one in short.rows:
-        assert f">{one.row.id}<" in page
-    assert "missed" in page
-
-
-def test_the_document_fits_its_schema(short) -> None:
-    document = json.loads(to_json(ReproduceDocument(short)))
-    assert misfits(document, "reproduce") == []
-    for row in document["rows"]:
-        assert (row["error"] is None) == (row["reason"] is not None), row["id"]
-
-
-@pytest.mark.cli
-def test_the_command_end_to_end(tmp_path) -> None:
-    page = tmp_path / "page.html"
-    arguments = ("reproduce", "hpe25", "eth21", "--until", "2d", "--seeds", 1, "--out", page)
-    ended = trimtab(*arguments, "--all", store=tmp_path / "none.db")
-    assert ended.code == 0, ended.stderr
-    assert "figure-3-write" in ended.stdout
-    assert "ETH" in ended.stdout
-    assert "missed" in ended.stdout
-    assert f"report: {page}" in ended.stdout
-    assert page.read_text().startswith("<!DOCTYPE html>")
-    again = trimtab("reproduce", "hpe25", "--layers", "--json", store=tmp_path / "none.db")
-    assert again.document["summary"]["silent"] == 0
-    assert {row["seed"] for row in again.document["rows"]} == {"S5"}
-
-
-@pytest.mark.cli
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("sc22",), "there is no document 'sc22'"),
-        (("--seeds", "0"), "0 is not in the range"),
-        (("hpe25", "--layers", "--out", "/nowhere/at/all.html"), "does not exist"),
-        (("eth21", "--until", "soon"), "soon"),
-        (("eth21", "--layers"), "needs time"),
-    ],
-)
-def test_wrong_use_is_refused_before_anything_runs(arguments, said, tmp_path) -> None:
-    ended = trimtab("reproduce", *arguments, store=tmp_path / "none.db")
-    assert ended.code == 2
-    assert said in ended.stderr
 
 
 @pytest.mark.soak

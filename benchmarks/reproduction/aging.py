@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 import numpy as np
+from benchmarks.reproduction.life import Life, LifeRun, machine_of
 from numpy.typing import NDArray
 
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
@@ -25,7 +26,6 @@ from trimtab.twin.scenario.model import (
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.stack import ost
 from trimtab.validation.statements import SeededRow, seeded_row
-from trimtab.whatif.reproduce.life import Life, LifeRun, machine_of
 
 Array = NDArray[np.float64]
 

@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from typing import Final, Literal
 
 import numpy as np
+from benchmarks.reproduction.life import Life, LifeRun, machine_of
 from numpy.typing import NDArray
 
 from trimtab.config.schedule import find_zone
@@ -21,7 +22,6 @@ from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
 from trimtab.twin.stack.ost import REQUEST_BYTES, request_core_s
 from trimtab.validation.statements import SeededRow, seeded_row
-from trimtab.whatif.reproduce.life import Life, LifeRun, machine_of
 
 Array = NDArray[np.float64]
 

@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from benchmarks.reproduction import aging, eth, perlmutter, seconds
+from benchmarks.reproduction.life import Life, LifeRun, with_classes
+from benchmarks.reproduction.tensions import Tension, tensions
+
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.stack.predict import layers
 from trimtab.validation.statements import (
@@ -17,9 +21,6 @@ from trimtab.validation.statements import (
     seeded_row,
     statements,
 )
-from trimtab.whatif.reproduce import aging, eth, perlmutter, seconds
-from trimtab.whatif.reproduce.life import Life, LifeRun, with_classes
-from trimtab.whatif.reproduce.tensions import Tension, tensions
 from trimtab.whatif.runs import Together, answered, code_version, seeded
 
 DOCUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -50,15 +51,12 @@ class Terms:
         Simulated time of Perlmutter and of ETH; ``None``: all of their scenarios.
     classes
         Columns that stand for Perlmutter's OSTs; ``None``: one for each.
-    layers_only
-        Leave out what needs time.
     """
 
     documents: tuple[str, ...] = tuple(DOCUMENTS)
     seeds: int = SEEDS
     until_s: float | None = None
     classes: int | None = None
-    layers_only: bool = False
 
     @property
     def unscored(self) -> str | None:
@@ -128,10 +126,6 @@ class Reproduction:
     ----------
     version
         Of the code, with a hash of the simulation's files.
-    lives
-        By name, one a seed: what the charts draw.
-    curves
-        By settings, one a seed: what OSTs write at each fullness.
     knees
         Where useless loops begin to cost writes, by thresholds and by the shape of free space.
     """
@@ -141,13 +135,6 @@ class Reproduction:
     rows: tuple[SeededRow, ...]
     tensions: tuple[Tension, ...]
     knees: tuple[aging.Knee, ...]
-    lives: Mapping[str, Sequence[Life]]
-    curves: Mapping[str, Sequence[Sequence[aging.Point]]]
-
-    @property
-    def summary(self) -> Summary:
-        """Counts of the table."""
-        return summary_of(self.rows)
 
 
 def summary_of(seeded: Sequence[SeededRow]) -> Summary:
@@ -184,8 +171,6 @@ def _counts(row_class: RowClass, seeded: Sequence[SeededRow]) -> ClassCount:
 
 def runs(terms: Terms) -> list[LifeRun]:
     """Return every simulation that the documents need, seed after seed for each name."""
-    if terms.layers_only:
-        return []
     wanted: list[LifeRun] = []
     nersc = with_classes(load_scenario("perlmutter"), terms.classes)
     if "nersc24" in terms.documents:
@@ -228,10 +213,9 @@ def reproduce(
         lives.setdefault(run.name, []).append(life)
     curves = aging.curves(lives) if f"before {aging.FULLNESS[0]}" in lives else {}
     seeded_rows = _layers(terms.documents)
-    if not terms.layers_only:
-        seeded_rows += [
-            replace(row, unscored=terms.unscored) for row in timed(terms.documents, lives, curves)
-        ]
+    seeded_rows += [
+        replace(row, unscored=terms.unscored) for row in timed(terms.documents, lives, curves)
+    ]
     seeded_rows += _shown(terms.documents, {row.row.id for row in seeded_rows})
     ordered = sorted(
         seeded_rows,
@@ -251,8 +235,6 @@ def reproduce(
         tuple(ordered),
         tuple(contradictions),
         aging.knees(lives),
-        lives,
-        curves,
     )
 
 

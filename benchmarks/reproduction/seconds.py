@@ -7,10 +7,11 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Final
 
+from benchmarks.reproduction.aging import THREE_QUARTERS, Point, point_at
+
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.windows import Terms, Window, slowdown
 from trimtab.validation.statements import SeededRow, seeded_row
-from trimtab.whatif.reproduce.aging import THREE_QUARTERS, Point, point_at
 
 _LIGHT: Final = 0.3
 """Load of the array at which latency is looked at: at more, writes wait for each other."""
