@@ -147,7 +147,7 @@ class LustreDriver:
         able = frozenset({"settings", "placement", "run", "launcher"})
         if self._writer is None or not self._has_rights:
             return able
-        return able | {"set", "trim", "creation", "allocator-reset"}
+        return able | {"set", "permanent", "trim", "creation", "allocator-reset"}
 
     @property
     def _has_rights(self) -> bool:
@@ -242,18 +242,7 @@ class LustreDriver:
         return setting
 
     def set_permanent(self, target: str, name: str, value: str | None) -> str | NotAvailable:
-        """Set a setting for every mount to come; ``None``: have it forgotten there.
-
-        Returns
-        -------
-        str
-            Its permanent value of before, empty where it had none.
-
-        Raises
-        ------
-        UsageError, RefusedError, ToolError
-            As `set` does.
-        """
+        """Set a setting on the MGS for every mount to come; see `Driver.set_permanent`."""
         self._check(target)
         if self._writer is None:
             return not_available("driver-read-only", _READING_ONLY)
@@ -462,19 +451,18 @@ class LustreDriver:
         return answer_of(self._carry_out(orders), f"{names[0]} of {target}")
 
     @property
-    def dead_man_s(self) -> float | None:
-        """After how many seconds a server puts back what was not confirmed; ``None``: never."""
-        return None if self._writer is None else self._writer.dead_man_s
+    def dead_man_s(self) -> float | NotAvailable:
+        """After how many seconds a server puts back what was not confirmed."""
+        if self._writer is None:
+            return not_available("driver-read-only", _READING_ONLY)
+        if self._writer.dead_man_s is None:
+            return not_available("not-put-back", "its servers were told to put nothing back")
+        return self._writer.dead_man_s
 
-    def confirm(self) -> None:
-        """Let what this thread changed stay, where the servers put it back otherwise.
-
-        Raises
-        ------
-        ToolError
-            Some of it was put back already or reads otherwise, or is going to be put back since a
-            server could not be told.
-        """
+    def confirm(self) -> NotAvailable | None:
+        """Let what this thread changed stay; see `Driver.confirm`."""
+        if isinstance(self.dead_man_s, NotAvailable):
+            return self.dead_man_s
         waiting = self._unconfirmed.pop(threading.get_ident(), {})
         results: list[Result] = []
         for (server, here), ids in waiting.items():
@@ -482,6 +470,7 @@ class LustreDriver:
             instructions = [{"do": "confirm", "id": identifier} for identifier in ids.values()]
             results += self._writer.act(server, instructions, go_on=True, here=here)
         confirm_results(results)
+        return None
 
     def _carry_out(
         self, orders: Sequence[Order], *, here: bool = False, put_back: bool = True
