@@ -54,7 +54,6 @@ from trimtab.launch.launchers import Execute, Launcher, find_launcher
 from trimtab.launch.process import ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.message import code_of
-from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import Mount, find_mount
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, not_available
@@ -286,16 +285,9 @@ class LustreDriver:
         start: int = 0,
         end: int | None = None,
         range_bytes: int = TRIM_RANGE_BYTES,
-        latency_bound_ms: float | None = None,
         timeout_s: float = TRIM_TIMEOUT_S,
     ) -> Result | NotAvailable:
-        """Trim a target range by range, until the end, the deadline or the bound of the latency.
-
-        Parameters
-        ----------
-        latency_bound_ms
-            Mean time of a write on the drives beneath, by their ``stat`` in ``/sys``: a range
-            during which it was longer is the last.
+        """Trim a target range by range, until the end or the deadline.
 
         Returns
         -------
@@ -322,7 +314,6 @@ class LustreDriver:
             "start": start,
             "end": end,
             "range_bytes": range_bytes,
-            "latency_bound_ms": latency_bound_ms,
         }
         (result,) = self._writer.act(serving[0].name, [instruction], timeout_s=timeout_s)
         if result.done:
@@ -360,25 +351,13 @@ class LustreDriver:
             return not_available("no-writes", f"no drive beneath {target} has counted a write")
         return WriteTimes(writes, busy_s)
 
-    def describe(self, target: str) -> PathDescription | NotAvailable:
-        """Return what lay beneath a target on its server at the last snapshot.
-
-        Raises
-        ------
-        UsageError
-            There is no such target.
-        """
-        self._check(target)
-        backing = self._backing(target, link_rates=True)
-        return backing if isinstance(backing, NotAvailable) else backing.description
-
-    def _backing(self, target: str, *, link_rates: bool = False) -> Backing | NotAvailable:
+    def _backing(self, target: str) -> Backing | NotAvailable:
         view = self._view
         serving = () if view is None else view.serving(target)
         if view is None or len(serving) != 1:
             reason = "no snapshot was taken" if view is None else why_not_served(view, target)
             return NotAvailable(reason)
-        return read_backing(serving[0], target, link_rates=link_rates)
+        return read_backing(serving[0], target)
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
         """Close a target to new files for every MDT, or open it again as it was.
