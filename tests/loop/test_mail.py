@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from tests.support.mailbox import Post, certificate, mail_server
@@ -121,7 +122,7 @@ def test_a_login_that_is_missing_or_cannot_be_written_sends_nothing(
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
 def test_a_server_without_tls_gets_nothing_when_tls_is_asked_for(
-    security: str, login: dict[str, str]
+    security: Literal["starttls", "tls"], login: dict[str, str]
 ) -> None:
     with mail_server() as plain:
         plain.greeting = "220 plain"

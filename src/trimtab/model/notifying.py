@@ -40,7 +40,7 @@ def _read_secret(value: object) -> str:
     fits = rest.startswith("/") if source == "file" else bool(_ENVIRONMENT.fullmatch(rest))
     if source not in SECRET_SOURCES or not fits or not rest.isprintable():
         raise BadValue(
-            "a secret does not stand in a site file",
+            "a secret does not stand in this file",
             code="secret-inline",
             hint='write where it is: "file:/etc/trimtab/secret" or "env:NAME"',
         )
