@@ -59,33 +59,52 @@ def test_a_driver_is_opened_by_functions_of_its_module(entry: DriverEntry) -> No
         assert list(inspect.signature(function).parameters) == expected
 
 
+def of_drivers(call: ast.Call, names: set[str]) -> bool:
+    """Return whether a call asks what a driver has, or which one it is."""
+    function = call.func.id if isinstance(call.func, ast.Name) else ""
+    if function in {"isinstance", "issubclass"}:
+        return "Driver" in ast.unparse(call.args[1])
+    if function not in {"getattr", "hasattr"}:
+        return False
+    word = call.args[1].value if isinstance(call.args[1], ast.Constant) else None
+    return "driver" in ast.unparse(call.args[0]).lower() or word in names
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("getattr(driver, name, None)", True),
+        ('hasattr(module, "open_for_acting")', True),
+        ('getattr(one, "dead_man_s", None)', True),
+        ("isinstance(one, LustreDriver)", True),
+        ('getattr(error, "message", None)', False),
+        ("isinstance(answer, NotAvailable)", False),
+    ],
+)
+def test_what_asks_for_a_member_by_its_name_is_seen(text: str, found: bool) -> None:
+    call = ast.parse(text, mode="eval").body
+    assert isinstance(call, ast.Call)
+    assert of_drivers(call, asked_for_by_name()) is found
+
+
+def asked_for_by_name() -> set[str]:
+    """Return the names that nothing may ask for; others have a name and a run, too."""
+    return members(Driver) - {"name", "run"} | members(ChangelogUsers) | set(OF_MODULES)
+
+
 def test_no_member_of_a_driver_is_looked_for_by_its_name() -> None:
-    """A renamed member would be taken for one that is absent, and what rests on it switched off."""
-    names = members(Driver) | members(ChangelogUsers) | set(OF_MODULES)
-    problems = []
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-                continue
-            if node.func.id not in {"getattr", "hasattr"}:
-                continue
-            of = ast.unparse(node.args[0])
-            word = node.args[1].value if isinstance(node.args[1], ast.Constant) else None
-            if "driver" in of.lower() or word in names - {"name", "run"}:
-                problems.append(f"{path}:{node.lineno}: {ast.unparse(node)}")
-    assert not problems
+    """A renamed member would be taken for one that is absent, and what rests on it switched off.
+
+    What one driver alone can do is a member of the protocol, `NotAvailable` in the others.
+    """
+    names, problems = asked_for_by_name(), []
     assert len(SOURCES) > 100
-
-
-def test_no_driver_is_told_apart_by_its_class() -> None:
-    """What one driver alone can do is a member of the protocol, `NotAvailable` in the others."""
-    problems = [
-        f"{path}:{node.lineno}: {ast.unparse(node)}"
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_bytes()))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in {"isinstance", "issubclass"}
-        and "Driver" in ast.unparse(node.args[1])
-    ]
+    for path in SOURCES:
+        data = path.read_bytes()
+        if b"attr(" in data or b"Driver" in data:
+            problems += [
+                f"{path}:{node.lineno}: {ast.unparse(node)}"
+                for node in ast.walk(ast.parse(data))
+                if isinstance(node, ast.Call) and of_drivers(node, names)
+            ]
     assert not problems
