@@ -7,7 +7,8 @@
     ├── ToolError           a probe, tool or node failed                         exit code 3
     │   ├── NoAnswer        a file system did not answer within its deadline
     │   ├── NeverStarted    a batch job did not begin: nothing was measured, nothing is wrong
-    │   └── JobLost         a batch job was taken away while it ran: by whom is its state
+    │   ├── JobLost         a batch job was taken away while it ran: by whom is its state
+    │   └── Undelivered     a receiver did not take a message, or nobody knows whether it did
     ├── RefusedError        a safety rule says no                                exit code 4
     └── UnreadableError     data or store that cannot be read or written         exit code 5
         └── DataError       a file that is not what it should be: which, and the line
@@ -118,6 +119,41 @@ class JobLost(ToolError):
     def unfinished(self) -> bool:
         """Whether its time was over: such a run counts as 0, as one that was too slow here."""
         return self.state == "TIMEOUT"
+
+
+class Undelivered(ToolError):
+    """A receiver, of mail or over HTTP, did not take a message.
+
+    Parameters
+    ----------
+    code
+        ``receiver-unreachable``, ``receiver-refused``, ``receiver-answer-unexpected``,
+        ``secret-unreadable`` or ``secret-exposed``.
+    unreachable
+        There was nobody to give anything to: the next message will fare alike.
+    unclear
+        The connection broke after the message was given: it may have been taken.
+    for_good
+        This message would be refused again.
+    retry_after_s
+        As the receiver asks; ``None``: it does not say.
+    """
+
+    code = "undelivered"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        unreachable: bool = False,
+        unclear: bool = False,
+        for_good: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code)
+        self.unreachable, self.unclear = unreachable, unclear
+        self.for_good, self.retry_after_s = for_good, retry_after_s
 
 
 class RefusedError(TrimtabError):

@@ -28,6 +28,7 @@ def site_file(directory: Path, more: str = "") -> Path:
 def test_a_test_message_reaches_everybody_and_shows_no_secret(tmp_path: Path) -> None:
     with mail_server() as post, web_server() as web:
         (tmp_path / "url").write_text(f"{web.url}/SECRET\n")
+        (tmp_path / "url").chmod(0o400)
         site = site_file(
             tmp_path,
             f'[alerts.mail]\nto = ["ops@example.org"]\nserver = "127.0.0.1"\nport = {post.port}\n'

@@ -187,7 +187,6 @@ def _counters(snapshot: Snapshot) -> dict[tuple[str, str, str | None], float]:
 
 
 def test_it_is_a_driver(case: Case) -> None:
-    assert isinstance(case.driver, Driver)
     assert case.driver.name in {"local", "lustre", "twin", "memory"}
     assert case.driver.capabilities <= CAPABILITIES
     now = case.driver.clock()
@@ -330,6 +329,7 @@ def test_set_says_when_a_value_is_refused(own_case: Case) -> None:
     [
         lambda driver: driver.settings("no-such-target"),
         lambda driver: driver.set("no-such-target", "x", "1"),
+        lambda driver: driver.set_permanent("no-such-target", "x", "1"),
         lambda driver: driver.trim("no-such-target"),
         lambda driver: driver.trim_practice("no-such-target"),
         lambda driver: driver.set_creation("no-such-target", False),
@@ -405,6 +405,10 @@ def test_what_is_not_available_says_why(case: Case) -> None:
         case.driver.reset_allocator(target),
         case.driver.launcher("no-such-launcher"),
         case.driver.run("no-such-server", ["true"], 5.0),
+        case.driver.pools(),
+        case.driver.changelogs,
+        case.driver.dead_man_s,
+        case.driver.confirm(),
     ):
         _explained(answer)
     assert isinstance(case.driver.launcher("no-such-launcher"), NotAvailable)
@@ -417,6 +421,8 @@ def test_capabilities_are_kept(case: Case) -> None:
         assert isinstance(case.driver.set_creation(target, True), NotAvailable)
     if "allocator-reset" not in able:
         assert isinstance(case.driver.reset_allocator(target), NotAvailable)
+    if "permanent" not in able:
+        assert isinstance(case.driver.set_permanent(target, "x", "1"), NotAvailable)
     if "launcher" in able:
         launcher = case.driver.launcher("local")
         assert not isinstance(launcher, NotAvailable)

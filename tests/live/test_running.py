@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import smtplib
 from collections.abc import Sequence
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +14,7 @@ from tests.live.__main__ import UNDERSTOOD, main
 from tests.live.cluster import Cluster, servers_of
 from tests.live.listing import Work, rows_of, times_of
 from tests.live.rows import CAPABILITIES
+from tests.live.rows.mailing import mailbox, require_one_each
 from tests.live.rows.purging import KINDS
 from tests.live.rows.scanning import require_equal, witnessed
 from tests.live.running import Capability, Results, Wrong, run, table
@@ -180,3 +183,33 @@ def test_what_is_no_document_is_told_with_the_command() -> None:
     answer = Answer(("targets", "scratch"), 4, "", "error: refused")
     with pytest.raises(Wrong, match="targets scratch printed no JSON, code 4: error: refused"):
         _ = answer.document
+
+
+@pytest.mark.system
+def test_a_mail_that_is_missing_repeated_or_somebody_elses_fails_a_row() -> None:
+    mail = EmailMessage()
+    mail["From"], mail["Subject"] = "storage@example.org", "your list"
+    mail.set_content(".\nbegins with a full stop\n")
+
+    def send(*recipients: str) -> None:
+        with smtplib.SMTP("127.0.0.1", box.port, timeout=10.0) as server:
+            server.send_message(mail, to_addrs=recipients)
+
+    with mailbox() as box:
+        with pytest.raises(Wrong, match="'ada': 0"):
+            require_one_each(box, ["ada"])
+        send("ada")
+        (came,) = require_one_each(box, ["ada"])
+        assert came["Subject"] == "your list"
+        assert came.get_content().splitlines() == [".", "begins with a full stop"]
+        send("bob")
+        with pytest.raises(Wrong, match="bob"):
+            require_one_each(box, ["ada"])
+        require_one_each(box, ["ada", "bob"])
+        send("bob")
+        with pytest.raises(Wrong, match="'bob': 2"):
+            require_one_each(box, ["ada", "bob"])
+    with mailbox() as box:
+        send("ada", "bob")
+        with pytest.raises(Wrong):
+            require_one_each(box, ["ada", "bob"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import socketserver
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -100,6 +102,22 @@ def web_server() -> Iterator[Hook]:
 
 
 @dataclass
+class Taken:
+    """A mail that was taken, as it came."""
+
+    sender: str
+    recipients: list[str]
+    data: bytes
+    encrypted: bool
+
+    @property
+    def recipient(self) -> str:
+        """Its only recipient."""
+        (recipient,) = self.recipients
+        return recipient
+
+
+@dataclass
 class Post:
     """What a mail server received.
 
@@ -111,17 +129,41 @@ class Post:
         Recipients that it does not take.
     delay_s
         Before each answer.
+    passwords
+        Of users; another login is refused, and without one nothing is taken. ``None``: any login.
+    hang_up_after
+        Takes so many mails a connection, then closes it between two.
+    lose_answer_of
+        Recipients whose mail it takes and then breaks the connection without an answer.
+    breaks_at
+        A verb (``RCPT``, or ``BODY``: in the middle of a mail) at which it breaks the connection.
+    logins
+        What came after AUTH.
     """
 
     port: int = 0
-    mails: list[EmailMessage] = field(default_factory=list)
-    recipients: list[list[str]] = field(default_factory=list)
+    taken: list[Taken] = field(default_factory=list)
+    connections: int = 0
+    passwords: dict[str, str] | None = None
+    hang_up_after: int | None = None
+    lose_answer_of: set[str] = field(default_factory=set)
+    breaks_at: str = ""
     greeting: str = "220 post.example.org ESMTP"
     after_data: str = "250 taken"
     goodbye: str = "221 bye"
     refused: tuple[str, ...] = ()
     delay_s: float = 0.0
     logins: list[str] = field(default_factory=list)
+
+    @property
+    def mails(self) -> list[EmailMessage]:
+        """What was taken, read."""
+        return [message_from_bytes(each.data, policy=default) for each in self.taken]
+
+    @property
+    def recipients(self) -> list[list[str]]:
+        """Of each mail."""
+        return [each.recipients for each in self.taken]
 
 
 class _Session(socketserver.StreamRequestHandler):
@@ -134,10 +176,16 @@ class _Session(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         self.to: list[str] = []
+        self.sender, self.here, self.user = "", 0, ""
         post = self.owner.post
+        post.connections += 1
+        if self.owner.implicit:
+            self.encrypt()
         going_on = self.say(post.greeting)
         while going_on and (line := self.rfile.readline()):
             verb, _, rest = line.decode().strip().partition(" ")
+            if verb.upper() == post.breaks_at:
+                break
             answering = getattr(self, f"verb_{verb.lower()}", lambda rest: self.say("250 ok"))
             going_on = answering(rest)
         self.request.close()
@@ -150,41 +198,64 @@ class _Session(socketserver.StreamRequestHandler):
         return bool(text)
 
     def verb_ehlo(self, rest: str) -> bool:
-        tls = ["250-STARTTLS"] if self.owner.tls else []
+        tls = ["250-STARTTLS"] if self.owner.tls and not self.encrypted else []
         return self.say("\r\n".join(["250-post", "250-AUTH PLAIN", *tls, "250 OK"]))
 
     def verb_starttls(self, rest: str) -> bool:
         if self.owner.tls is None:
             return self.say("502 not here")
         self.say("220 go on")
+        self.encrypt()
+        return True
+
+    @property
+    def encrypted(self) -> bool:
+        return isinstance(self.request, ssl.SSLSocket)
+
+    def encrypt(self) -> None:
+        assert self.owner.tls is not None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.owner.tls)
         self.request = context.wrap_socket(self.request, server_side=True)
         self.rfile = self.request.makefile("rb")
         self.wfile = self.request.makefile("wb", 0)
-        return True
 
     def verb_auth(self, rest: str) -> bool:
-        self.owner.post.logins.append(rest)
+        post = self.owner.post
+        post.logins.append(rest)
+        _, user, password = base64.b64decode(rest.split()[-1]).decode().split("\0")
+        if post.passwords is not None and post.passwords.get(user) != password:
+            return self.say(f"535 wrong: {rest} is not {user}'s")  # repeats the password
+        self.user = user
         return self.say("235 fine")
+
+    def verb_mail(self, rest: str) -> bool:
+        if self.owner.post.passwords is not None and not self.user:
+            return self.say("530 log in first")
+        self.sender, self.to = rest.partition("<")[2].partition(">")[0], []
+        return self.say("250 ok")
 
     def verb_rcpt(self, rest: str) -> bool:
         address = rest.partition("<")[2].partition(">")[0]
         if address in self.owner.post.refused:
-            return self.say("550 nobody here")
+            return self.say("550 no such user \x1b[2J")
         self.to.append(address)
         return self.say("250 ok")
 
     def verb_data(self, rest: str) -> bool:
         post = self.owner.post
         self.say("354 go ahead")
-        lines = []
+        data = b""
         while (line := self.rfile.readline()) and line != b".\r\n":
-            lines.append(line)
+            if post.breaks_at == "BODY":
+                return False
+            data += line.removeprefix(b".")
         if post.after_data.startswith("2"):
-            post.mails.append(message_from_bytes(b"".join(lines), policy=default))
-            post.recipients.append(list(self.to))
-        return self.say(post.after_data)
+            post.taken.append(Taken(self.sender, self.to, data, self.encrypted))
+            self.here += 1
+        if post.lose_answer_of & set(self.to):
+            return False
+        return self.say(post.after_data) and self.here != post.hang_up_after
 
     def verb_quit(self, rest: str) -> bool:
         self.say(self.owner.post.goodbye)
@@ -195,19 +266,19 @@ class _MailServer(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, post: Post, tls: tuple[Path, Path] | None) -> None:
+    def __init__(self, post: Post, tls: tuple[Path, Path] | None, implicit: bool) -> None:
         super().__init__(("127.0.0.1", 0), _Session)
-        self.post, self.tls = post, tls
+        self.post, self.tls, self.implicit = post, tls, implicit
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Leave a broken connection to its client."""
 
 
 @contextmanager
-def mail_server(tls: tuple[Path, Path] | None = None) -> Iterator[Post]:
-    """Run a mail server; ``tls``: certificate and key, offered by STARTTLS."""
+def mail_server(tls: tuple[Path, Path] | None = None, *, implicit: bool = False) -> Iterator[Post]:
+    """Run a mail server; ``tls``: certificate and key, offered by STARTTLS, or at once."""
     post = Post()
-    server = _MailServer(post, tls)
+    server = _MailServer(post, tls, implicit)
     post.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -217,3 +288,13 @@ def mail_server(tls: tuple[Path, Path] | None = None) -> Iterator[Post]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def certificate(directory: Path, name: str = "localhost") -> tuple[Path, Path]:
+    """Make a certificate of a name that signs itself, and its key."""
+    made, key = directory / f"{name}.pem", directory / f"{name}.key"
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    make += ["-nodes", "-days", "2", "-subj", f"/CN={name}"]
+    make += ["-addext", f"subjectAltName=DNS:{name}", "-keyout", str(key), "-out", str(made)]
+    subprocess.run(make, check=True, capture_output=True)
+    return made, key

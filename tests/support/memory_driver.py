@@ -7,11 +7,18 @@ last one. It passes the contract suite in ``tests/drivers/test_contract.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from trimtab.drivers.protocol import CAPABILITIES, Clock, Placement, TrimResult, WriteTimes
+from trimtab.drivers.protocol import (
+    CAPABILITIES,
+    ChangelogUsers,
+    Clock,
+    Placement,
+    TrimResult,
+    WriteTimes,
+)
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.launchers import LAUNCHERS, Launcher
 from trimtab.launch.process import ProcessResult
@@ -69,6 +76,7 @@ class MemoryTarget:
     write_times: WriteTimes = field(default_factory=lambda: WriteTimes(0, 0.0))
     server: str = "oss1"
     settings: dict[str, str] = field(default_factory=_default_settings)
+    permanent: dict[str, str] = field(default_factory=dict)
     readings: dict[str, float | int | str | bool | None] = field(default_factory=dict)
 
 
@@ -82,6 +90,9 @@ class MemoryDriver:
         self.clock: Clock = clock
         self.state = {one.name: one for one in targets or (MemoryTarget("OST0000"),)}
         self.placements: dict[str, Placement] = {}
+        self.members: dict[str, tuple[int, ...]] = {}
+        self.dead_man_s: float | NotAvailable = NotAvailable("nothing is put back in memory")
+        self.changelogs: ChangelogUsers | NotAvailable = NotAvailable("memory keeps no changelog")
         self.programs: dict[str, Callable[[Sequence[str]], ProcessResult]] = {}
         self.calls: list[tuple[str, ...]] = []
 
@@ -144,6 +155,24 @@ class MemoryDriver:
         state.settings[name] = value
         return Setting(name, value, SOURCE)
 
+    def set_permanent(self, target: str, name: str, value: str | None) -> str | NotAvailable:
+        """Keep a value beside the setting, and return the one that was kept before."""
+        state = self._of(target)
+        self.calls.append(("set_permanent", target, name, str(value)))
+        if not state.answers:
+            return NotAvailable(f"{target} did not answer")
+        before = state.permanent.pop(name, "")
+        if value is not None:
+            state.permanent[name] = value
+        return before
+
+    def confirm(self) -> NotAvailable | None:
+        """Say that what was changed stays, or why nothing has to be confirmed."""
+        if isinstance(self.dead_man_s, NotAvailable):
+            return self.dead_man_s
+        self.calls.append(("confirm",))
+        return None
+
     def trim(
         self, target: str, start: int = 0, length: int | None = None
     ) -> TrimResult | NotAvailable:
@@ -201,6 +230,10 @@ class MemoryDriver:
     def placement(self, path: str) -> Placement | NotAvailable:
         """Return where a file was put by the test."""
         return self.placements.get(path, NotAvailable(f"{path} was never placed"))
+
+    def pools(self) -> Mapping[str, tuple[int, ...]] | NotAvailable:
+        """Return the pools that a test made."""
+        return self.members
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float

@@ -7,10 +7,10 @@ safety rule forbids raises `RefusedError`, a tool that fails raises `ToolError`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol
 
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
 from trimtab.model.trim import TrimPractice
@@ -23,7 +23,17 @@ Clock = Callable[[], datetime]
 """Returns the time now, aware UTC; the twin's is simulated."""
 
 CAPABILITIES: Final = frozenset(
-    {"settings", "set", "trim", "creation", "allocator-reset", "placement", "run", "launcher"}
+    {
+        "settings",
+        "set",
+        "permanent",
+        "trim",
+        "creation",
+        "allocator-reset",
+        "placement",
+        "run",
+        "launcher",
+    }
 )
 """What a driver may be able to do; `Driver.capabilities` is a part of these."""
 
@@ -81,12 +91,41 @@ class Placement:
     stripe_bytes: int | None = None
 
 
-@runtime_checkable
+class ChangelogUsers(Protocol):
+    """Who of Trimtab reads the changelogs of a file system's MDTs."""
+
+    def user(self, mdt: str) -> str | NotAvailable:
+        """Return the user of an MDT, empty where it has none.
+
+        Raises
+        ------
+        ToolError, DataError
+            Its server fails, or says something else.
+        """
+        ...
+
+    def change(self, server: str, mdt: str, before: str, *, registered: bool) -> str | NotAvailable:
+        """Register the user of an MDT, or remove it; return the one it has then, empty for none.
+
+        Parameters
+        ----------
+        before
+            The user that the MDT had when it was planned, empty for none.
+
+        Raises
+        ------
+        RefusedError, ToolError
+            As `Driver.set` does; nothing is put back.
+        """
+        ...
+
+
 class Driver(Protocol):
     """One file system, as Trimtab reaches it.
 
-    Three implementations and one in memory (part of the tests) pass one contract suite,
-    ``tests/drivers/test_contract.py``.
+    Whatever a driver can do is a member, also where only one of them can: a caller that looked for
+    it by its name would take a renamed method for one that is absent. Three implementations and one
+    in memory (part of the tests) pass one contract suite, ``tests/drivers/test_contract.py``.
     """
 
     @property
@@ -144,6 +183,40 @@ class Driver(Protocol):
         """
         ...
 
+    def set_permanent(self, target: str, name: str, value: str | None) -> str | NotAvailable:
+        """Set a setting for every mount to come; ``None``: have it forgotten there.
+
+        Returns
+        -------
+        str
+            Its permanent value of before, empty where it had none.
+
+        Raises
+        ------
+        UsageError, RefusedError, ToolError
+            As `set` does.
+        """
+        ...
+
+    @property
+    def dead_man_s(self) -> float | NotAvailable:
+        """After how many seconds servers put back what nobody confirmed, or why they never do.
+
+        Where they never do, whoever changes something has to put it back.
+        """
+        ...
+
+    def confirm(self) -> NotAvailable | None:
+        """Let what this thread changed stay, where `dead_man_s` would have it put back.
+
+        Raises
+        ------
+        ToolError
+            Some of it was put back already or reads otherwise, or is going to be put back since a
+            server could not be told.
+        """
+        ...
+
     def trim(
         self, target: str, start: int = 0, length: int | None = None
     ) -> TrimResult | NotAvailable:
@@ -176,6 +249,15 @@ class Driver(Protocol):
 
     def placement(self, path: str) -> Placement | NotAvailable:
         """Return on which targets a file lies."""
+        ...
+
+    def pools(self) -> Mapping[str, tuple[int, ...]] | NotAvailable:
+        """Return the OSTs of each pool, by their index; empty where there are no pools."""
+        ...
+
+    @property
+    def changelogs(self) -> ChangelogUsers | NotAvailable:
+        """Who reads the changelogs, or why the file system has none."""
         ...
 
     def run(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +21,6 @@ from trimtab.model.overview import (
     TargetOverview,
     UpcomingOverview,
 )
-from trimtab.model.site import Site
 from trimtab.record.slots import process_text
 from trimtab.report.headline import headline, site_troubles
 from trimtab.visible import visible
@@ -78,7 +76,7 @@ def overview(
         incidents=status.incidents,
         judged=status.judged,
         targets=targets,
-        armed=() if site is None else tuple(_armed(site)),
+        armed=() if site is None else site.policies.armed,
         done=store.actions(name, limit=ACTIONS_SHOWN)[::-1],
         upcoming=()
         if watch is None
@@ -139,12 +137,6 @@ def _trims(
             target = action.instruction.target
             trims[target] = max(trims.get(target, action.until), action.until)
     return trims, of_all
-
-
-def _armed(site: Site) -> Iterator[str]:
-    for field in dataclasses.fields(site.policies):
-        if getattr(getattr(site.policies, field.name), "armed", False):
-            yield field.name
 
 
 def purge_overview(

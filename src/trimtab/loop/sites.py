@@ -206,10 +206,7 @@ def open_acting_driver(site: Site, *, clock: Clock, token: int, who: str) -> Dri
     UsageError
         As `open_driver`.
     """
-    module = driver_module(site)
-    if not hasattr(module, "open_for_acting"):  # it can do by itself whatever its user may
-        return open_driver(site, clock=clock)
-    return module.open_for_acting(site, clock, token=token, who=who)
+    return driver_module(site).open_for_acting(site, clock, token=token, who=who)
 
 
 def reach_of(site: Site) -> Reach:

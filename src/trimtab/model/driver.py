@@ -22,9 +22,10 @@ class DriverEntry:
     title
         Its name in sentences.
     module
-        Import path of the module that opens it for a site: ``open_site(site, clock)``. With
-        ``named`` it also has ``name_in_mounts(fs_type, source)`` and ``name_at(path, description,
-        execute)``; with ``simulated`` also ``reach_site(site)`` and ``site_clock(site)``.
+        Import path of the module that opens it for a site: ``open_site(site, clock)``, and with the
+        right to change it ``open_for_acting(site, clock, *, token, who)``. With ``named`` it also
+        has ``name_in_mounts(fs_type, source)`` and ``name_at(path, description, execute)``; with
+        ``simulated`` also ``reach_site(site)`` and ``site_clock(site)``.
     networked
         Whether clients reach the file system over a network.
     mounted_as

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from trimtab.config.kinds import TEXT, TEXTS, WORD, Kind, choice, read_text, read_texts, whole
-from trimtab.config.problems import BadValue
+from trimtab.config.lines import Location
+from trimtab.config.problems import BadValue, Problem
 from trimtab.config.schema import key, table
 from trimtab.model.policies import WINDOW, Window
 
@@ -17,6 +19,8 @@ _LISTEN: Final = re.compile(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 _ENVIRONMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SECRET_SOURCES: Final = ("file", "env")
 """Where a secret may come from: ``file:/etc/trimtab/smtp`` or ``env:SMTP_PASSWORD``."""
+
+THIS_HOST: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def _read_address(value: object) -> str:
@@ -36,7 +40,7 @@ def _read_secret(value: object) -> str:
     fits = rest.startswith("/") if source == "file" else bool(_ENVIRONMENT.fullmatch(rest))
     if source not in SECRET_SOURCES or not fits or not rest.isprintable():
         raise BadValue(
-            "a secret does not stand in a site file",
+            "a secret does not stand in this file",
             code="secret-inline",
             hint='write where it is: "file:/etc/trimtab/secret" or "env:NAME"',
         )
@@ -96,25 +100,17 @@ LISTEN: Final = Kind("address and port", '"127.0.0.1:9188"', _read_listen, WORD.
 
 
 @dataclass(frozen=True, slots=True)
-class MailAlerts:
-    """The mail server that takes alerts, and who gets them.
+class MailServer:
+    """The mail server that takes alerts, or a purge's notices, and how it is reached.
 
     Attributes
     ----------
-    to
-        Empty: no mail is sent.
-    sender
-        ``None``: ``trimtab@`` and the name of this host.
     security
         ``starttls`` refuses a server that does not offer it.
     ca_file
         Certificates to trust; ``None``: the system's.
     """
 
-    to: tuple[str, ...] = key(ADDRESSES, "Who gets a mail; none: no mail.", ())
-    sender: str | None = key(
-        ADDRESS, "Sender; else trimtab@HOST.", None, at="from", example='"trimtab@example.org"'
-    )
     server: str = key(WORD, "The SMTP server.", "localhost")
     port: int = key(whole(1, 65_535), "Its port.", 25)
     security: Literal["none", "starttls", "tls"] = key(
@@ -124,6 +120,41 @@ class MailAlerts:
     password: str | None = key(SECRET, "Where its password is.", None)
     ca_file: str | None = key(
         TEXT, "Certificates to trust; else the system's.", None, example='"/etc/ssl/site.pem"'
+    )
+
+    def problems(self, location: Location) -> Iterator[Problem]:
+        """Yield what contradicts itself in the table at a location."""
+        if (self.user is None) != (self.password is None):
+            yield Problem(
+                (*location, "user" if self.user is None else "password"),
+                "is missing: a login needs both",
+                "write user and password, or neither",
+                code="login-incomplete",
+            )
+        elif self.password is not None and self.security == "none" and self.server not in THIS_HOST:
+            yield Problem(
+                (*location, "security"),
+                "the password would go over the network unencrypted",
+                'write security = "starttls" or "tls"',
+                code="password-in-the-clear",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class MailAlerts(MailServer):
+    """The mail server that takes alerts, and who gets them.
+
+    Attributes
+    ----------
+    to
+        Empty: no mail is sent.
+    sender
+        ``None``: ``trimtab@`` and the name of this host.
+    """
+
+    to: tuple[str, ...] = key(ADDRESSES, "Who gets a mail; none: no mail.", ())
+    sender: str | None = key(
+        ADDRESS, "Sender; else trimtab@HOST.", None, at="from", example='"trimtab@example.org"'
     )
 
 

@@ -263,3 +263,14 @@ class Policies:
     schedule: str = key(SCHEDULE, "When the watch keeps those that are armed.", "every 15m")
     most_per_hour: int = key(whole(1, 1_000_000), "More changes in an hour are not made.", 1000)
     stale_s: float = key(DURATION, "On older telemetry nothing is changed.", 600.0)
+
+    @property
+    def armed(self) -> tuple[str, ...]:
+        """Names of those that the watch applies by itself, in the order of the file."""
+        each = {
+            "tunables": self.tunables.armed,
+            "allocator": self.allocator.armed,
+            "trim": self.trim.armed,
+            "balance": self.balance.armed,
+        }
+        return tuple(name for name, is_armed in each.items() if is_armed)

@@ -29,6 +29,7 @@ from trimtab.config.kinds import (
 )
 from trimtab.config.problems import BadValue
 from trimtab.config.schema import Schema, key, table, tables
+from trimtab.model.notifying import MailServer
 from trimtab.units import format_bytes, format_duration, format_percent, is_digits
 from trimtab.visible import visible
 
@@ -294,11 +295,10 @@ class Notices:
         example='"/etc/trimtab/addresses"',
     )
     mail_from: str | None = key(TEXT, "Sender.", None, example='"storage@example.org"')
-    smtp_host: str = key(TEXT, "Mail server.", "localhost")
-    smtp_port: int = key(whole(1, 65535), "Its port.", 25)
     contact: str | None = key(
         TEXT, "Whom to ask, in a few words.", None, example='"the help desk, storage@example.org"'
     )
+    mail: MailServer = table(MailServer, "The mail server that takes the notices.")
 
 
 @dataclass(frozen=True, slots=True)

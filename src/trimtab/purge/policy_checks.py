@@ -159,6 +159,8 @@ def _files(policy: Policy) -> Iterator[Problem]:
         (("guards", "kill_switch"), policy.guards.kill_switch, True),
         (("notice", "mail_map"), policy.notices.mail_map, True),
         (("notice", "directory"), policy.notices.directory, False),
+        (("notice", "mail", "ca_file"), policy.notices.mail.ca_file, True),
+        (("notice", "mail", "password"), _file_of(policy.notices.mail.password), True),
     ):
         if path is None:
             continue
@@ -176,8 +178,13 @@ def _files(policy: Policy) -> Iterator[Problem]:
             )
 
 
+def _file_of(secret: str | None) -> str | None:
+    return secret.removeprefix("file:") if secret is not None and secret[:5] == "file:" else None
+
+
 def _mail(policy: Policy) -> Iterator[Problem]:
     notices = policy.notices
+    yield from notices.mail.problems(("notice", "mail"))
     if notices.mail_to is not None:
         rest = notices.mail_to.replace("{user}", "", 1)
         if rest == notices.mail_to or "{" in rest or "}" in rest or notices.mail_to.count("@") > 1:

@@ -10,7 +10,6 @@ from trimtab.model.site import Site
 
 MAIL: Final = "mail"
 """The receiver that is mail; no webhook may have its name."""
-_THIS_HOST: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def notify_problems(site: Site) -> Iterator[Problem]:
@@ -22,20 +21,7 @@ def notify_problems(site: Site) -> Iterator[Problem]:
             text = "is the receiver of [alerts.mail]"
             yield Problem(location, text, "give the webhook another name", code="name-taken")
     mail, location = site.alerts.mail, ("alerts", "mail")
-    if (mail.user is None) != (mail.password is None):
-        yield Problem(
-            (*location, "user" if mail.user is None else "password"),
-            "is missing: a login needs both",
-            "write user and password, or neither",
-            code="login-incomplete",
-        )
-    elif mail.password is not None and mail.security == "none" and mail.server not in _THIS_HOST:
-        yield Problem(
-            (*location, "security"),
-            "the password would go over the network unencrypted",
-            'write security = "starttls" or "tls"',
-            code="password-in-the-clear",
-        )
+    yield from mail.problems(location)
     paths = {
         ("alerts", "spool"): site.alerts.spool,
         ("metrics", "textfile"): site.metrics.textfile,

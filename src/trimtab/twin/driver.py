@@ -116,6 +116,20 @@ class TwinDriver:
             self.life.do("set-alone", kind=kind, number=number, values=scenario_values(name, value))
         return self.settings(target)[name]
 
+    def set_permanent(self, target: str, name: str, value: str | None) -> NotAvailable:
+        """Return that the twin has no MGS."""
+        self._checked(target)
+        return NotAvailable("no MGS of the twin keeps settings for the next mount")
+
+    @property
+    def dead_man_s(self) -> NotAvailable:
+        """Why no server of the twin puts anything back."""
+        return NotAvailable("the servers of the twin put nothing back")
+
+    def confirm(self) -> NotAvailable:
+        """Return that what was set stays."""
+        return self.dead_man_s
+
     def trim(
         self, target: str, start: int = 0, length: int | None = None
     ) -> TrimResult | NotAvailable:
@@ -187,6 +201,15 @@ class TwinDriver:
         except UsageError as error:
             return NotAvailable(error.message)
         return Placement(path, targets, 2**20 if len(targets) > 1 else None)
+
+    def pools(self) -> dict[str, tuple[int, ...]]:
+        """Return none: a scenario defines no pools."""
+        return {}
+
+    @property
+    def changelogs(self) -> NotAvailable:
+        """Why nobody reads a changelog of the twin."""
+        return NotAvailable("the MDTs of the twin keep no changelog")
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float

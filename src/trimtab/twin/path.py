@@ -110,6 +110,19 @@ class TwinPath:
         """Say that a client sets nothing."""
         return NotAvailable("a client of the twin sets nothing")
 
+    def set_permanent(self, target: str, name: str, value: str | None) -> NotAvailable:
+        """Say that a client sets nothing."""
+        return NotAvailable("a client of the twin sets nothing")
+
+    @property
+    def dead_man_s(self) -> NotAvailable:
+        """Why nothing is put back."""
+        return NotAvailable("a client of the twin sets nothing")
+
+    def confirm(self) -> NotAvailable:
+        """Say that there is nothing to confirm."""
+        return self.dead_man_s
+
     def trim(self, target: str, start: int = 0, length: int | None = None) -> NotAvailable:
         """Say that a client trims nothing."""
         return NotAvailable("a client trims nothing; the OSTs are trimmed on their servers")
@@ -133,6 +146,15 @@ class TwinPath:
     def placement(self, path: str) -> Placement | NotAvailable:
         """Return where a probe's file lies."""
         return self._driver.placement(path)
+
+    def pools(self) -> Mapping[str, tuple[int, ...]]:
+        """Return those of the file system."""
+        return self._driver.pools()
+
+    @property
+    def changelogs(self) -> NotAvailable:
+        """Why nobody reads a changelog."""
+        return self._driver.changelogs
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float

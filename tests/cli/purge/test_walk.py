@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tests.cli.purge.walk import AGO_S, DAY_S, OWNERS, Walk
 from tests.support.command import trimtab
 from tests.support.documents import misfits
+from tests.support.mailbox import Post, certificate, mail_server
 
 ROOT = Path(__file__).resolve().parents[3]
 MINIMUM_S = 16 * 7 * DAY_S
@@ -19,11 +21,36 @@ pytestmark = [pytest.mark.system]
 
 
 @pytest.fixture(scope="module")
-def purged(walk: Walk) -> dict[str, Any]:
+def post(walk: Walk) -> Iterator[Post]:
+    """Give a mail server that wants TLS and a login."""
+    (walk.private / "password").write_text("wonderful\n")
+    (walk.private / "password").chmod(0o400)
+    with mail_server(certificate(walk.private)) as post:
+        post.passwords = {"trimtab": "wonderful"}
+        yield post
+
+
+@pytest.fixture(scope="module")
+def purged(walk: Walk, post: Post) -> dict[str, Any]:
     """Purge once, with trouble in between, and return what was found on the way."""
     walk.make_files()
     exempt = _exempt(walk)
-    walk.write_policy("[[exempt]]", f'path_hex = "{exempt.hex()}"', 'reason = "asked for"')
+    walk.write_policy(
+        "[[exempt]]",
+        f'path_hex = "{exempt.hex()}"',
+        'reason = "asked for"',
+        notice=f"""\
+mail_to = "{{user}}@example.org"
+mail_from = "storage@example.org"
+[notice.mail]
+server = "localhost"
+port = {post.port}
+security = "starttls"
+user = "trimtab"
+password = "file:{walk.private}/password"
+ca_file = "{walk.private}/localhost.pem"
+""",
+    )
     found: dict[str, Any] = {"scan": walk.scan()}
     index = ("--index", walk.index)
     found["horizon"] = walk.good("horizon", *index, "--policy", walk.policy, ago_s=AGO_S - 300)
@@ -34,7 +61,7 @@ def purged(walk: Walk) -> dict[str, Any]:
     found["plan"] = walk.good(*plan, ago_s=AGO_S - 600)
     found["unpublished"] = walk.trimtab("run", walk.plan, "--apply", "--json")
     found["arm early"] = walk.trimtab("arm", walk.plan)
-    found["notify"] = walk.good("notify", walk.plan, ago_s=AGO_S - 1200)
+    found["notify"] = walk.good("notify", walk.plan, "--mail", ago_s=AGO_S - 1200)
     found["room"] = sum(
         path.stat().st_size for path in walk.root.glob(".trimtab-purge-*/reserve/*")
     )
@@ -222,6 +249,18 @@ def test_who_holds_what(walk, purged):
     assert {row["files"] for row in purged["by"]["rows"]} == {len(walk.files) // len(OWNERS)}
     assert len(purged["sql"]["rows"]) == len(walk.files)
     assert all(row["path"].isprintable() for row in purged["sql"]["rows"])
+
+
+def test_every_user_has_one_mail_over_tls(walk, purged, post):
+    told = {user["account"] for user in purged["notify"]["lists"]}
+    assert sorted(each.recipient for each in post.taken) == sorted(
+        f"{name}@example.org" for name in told
+    )
+    assert all(each.encrypted for each in post.taken)
+    assert purged["notify"]["mails"]["sent"] == len(told) == len(OWNERS)
+    again = walk.good("notify", walk.plan, "--mail", ago_s=AGO_S - 1200)
+    assert (again["mails"]["sent"], again["mails"]["sent_before"]) == (0, len(told))
+    assert len(post.taken) == len(told)
 
 
 def test_the_past_is_replayed(walk, purged):

@@ -53,7 +53,7 @@ class Walk:
         self.policy, self.place = self.private / "policy.toml", self.private / "place"
         self.stop = self.public / "etc" / "stop"
 
-    def write_policy(self, *lines: str, target: str = "1%", **tables: str) -> None:
+    def write_policy(self, *lines: str, target: str = "1%", notice: str = "") -> None:
         """Write a policy that lets everything go that is 16 weeks old, by modification."""
         text = f"""
 [policy]
@@ -64,6 +64,7 @@ target = "{target}"
 counted = ["mtime"]
 [notice]
 directory = "{self.public / "lists"}"
+{notice}
 [caps]
 user = "unlimited"
 file_system = "unlimited"

@@ -18,6 +18,7 @@ for _name in (
     "drifting",
     "following",
     "watching",
+    "mailing",
     "leaving",
 ):
     import_module(f"tests.live.rows.{_name}")

@@ -20,7 +20,7 @@ from trimtab.drivers.protocol import WriteTimes
 from trimtab.errors import DataError, RefusedError, ToolError, TrimtabError
 from trimtab.loop.acting.applying import Surroundings, apply, ranges
 from trimtab.loop.acting.deadman import DeadMan, dead_man
-from trimtab.loop.acting.journal import BeginLine, EndLine, RangeLine, journalled, opened
+from trimtab.loop.acting.journal import ApplyLine, BeginLine, EndLine, RangeLine, journalled, opened
 from trimtab.loop.acting.pacing import Pacing
 from trimtab.loop.acting.recovering import recover
 from trimtab.message import Message
@@ -440,3 +440,60 @@ def test_a_value_is_put_back_when_its_writer_dies(tmp_path: Path, dies: bool) ->
     with surroundings(tmp_path, files) as around:
         (action,) = around.store.actions(SITE)
     assert action.outcome is (Outcome.SKIPPED if dies else Outcome.DONE)
+
+
+def test_what_a_server_is_going_to_put_back_is_not_called_done(tmp_path: Path) -> None:
+    """Where servers put back what nobody confirms, a driver that cannot confirm is no success."""
+
+    class Mute(MemoryDriver):
+        def confirm(self) -> NotAvailable | None:
+            return NotAvailable("this driver has lost its server")
+
+    memory = Mute(MemoryTarget("OST0000"))
+    with surroundings(tmp_path, memory) as around:
+        (done,) = apply(plan(instruction()), around)
+    memory.dead_man_s = 60.0
+    with surroundings(tmp_path, memory) as around:
+        (open_end,) = apply(plan(instruction(before="0", value="1")), around)
+    assert (done.outcome, open_end.outcome) == (Outcome.DONE, Outcome.UNKNOWN)
+    assert "lost its server" in str(open_end.detail)
+
+
+def test_a_permanent_setting_needs_a_driver_that_can(tmp_path: Path) -> None:
+    memory = driver()
+    with surroundings(tmp_path, memory) as around:
+        (action,) = apply(plan(instruction(permanent=True)), around)
+    assert memory.state["OST0000"].permanent == {SETTING: "0"}
+    assert action.outcome is Outcome.DONE
+
+    memory.capabilities = memory.capabilities - {"permanent"}  # pyright: ignore[reportAttributeAccessIssue]
+    before = dict(memory.state["OST0000"].settings)
+    with surroundings(tmp_path, memory) as around:
+        (action,) = apply(plan(instruction(before="0", value="1", permanent=True)), around)
+    assert action.outcome is Outcome.SKIPPED
+    assert memory.state["OST0000"].settings == before
+
+
+@pytest.mark.parametrize(
+    ("dead_man_s", "outcome"),
+    [(NotAvailable("nothing is put back"), Outcome.DONE), (60.0, Outcome.UNKNOWN)],
+)
+def test_a_killed_change_is_open_while_its_server_may_put_it_back(
+    tmp_path: Path, dead_man_s: float | NotAvailable, outcome: Outcome
+) -> None:
+    memory = driver()
+    memory.dead_man_s = dead_man_s
+    memory.state["OST0000"].settings[SETTING] = "0"
+    begun = BeginLine(
+        NOW - timedelta(seconds=1), "a", "tunables", "p", "me", "set", "OST0000",
+        "2000 is not 0", "differs", None, SETTING, "2000", "0", 0,
+    )  # fmt: skip
+    with opened(tmp_path / "actions", SITE) as journal:
+        journal.write(ApplyLine(begun.at, SITE, "tunables", "p", "me", 1, "0"))
+        journal.write(begun)
+    with (
+        Store.open(tmp_path / "t.db") as store,
+        opened(tmp_path / "actions", SITE) as journal,
+    ):
+        (action,) = recover(journal, store, memory, SITE, NOW)
+    assert action.outcome is outcome

@@ -81,6 +81,8 @@ class Year:
     name = "memory"
     gap_days = (1.0, 55.0)
     capabilities = frozenset({"settings", "set", "trim", "creation", "allocator-reset"})
+    dead_man_s = NotAvailable("no server puts anything back this year")
+    changelogs = NotAvailable("nobody reads a changelog this year")
 
     def __init__(self, seed: int, journal: Path) -> None:
         self.draws = random.Random(seed)
@@ -295,6 +297,18 @@ class Year:
                 raise ToolError("another value is read back", code="setting-not-kept")
             self._make(ost.server, lambda: self.put(ost, name, value, "us"))
         return Setting(name, ost.settings[name], SOURCE)
+
+    def set_permanent(self, target: str, name: str, value: str | None) -> NotAvailable:
+        """Set nothing for the mounts to come."""
+        return NotAvailable("nothing is permanent this year")
+
+    def confirm(self) -> NotAvailable:
+        """Confirm nothing."""
+        return self.dead_man_s
+
+    def pools(self) -> dict[str, tuple[int, ...]]:
+        """Return that there are no pools."""
+        return {}
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
         """Open or close a target on its MDS."""

@@ -16,11 +16,11 @@ from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from tests.support.watched import HOURLY, MONDAY, Ended, Moving, a_log, a_site, a_watch
 
 from trimtab.alert.parcels import Parcel
-from trimtab.errors import UnreadableError
+from trimtab.errors import Undelivered, UnreadableError
 from trimtab.loop.alerting import alerting as module
 from trimtab.loop.alerting.alerting import Alerting
 from trimtab.loop.alerting.courier import ATTEMPTS, FIRST_WAIT_S, KEPT, LONGEST_WAIT_S, Courier
-from trimtab.loop.alerting.receivers import Receiver, Undelivered
+from trimtab.loop.alerting.receivers import Receiver
 from trimtab.loop.alerting.spool import MOST, Spool
 from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.model.finding import Severity

@@ -6,6 +6,7 @@ from datetime import date
 
 from hypothesis import strategies as st
 
+from trimtab.model.notifying import MailServer
 from trimtab.purge.policy import (
     DAY_S,
     TIMES,
@@ -30,6 +31,7 @@ _TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max
     lambda text: bool(text.strip())
 )
 _NAMES = st.from_regex(r"[a-z_@\\é][a-z0-9_.@$\\-]{0,15}", fullmatch=True)
+_HOSTS = st.from_regex(r"[a-z][a-z0-9.-]{0,15}", fullmatch=True)
 _COMPONENTS = (
     st.binary(min_size=1, max_size=8)
     .map(lambda name: name.replace(b"/", b"_").replace(b"\0", b"_"))
@@ -67,6 +69,15 @@ _POOLS = st.dictionaries(
 )
 
 exemptions = _paths() | _accounts() | _PROJECTS
+_SERVERS = st.builds(
+    MailServer,
+    server=_HOSTS,
+    port=st.integers(1, 65535),
+    security=st.sampled_from(["starttls", "tls"]),
+    user=st.just("trimtab"),
+    password=st.sampled_from(["file:/etc/trimtab/smtp", "env:SMTP"]),
+    ca_file=st.none() | st.just("/etc/ssl/site.pem"),
+) | st.builds(MailServer, server=_HOSTS)
 
 
 @st.composite
@@ -114,7 +125,7 @@ def policies(draw: st.DrawFn) -> Policy:
             mail_to="{user}@example.org" if mail else None,
             mail_map=draw(st.none() | st.just("/etc/addresses")) if mail else None,
             mail_from="storage@example.org" if mail else None,
-            smtp_port=draw(st.integers(1, 65535)),
+            mail=draw(_SERVERS),
             names_most=draw(st.none() | st.integers(1, 10**9)),
             contact=draw(st.none() | _TEXTS),
         ),

@@ -159,6 +159,20 @@ class LocalDriver:
         self._check(target)
         return named.write_setting(self._host, self._description, self._ext4(), name, value)
 
+    def set_permanent(self, target: str, name: str, value: str | None) -> NotAvailable:
+        """Answer that nothing here outlives the mount."""
+        self._check(target)
+        return not_available("not-supported", "a local file system keeps no settings over a mount")
+
+    @property
+    def dead_man_s(self) -> NotAvailable:
+        """Why nothing puts back a setting of this host."""
+        return not_available("not-put-back", "no server stands behind a local file system")
+
+    def confirm(self) -> NotAvailable:
+        """Answer that what was set stays."""
+        return self.dead_man_s
+
     def trim(
         self, target: str, start: int = 0, length: int | None = None
     ) -> TrimResult | NotAvailable:
@@ -261,6 +275,15 @@ class LocalDriver:
             )
         return Placement(path, (self._description.mount_point,))
 
+    def pools(self) -> dict[str, tuple[int, ...]]:
+        """Return none: there are no OSTs to be in one."""
+        return {}
+
+    @property
+    def changelogs(self) -> NotAvailable:
+        """Why nobody reads a changelog."""
+        return not_available("not-supported", "a local file system has no changelog")
+
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:
@@ -359,3 +382,14 @@ def open_site(site: Site, clock: Clock) -> LocalDriver:
         The path does not exist.
     """
     return LocalDriver(site.path, clock=clock)
+
+
+def open_for_acting(site: Site, clock: Clock, *, token: int, who: str) -> LocalDriver:
+    """Return the driver of a site: it can do by itself whatever its user may.
+
+    Raises
+    ------
+    UsageError
+        The path does not exist.
+    """
+    return open_site(site, clock)

@@ -90,14 +90,8 @@ class Backing:
         return drives if len(drives) > 1 else ()
 
 
-def read_backing(server: ServerView, target: str, *, link_rates: bool = False) -> Backing:
-    """Return what lies beneath a target that this server serves.
-
-    Parameters
-    ----------
-    link_rates
-        Whether to look for the speed of each drive's bus; no telemetry needs it.
-    """
+def read_backing(server: ServerView, target: str) -> Backing:
+    """Return what lies beneath a target that this server serves."""
     prefix = f"{server.file_system}-{target}"
     kind, node = _kind_and_node(server, target, prefix)
     host = server.host
@@ -105,7 +99,7 @@ def read_backing(server: ServerView, target: str, *, link_rates: bool = False) -
     devices, notes = (), ["ZFS keeps its drives to itself: see zpool status"]
     ext4 = None
     if kind != "zfs":
-        devices, unseen = devices_beneath(host, (), mount, link_rates=link_rates)
+        devices, unseen = devices_beneath(host, (), mount, link_rates=False)
         notes = list(unseen)
         ext4 = Ext4(devices[0].name, "ldiskfs") if devices else None
     options = _options(host, ext4, mount)

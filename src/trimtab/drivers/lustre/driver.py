@@ -54,7 +54,6 @@ from trimtab.launch.launchers import Execute, Launcher, find_launcher
 from trimtab.launch.process import ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.message import code_of
-from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import Mount, find_mount
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, not_available
@@ -147,7 +146,7 @@ class LustreDriver:
         able = frozenset({"settings", "placement", "run", "launcher"})
         if self._writer is None or not self._has_rights:
             return able
-        return able | {"set", "trim", "creation", "allocator-reset"}
+        return able | {"set", "permanent", "trim", "creation", "allocator-reset"}
 
     @property
     def _has_rights(self) -> bool:
@@ -242,18 +241,7 @@ class LustreDriver:
         return setting
 
     def set_permanent(self, target: str, name: str, value: str | None) -> str | NotAvailable:
-        """Set a setting for every mount to come; ``None``: have it forgotten there.
-
-        Returns
-        -------
-        str
-            Its permanent value of before, empty where it had none.
-
-        Raises
-        ------
-        UsageError, RefusedError, ToolError
-            As `set` does.
-        """
+        """Set a setting on the MGS for every mount to come; see `Driver.set_permanent`."""
         self._check(target)
         if self._writer is None:
             return not_available("driver-read-only", _READING_ONLY)
@@ -297,16 +285,9 @@ class LustreDriver:
         start: int = 0,
         end: int | None = None,
         range_bytes: int = TRIM_RANGE_BYTES,
-        latency_bound_ms: float | None = None,
         timeout_s: float = TRIM_TIMEOUT_S,
     ) -> Result | NotAvailable:
-        """Trim a target range by range, until the end, the deadline or the bound of the latency.
-
-        Parameters
-        ----------
-        latency_bound_ms
-            Mean time of a write on the drives beneath, by their ``stat`` in ``/sys``: a range
-            during which it was longer is the last.
+        """Trim a target range by range, until the end or the deadline.
 
         Returns
         -------
@@ -333,7 +314,6 @@ class LustreDriver:
             "start": start,
             "end": end,
             "range_bytes": range_bytes,
-            "latency_bound_ms": latency_bound_ms,
         }
         (result,) = self._writer.act(serving[0].name, [instruction], timeout_s=timeout_s)
         if result.done:
@@ -371,25 +351,13 @@ class LustreDriver:
             return not_available("no-writes", f"no drive beneath {target} has counted a write")
         return WriteTimes(writes, busy_s)
 
-    def describe(self, target: str) -> PathDescription | NotAvailable:
-        """Return what lay beneath a target on its server at the last snapshot.
-
-        Raises
-        ------
-        UsageError
-            There is no such target.
-        """
-        self._check(target)
-        backing = self._backing(target, link_rates=True)
-        return backing if isinstance(backing, NotAvailable) else backing.description
-
-    def _backing(self, target: str, *, link_rates: bool = False) -> Backing | NotAvailable:
+    def _backing(self, target: str) -> Backing | NotAvailable:
         view = self._view
         serving = () if view is None else view.serving(target)
         if view is None or len(serving) != 1:
             reason = "no snapshot was taken" if view is None else why_not_served(view, target)
             return NotAvailable(reason)
-        return read_backing(serving[0], target, link_rates=link_rates)
+        return read_backing(serving[0], target)
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
         """Close a target to new files for every MDT, or open it again as it was.
@@ -462,19 +430,18 @@ class LustreDriver:
         return answer_of(self._carry_out(orders), f"{names[0]} of {target}")
 
     @property
-    def dead_man_s(self) -> float | None:
-        """After how many seconds a server puts back what was not confirmed; ``None``: never."""
-        return None if self._writer is None else self._writer.dead_man_s
+    def dead_man_s(self) -> float | NotAvailable:
+        """After how many seconds a server puts back what was not confirmed."""
+        if self._writer is None:
+            return not_available("driver-read-only", _READING_ONLY)
+        if self._writer.dead_man_s is None:
+            return not_available("not-put-back", "its servers were told to put nothing back")
+        return self._writer.dead_man_s
 
-    def confirm(self) -> None:
-        """Let what this thread changed stay, where the servers put it back otherwise.
-
-        Raises
-        ------
-        ToolError
-            Some of it was put back already or reads otherwise, or is going to be put back since a
-            server could not be told.
-        """
+    def confirm(self) -> NotAvailable | None:
+        """Let what this thread changed stay; see `Driver.confirm`."""
+        if isinstance(self.dead_man_s, NotAvailable):
+            return self.dead_man_s
         waiting = self._unconfirmed.pop(threading.get_ident(), {})
         results: list[Result] = []
         for (server, here), ids in waiting.items():
@@ -482,6 +449,7 @@ class LustreDriver:
             instructions = [{"do": "confirm", "id": identifier} for identifier in ids.values()]
             results += self._writer.act(server, instructions, go_on=True, here=here)
         confirm_results(results)
+        return None
 
     def _carry_out(
         self, orders: Sequence[Order], *, here: bool = False, put_back: bool = True

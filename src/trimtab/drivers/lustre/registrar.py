@@ -31,31 +31,14 @@ class Registrar:
     fan_out: FanOut
 
     def user(self, mdt: str) -> str | NotAvailable:
-        """Return the user of an MDT, empty where it has none.
-
-        Raises
-        ------
-        ToolError, DataError
-            As `ask_users`.
-        """
+        """Return the user of an MDT, empty where it has none; see `ChangelogUsers.user`."""
         users = ask_users(self.servers, self.file_system, fan_out=self.fan_out).get(mdt)
         if users is None:
             return not_available("server-silent", f"the server of {mdt} does not answer")
         return ", ".join(user.name for user in users.of(CHANGELOG_USER))
 
     def change(self, server: str, mdt: str, before: str, *, registered: bool) -> str | NotAvailable:
-        """Register the user of an MDT, or remove it; return the one it has then, empty for none.
-
-        Parameters
-        ----------
-        before
-            The user that the MDT had when it was planned, empty for none.
-
-        Raises
-        ------
-        RefusedError, ToolError
-            As `Driver.set` does; nothing is put back.
-        """
+        """Register the user of an MDT, or remove it; see `ChangelogUsers.change`."""
         if self.writer is None:
             return not_available("driver-read-only", "this driver only reads")
         fields = {"fs": self.file_system, "mdt": mdt}

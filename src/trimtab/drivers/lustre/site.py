@@ -32,9 +32,7 @@ def open_site(site: Site, clock: Clock) -> LustreDriver:
     return LustreDriver(site.path, lustre_name(site), site.servers, clock=clock)
 
 
-def open_for_acting(
-    site: Site, clock: Clock, *, token: int, who: str, dead_man_s: float | None = DEAD_MAN_S
-) -> LustreDriver:
+def open_for_acting(site: Site, clock: Clock, *, token: int, who: str) -> LustreDriver:
     """Return the driver of a site with the right to change it.
 
     Parameters
@@ -43,9 +41,6 @@ def open_for_acting(
         The fencing token of the lease under which it is changed.
     who
         The user and host that act, for the logs of the servers.
-    dead_man_s
-        After so many seconds a server puts a setting back that `LustreDriver.confirm` did not
-        confirm; ``None``: it stays.
 
     Raises
     ------
@@ -53,7 +48,7 @@ def open_for_acting(
         As `open_site`.
     """
     name = lustre_name(site)
-    writer = Writer(site.servers, name, token, who, dead_man_s)
+    writer = Writer(site.servers, name, token, who, DEAD_MAN_S)
     mechanism = site.policies.balance.mechanism
     return LustreDriver(
         site.path, name, site.servers, clock=clock, writer=writer, mechanism=mechanism

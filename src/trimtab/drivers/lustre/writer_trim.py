@@ -6,21 +6,17 @@ Part of the text that is sent to a server; see `writer`.
 import contextlib
 import re
 
-from trimtab.drivers.lustre.collector_tree import Refused
 from trimtab.drivers.lustre.writer_looks import (
     READ_TIMEOUT_S,
     End,
     check_recovery,
     complaint_of,
-    devices_under,
     kernel_name,
     mount_here,
 )
 from trimtab.drivers.lustre.writes import LIMIT_BYTES, NotInTable, shortened, trim_words
 
 TRIM_TIMEOUT_S = 3600.0
-FEWEST_WRITES = 20
-"""Fewer writes during a range tell nothing about their latency."""
 
 _TRIMMED = re.compile(r"\(([0-9]{1,20}) bytes\) trimmed")
 
@@ -34,17 +30,15 @@ def do_trim(acting, n, instruction):
 
 
 def trim_ranges(acting, n, instruction, lock):
-    """Trim range after range until the end, the deadline, or the bound of the latency."""
+    """Trim range after range until the end or the deadline."""
     machine, place = acting.machine, instruction.get("place") or {}
     start, end, step = (_size(instruction, name) for name in ("start", "end", "range_bytes"))
-    bound_ms = instruction.get("latency_bound_ms")
     device = check_trim(machine, place)
     size_bytes = int(machine.text(f"/sys/class/block/{device}/size", READ_TIMEOUT_S)) * 512
     end = size_bytes if end is None else min(end, size_bytes)
     start = start or 0
     if start >= end:
         raise End("refused", "range-invalid", f"{start} lies behind the last byte, {end}")
-    drives = leaves_of(machine, devices_under(machine, device))
     total = 0
     while start < end:
         if acting.is_late():
@@ -54,8 +48,6 @@ def trim_ranges(acting, n, instruction, lock):
         mount = mount_here(machine, place)
         argv = trim_words(mount["point"], start, length)
         acting.announce(n, "begun {}".format(" ".join(argv)))
-        before = write_times(machine, drives)
-        began_s = machine.monotonic()
         timeout_s = min(instruction.get("timeout_s") or TRIM_TIMEOUT_S, acting.left_s())
         result = machine.run(argv, timeout_s, rights=True, lock=lock)
         match = _TRIMMED.search(result["stdout"])
@@ -64,22 +56,10 @@ def trim_ranges(acting, n, instruction, lock):
             acting.log("{} {}".format(failure.answer["outcome"], " ".join(argv)))
             raise failure
         trimmed = int(match.group(1))
-        latency_ms = latency_between(before, write_times(machine, drives))
         total += trimmed
         acting.log(f"done {' '.join(argv)}: {trimmed} bytes")
-        acting.emit(
-            {
-                "n": n,
-                "range": [start, length, trimmed],
-                "latency_ms": latency_ms,
-                "elapsed_s": round(machine.monotonic() - began_s, 3),
-            }
-        )
+        acting.emit({"n": n, "range": [start, length, trimmed]})
         start += length
-        slow = bound_ms is not None and latency_ms is not None and latency_ms > bound_ms
-        if slow and start < end:
-            text = f"writes took {latency_ms:.3g} ms, the bound is {bound_ms:.3g} ms"
-            raise End("done", "latency", text, found=str(total), next_start=start)
     raise End("done", "done", "", found=str(total), next_start=None)
 
 
@@ -133,30 +113,3 @@ def trim_failure(result, start, total):
                 outcome, code = "refused", word_code
                 break
     return End(outcome, code, complaint, found=str(total), next_start=start)
-
-
-def leaves_of(machine, devices):
-    """Return of a device and what lies beneath the drives: what has nothing beneath itself."""
-    leaves = []
-    for device in devices:
-        names = machine.names(machine.real("/sys/class/block/" + device))
-        slaves = machine.names(machine.real("/sys/class/block/" + device) + "/slaves")
-        if not slaves and "partition" not in names:
-            leaves.append(device)
-    return leaves
-
-
-def write_times(machine, drives):
-    """Return how many writes the drives have completed, and for how many milliseconds in all."""
-    writes = ticks_ms = 0
-    for drive in drives:
-        with contextlib.suppress(OSError, Refused, ValueError, IndexError):
-            fields = machine.text(f"/sys/class/block/{drive}/stat", READ_TIMEOUT_S).split()
-            writes, ticks_ms = writes + int(fields[4]), ticks_ms + int(fields[7])
-    return writes, ticks_ms
-
-
-def latency_between(before, after):
-    """Return the mean time of a write between two looks, in ms; ``None`` where too few were."""
-    writes = after[0] - before[0]
-    return round((after[1] - before[1]) / writes, 3) if writes >= FEWEST_WRITES else None

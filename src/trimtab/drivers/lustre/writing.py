@@ -63,7 +63,7 @@ class Result:
     wrote
         Whether anything may have been written.
     ranges
-        Of a trim: start, length, trimmed bytes and mean write latency in ms of each range.
+        Of a trim: start, length and trimmed bytes of each range.
     next_start
         Of a trim that was stopped: where to go on.
     id
@@ -79,7 +79,7 @@ class Result:
     detail: Message
     found: str | None = None
     wrote: bool = False
-    ranges: tuple[tuple[int, int, int, float | None], ...] = ()
+    ranges: tuple[tuple[int, int, int], ...] = ()
     next_start: int | None = None
     id: str | None = None
     armed: bool = False
@@ -189,7 +189,7 @@ class _Lines:
     over: Mapping[str, Any] | None = None
     begun: set[int] = field(default_factory=set)
     ended: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    ranges: dict[int, list[tuple[int, int, int, float | None]]] = field(default_factory=dict)
+    ranges: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
 
 
 def parse_answer(server: str, count: int, result: ProcessResult) -> tuple[Result, ...]:
@@ -225,7 +225,7 @@ def _read(stdout: bytes) -> _Lines:
             lines.begun.add(n)
         elif isinstance(line.get("range"), list):
             start, length, trimmed = (int(number) for number in line["range"])
-            lines.ranges.setdefault(n, []).append((start, length, trimmed, line.get("latency_ms")))
+            lines.ranges.setdefault(n, []).append((start, length, trimmed))
     return lines
 
 

@@ -388,8 +388,9 @@ def _set(action: Action, surroundings: Surroundings) -> _End:
     if current.value != instruction.before:
         detail = f"it was {instruction.before} in the plan and is {current.value} now"
         return _End(Outcome.CHANGED, current.value, detail)
-    if instruction.permanent and _permanent_writer(driver) is None:
-        return _End(Outcome.SKIPPED, detail="nothing is set permanently on this file system")
+    if instruction.permanent and "permanent" not in driver.capabilities:
+        detail = "nothing can be set permanently on this file system from here"
+        return _End(Outcome.SKIPPED, detail=detail)
     with surroundings.deadman.armed(instruction):
         stored = driver.set(target, instruction.setting, instruction.value)
     if isinstance(stored, NotAvailable):
@@ -406,10 +407,9 @@ def _set_permanently(action: Action, done: _End, surroundings: Surroundings) -> 
     target = instruction.target
     assert instruction.setting is not None
     assert instruction.before is not None
-    value, write = _permanent_value(action, surroundings), _permanent_writer(driver)
-    assert write is not None
+    value = _permanent_value(action, surroundings)
     try:
-        answer = write(target, instruction.setting, value)
+        answer = driver.set_permanent(target, instruction.setting, value)
     except TrimtabError as error:
         answer = error
     if isinstance(answer, str):
@@ -426,10 +426,6 @@ def _set_permanently(action: Action, done: _End, surroundings: Surroundings) -> 
     return replace(end, found=back.value, detail=f"not set permanently, and put back: {end.detail}")
 
 
-def _permanent_writer(driver: Driver) -> Callable[[str, str, str | None], object] | None:
-    return getattr(driver, "set_permanent", None)
-
-
 def _permanent_value(action: Action, surroundings: Surroundings) -> str | None:
     """Return the permanent value to set; of a way back the one of before, ``None`` for none."""
     instruction = action.instruction
@@ -442,10 +438,17 @@ def _permanent_value(action: Action, surroundings: Surroundings) -> str | None:
 
 
 def _confirmed(end: _End, driver: Driver) -> _End:
-    """Let a change that was read back stay, where the servers put it back otherwise."""
-    confirm = getattr(driver, "confirm", None)
-    if confirm is not None and end.outcome is Outcome.DONE:
-        confirm()
+    """Let a change that was read back stay, where the servers put it back otherwise.
+
+    Raises
+    ------
+    ToolError
+        They are going to put it back.
+    """
+    if end.outcome is Outcome.DONE:
+        why_not = driver.confirm()
+        if why_not is not None and not isinstance(driver.dead_man_s, NotAvailable):
+            raise ToolError(f"it is going to be put back: {why_not.reason}", code="not-confirmed")
     return end
 
 
@@ -501,9 +504,11 @@ def _migrate(action: Action, surroundings: Surroundings) -> _End:
 
 def _change_changelog_user(instruction: Instruction, driver: Driver) -> _End:
     """Register the changelog user of an MDT or remove it; found is the one that it then has."""
-    changelogs = getattr(driver, "changelogs", None)
-    if changelogs is None or instruction.server is None:
-        return _End(Outcome.SKIPPED, detail="this file system has no changelog")
+    changelogs = driver.changelogs
+    if isinstance(changelogs, NotAvailable):
+        return _end_of(changelogs)
+    if instruction.server is None:
+        return _End(Outcome.SKIPPED, detail="the plan names no server of its MDT")
     registered = instruction.kind is ActionKind.REGISTER
     before = instruction.before or ""
     answer = changelogs.change(

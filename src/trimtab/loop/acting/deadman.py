@@ -1,8 +1,8 @@
 """Puts a value back when the process that wrote it dies before it has read the value again.
 
-Where the servers do that by themselves (`dead_man_s`), no child is needed. Elsewhere a child holds
-a pipe from this process. It is told before each write, and again when the value was read back. When
-the pipe ends in between, it writes the value of before.
+Where the servers do that by themselves (`Driver.dead_man_s`), no child is needed. Elsewhere a child
+holds a pipe from this process. It is told before each write, and again when the value was read
+back. When the pipe ends in between, it writes the value of before.
 """
 
 from __future__ import annotations
@@ -20,11 +20,6 @@ from trimtab.model.telemetry import Setting
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
     from trimtab.model.action import Instruction
-
-
-def dead_man_s(driver: Driver) -> float | None:
-    """Return after how many seconds servers put back what nobody confirmed; ``None``: never."""
-    return getattr(driver, "dead_man_s", None)
 
 
 class DeadMan:

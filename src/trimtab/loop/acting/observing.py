@@ -135,9 +135,8 @@ def practices(driver: Driver, snapshot: Snapshot) -> dict[str, TrimPractice | No
 
 
 def pools(driver: Driver) -> dict[str, frozenset[str]] | NotAvailable:
-    """Return the OSTs of each pool; none where the file system has no such thing."""
-    read = getattr(driver, "pools", None)
-    members = {} if read is None else read()
+    """Return the OSTs of each pool, by the names of targets."""
+    members = driver.pools()
     if isinstance(members, NotAvailable):
         return members
     return {

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from trimtab.loop.acting.deadman import dead_man_s
 from trimtab.loop.acting.journal import EndLine, Journal, ended
 from trimtab.model.action import INTERRUPTED, Action, ActionKind, Outcome
-from trimtab.model.telemetry import Setting
+from trimtab.model.telemetry import NotAvailable, Setting
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
@@ -48,8 +47,9 @@ def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:  # noqa: 
     instruction = action.instruction
     outcome, state = Outcome.UNKNOWN, None
     detail = "its process was killed: whether it was done is not known"
-    wait_s = dead_man_s(driver)
-    pending = wait_s is not None and now - action.at < timedelta(seconds=wait_s) + MARGIN
+    wait_s = driver.dead_man_s
+    puts_back = not isinstance(wait_s, NotAvailable)
+    pending = puts_back and now - action.at < timedelta(seconds=wait_s) + MARGIN
     if pending and instruction.kind in {ActionKind.SET, ActionKind.CLOSE}:
         detail = "its process was killed, and its server may be about to put back the value"
     elif instruction.kind is ActionKind.SET and instruction.setting is not None:
@@ -78,6 +78,6 @@ def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:  # noqa: 
 
 
 def _changelog_user(driver: Driver, target: str) -> str | None:
-    changelogs = getattr(driver, "changelogs", None)
-    answer = None if changelogs is None else changelogs.user(target)
+    changelogs = driver.changelogs
+    answer = changelogs if isinstance(changelogs, NotAvailable) else changelogs.user(target)
     return answer if isinstance(answer, str) else None

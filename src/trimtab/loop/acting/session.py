@@ -20,7 +20,7 @@ from trimtab.config.targets import unfold_targets
 from trimtab.errors import RefusedError, UsageError
 from trimtab.loop import event_log
 from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
-from trimtab.loop.acting.deadman import DeadMan, dead_man, dead_man_s
+from trimtab.loop.acting.deadman import DeadMan, dead_man
 from trimtab.loop.acting.events import log_actions
 from trimtab.loop.acting.journal import directory_of, ends_open, opened
 from trimtab.loop.acting.measuring import (
@@ -48,6 +48,7 @@ from trimtab.model.action import Action, Plan
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
 from trimtab.model.standing import SiteStanding
+from trimtab.model.telemetry import NotAvailable
 from trimtab.site.load import known_sites
 from trimtab.visible import shell_text, visible
 
@@ -305,7 +306,7 @@ def carrying_out(place: Place, gives_way: GivesWay = never) -> Iterator[Surround
         driver = place.open_acting(site, clock=clock, token=token, who=who)
         # A server that puts back by itself outlives this host, too.
         simulated = DRIVERS[site.driver].simulated
-        guarded = simulated or dead_man_s(driver) is not None
+        guarded = simulated or not isinstance(driver.dead_man_s, NotAvailable)
         guard = DeadMan() if guarded else stack.enter_context(dead_man(driver))
         yield Surroundings(
             driver=driver,

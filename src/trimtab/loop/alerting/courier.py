@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from trimtab.alert.parcels import HOUR, Parcel, parcels
-from trimtab.errors import TrimtabError, panics_as_errors
-from trimtab.loop.alerting.receivers import Receiver, Undelivered
+from trimtab.errors import TrimtabError, Undelivered, panics_as_errors
+from trimtab.loop.alerting.receivers import Receiver
 from trimtab.loop.alerting.spool import Spool
 from trimtab.loop.watching.log import fields
 from trimtab.model.alert import Alert, Delivery, DeliveryState
@@ -124,7 +124,7 @@ class Courier:
             with panics_as_errors():
                 self.receiver.repeat(now)
         except Undelivered as error:
-            problem = error.reason
+            problem = error.message
         except Exception as error:  # as for a delivery
             self.log.exception(
                 "alerts were not repeated", extra=fields(receiver=self.receiver.name)
@@ -168,13 +168,13 @@ class Courier:
 
     def _failed(self, parcel: Parcel, error: Undelivered) -> bool:
         now = self.clock()
-        self.problem = error.reason
+        self.problem = error.message
         refusals = self._refusals.get(parcel.key, 0) + 1
         if error.for_good and refusals >= ATTEMPTS:
             self._refusals.pop(parcel.key, None)
             for alert in parcel.alerts:
-                self._end(alert, DeliveryState.DROPPED, now, error.reason)
-            extra = self._of(parcel, problem=error.reason, code=error.code)
+                self._end(alert, DeliveryState.DROPPED, now, error.message)
+            extra = self._of(parcel, problem=error.message, code=error.code)
             self.log.error("alert dropped: its receiver refuses it", extra=extra)
             return True
         if error.for_good:
@@ -184,7 +184,7 @@ class Courier:
             wait_s = max(wait_s, min(error.retry_after_s, LONGEST_WAIT_S))
         self.failures += 1
         self.not_before = now + timedelta(seconds=wait_s)
-        extra = self._of(parcel, problem=error.reason, code=error.code, again_in_s=wait_s)
+        extra = self._of(parcel, problem=error.message, code=error.code, again_in_s=wait_s)
         self.log.warning("alert not delivered", extra=extra)
         return False
 

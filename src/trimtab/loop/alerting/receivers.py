@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import smtplib
 import socket
 import ssl
 import urllib.error
@@ -19,12 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 from trimtab import __version__
 from trimtab.alert import payloads
 from trimtab.alert.parcels import Parcel
+from trimtab.errors import Undelivered
+from trimtab.loop.mail import Mailer
+from trimtab.loop.secret import secret_of
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.notifying import MailAlerts, Webhook
 from trimtab.model.site import Site
@@ -32,7 +32,6 @@ from trimtab.visible import visible
 
 TIMEOUT_S: Final = 10.0
 """For a connection, and for each answer within it."""
-SECRET_MAX: Final = 64 * 1024
 _ANSWER_MAX: Final = 64 * 1024
 _REFUSED_FOR_GOOD: Final = frozenset({400, 413, 415, 422})
 """The message is at fault: sent again it would be refused again (RFC 9110, 15.5)."""
@@ -48,33 +47,6 @@ HOLD: Final = timedelta(hours=1)
 """So long an alert goes on in Alertmanager after it was last sent: longer than a restart of the
 watch or of its host, and than the time between two calls of ``trimtab watch --check``."""
 TEST_HOLD: Final = timedelta(minutes=5)
-
-
-class Undelivered(Exception):
-    """A receiver did not take a message.
-
-    Attributes
-    ----------
-    code
-        Stable: ``receiver-unreachable``, ``receiver-refused``, ``receiver-answer-unexpected``,
-        ``secret-unreadable``.
-    for_good
-        The message would be refused again.
-    retry_after_s
-        As the receiver asks; ``None``: it does not say.
-    """
-
-    def __init__(
-        self,
-        reason: str,
-        *,
-        code: str,
-        for_good: bool = False,
-        retry_after_s: float | None = None,
-    ) -> None:
-        super().__init__(reason)
-        self.reason, self.code = reason, code
-        self.for_good, self.retry_after_s = for_good, retry_after_s
 
 
 class Receiver(ABC):
@@ -130,31 +102,6 @@ def _over_http(webhook: Webhook, runbook: str | None) -> Receiver:
     return (AlertmanagerReceiver if is_alertmanager else WebhookReceiver)(webhook, runbook)
 
 
-def secret_of(reference: str) -> str:
-    """Return the secret that ``file:PATH`` or ``env:NAME`` names, without the final line feed.
-
-    Raises
-    ------
-    Undelivered
-        It cannot be read, or is empty. The message names the place only.
-    """
-    source, _, place = reference.partition(":")
-    try:
-        if source == "file":
-            with Path(place).open("rb") as stream:
-                secret = stream.read(SECRET_MAX).decode().rstrip("\r\n")
-        else:
-            secret = os.environ.get(place, "")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise Undelivered(
-            f"the secret in {visible(place)} cannot be read: {reason}", code="secret-unreadable"
-        ) from None
-    if not secret:
-        raise Undelivered(f"the secret in {visible(place)} is empty", code="secret-unreadable")
-    return secret
-
-
 class MailReceiver(Receiver):
     """Sends mail."""
 
@@ -173,32 +120,10 @@ class MailReceiver(Receiver):
             runbook=self._runbook,
             domain=domain,
         )
-        password = None if settings.password is None else secret_of(settings.password)
-        refused = None
-        try:
-            with _failures(f"{settings.server}:{settings.port}"), self._connected() as server:
-                if settings.user is not None and password is not None:
-                    server.login(settings.user, password)
-                refused = server.send_message(message)
-        except Undelivered:
-            if refused is None:  # else it was taken, and only the farewell failed
-                raise
+        recipients = [address.addr_spec for address in message["To"].addresses]
+        with Mailer(settings, timeout_s=TIMEOUT_S) as mailer:
+            refused = mailer.deliver(message, *recipients)
         return f"the mail server refused {', '.join(map(visible, refused))}" if refused else None
-
-    @contextmanager
-    def _connected(self) -> Iterator[smtplib.SMTP]:
-        settings = self._settings
-        place = settings.server, settings.port
-        if settings.security == "tls":
-            connection = smtplib.SMTP_SSL(
-                *place, timeout=TIMEOUT_S, context=_trusted(settings.ca_file)
-            )
-        else:
-            connection = smtplib.SMTP(*place, timeout=TIMEOUT_S)
-        with connection as server:
-            if settings.security == "starttls":
-                server.starttls(context=_trusted(settings.ca_file))
-            yield server
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -345,20 +270,7 @@ def _failures(place: str) -> Iterator[None]:
     except urllib.error.HTTPError as error:
         with error:
             raise _of_status(error) from None
-    except smtplib.SMTPResponseException as error:
-        words = error.smtp_error
-        text = words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
-        raise Undelivered(
-            f"the mail server answered {error.smtp_code}: {visible(text[:_SHOWN])}",
-            code="receiver-refused",
-        ) from None
-    except smtplib.SMTPRecipientsRefused as error:
-        codes = sorted({code for code, _ in error.recipients.values()})
-        raise Undelivered(
-            f"the mail server refused every recipient ({', '.join(map(str, codes))})",
-            code="receiver-refused",
-        ) from None
-    except (smtplib.SMTPException, http.client.HTTPException) as error:
+    except http.client.HTTPException as error:
         raise Undelivered(
             f"the connection to {place} ended early: {type(error).__name__}",
             code="receiver-answer-unexpected",

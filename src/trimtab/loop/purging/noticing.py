@@ -9,15 +9,15 @@ from pathlib import Path
 
 from trimtab.errors import TrimtabError
 from trimtab.launch.process import utc_now
+from trimtab.loop.mail import Mailer
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.purge.notice.accounts import Accounts, SystemAccounts
-from trimtab.purge.notice.mail import Postman, SmtpPostman
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published, mail, publish, write_names
 from trimtab.purge.plan.key import SigningKey, read_key
 from trimtab.purge.plan.load import LoadedPlan, load_plan, published_before, require_plan
-from trimtab.purge.policy import Notices, Policy
+from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import parse_policy
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.reserve import clear, set_aside
@@ -55,7 +55,6 @@ def notify(
     again: bool = False,
     accept_unknown: bool = False,
     accounts: Accounts | None = None,
-    postman: Postman | None = None,
     clock: Callable[[], datetime] = utc_now,
     progress: Callable[[int, int], None] | None = None,
 ) -> Notified:
@@ -86,14 +85,10 @@ def notify(
     )
     mails = None
     if with_mail:
-        mails = mail(
-            published.loaded,
-            notices,
-            postman or _postman(notices),
-            clock=clock,
-            again=again,
-            owner=place.owner,
-        )
+        with Mailer(notices.mail) as mailer:
+            mails = mail(
+                published.loaded, notices, mailer, clock=clock, again=again, owner=place.owner
+            )
     return Notified(published, previous, passed_over, mails, set_room_aside(loaded, previous))
 
 
@@ -159,7 +154,3 @@ def published_beside(
 
 def _is_plan(path: Path, loaded: LoadedPlan) -> bool:
     return path != loaded.directory and not path.is_symlink() and (path / "plan.json").is_file()
-
-
-def _postman(notices: Notices) -> Postman:
-    return SmtpPostman(notices.smtp_host, notices.smtp_port, notices.mail_from or "")

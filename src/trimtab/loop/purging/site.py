@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
 from trimtab.loop.purging.reads import read_recording
@@ -14,9 +13,6 @@ from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.rules import ReadRecording
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    from trimtab.drivers.protocol import Driver
 
 _HEXADECIMAL_DIGITS = 4
 
@@ -64,23 +60,17 @@ def ask_site(where: str, root: str, *, now: datetime) -> SiteSays:
             hint="name the site whose file system is purged",
         )
     driver = open_driver(site)
-    pools = _pools(driver)
+    is_lustre = site.driver == "lustre"  # nothing else has OSTs that a policy may name
+    pools = driver.pools() if is_lustre else None
     unknown = isinstance(pools, NotAvailable)
     return SiteSays(
         site=site.name,
         store_url=site.store.url,
         reads=read_recording(site, driver, now_s=now.timestamp()),
-        osts=ost_usages(driver.snapshot(now)) if site.driver == "lustre" else None,
+        osts=ost_usages(driver.snapshot(now)) if is_lustre else None,
         pools=None if unknown else pools,
         why_no_pools=pools.reason if unknown else None,
     )
-
-
-def _pools(driver: Driver) -> Mapping[str, tuple[int, ...]] | NotAvailable | None:
-    """Return the OSTs of each pool; ``None`` where there is no such thing."""
-    from trimtab.drivers.lustre.driver import LustreDriver
-
-    return driver.pools() if isinstance(driver, LustreDriver) else None
 
 
 def ost_usages(snapshot: Snapshot) -> dict[int, Usage] | None:

@@ -30,7 +30,7 @@ MEASURING_S: Final = 300.0
 
 def armed(site: Site) -> tuple[str, ...]:
     """Return the policies that the site file arms, in the order in which they are kept."""
-    return tuple(policy for policy in ORDER if getattr(site.policies, policy).armed)
+    return tuple(policy for policy in ORDER if policy in site.policies.armed)
 
 
 def plans_of(place: Place, driver: Driver) -> tuple[Plan, ...]:

@@ -1,16 +1,15 @@
-"""Mails: whom they go to, what they are, and how one is handed to a mail server."""
+"""Mails: whom they go to, and what they are."""
 
 from __future__ import annotations
 
 import re
-import smtplib
 from collections.abc import Mapping
 from datetime import datetime
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from trimtab.errors import UsageError
 from trimtab.purge.notice.words import Facts, mail_subject, mail_text
@@ -22,34 +21,13 @@ ADDRESS: Final = re.compile(rf"(?!-){_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})
 """What is taken for an address: no quotes, spaces, commas or anything beyond ASCII, so that nothing
 in a user's name can add a header or a second recipient."""
 _ADDRESS_MAX: Final = 254
-_TIMEOUT_S: Final = 60.0
-
-
-class Undelivered(Exception):
-    """A mail server did not take a mail.
-
-    Parameters
-    ----------
-    reason
-        What it said.
-    unreachable
-        There was no server to give anything to: the next mail will fare alike.
-    unclear
-        The connection broke after the mail was given: it may have been taken.
-    """
-
-    def __init__(self, reason: str, *, unreachable: bool = False, unclear: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = visible(reason)[:500]
-        self.unreachable = unreachable
-        self.unclear = unclear
 
 
 class Postman(Protocol):
-    """What takes mails."""
+    """What takes mails: `trimtab.loop.mail.Mailer`."""
 
-    def deliver(self, message: EmailMessage, recipient: str) -> None:
-        """Hand a mail over.
+    def deliver(self, message: EmailMessage, recipient: str, /) -> object:
+        """Hand a mail over to one user.
 
         Raises
         ------
@@ -57,74 +35,6 @@ class Postman(Protocol):
             It was not taken, or nobody knows.
         """
         ...
-
-
-class SmtpPostman:
-    """A mail server; one connection carries many mails.
-
-    Parameters
-    ----------
-    host, port
-        Where it listens.
-    sender
-        Envelope sender: where it returns what it cannot deliver.
-    timeout_s
-        Of each of its answers.
-    """
-
-    def __init__(self, host: str, port: int, sender: str, *, timeout_s: float = _TIMEOUT_S) -> None:
-        self._host = host
-        self._port = port
-        self._sender = sender
-        self._timeout_s = timeout_s
-        self._server: smtplib.SMTP | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._server is not None:
-            self._close(self._server)
-
-    def deliver(self, message: EmailMessage, recipient: str) -> None:
-        """Hand a mail over; see `Postman`."""
-        server = self._connected()
-        try:
-            server.send_message(message, self._sender, [recipient])
-        except smtplib.SMTPRecipientsRefused as error:
-            code, text = error.recipients[recipient]
-            raise Undelivered(f"{code} {text.decode('utf-8', 'replace')}") from error
-        except smtplib.SMTPResponseException as error:
-            text = error.smtp_error
-            reply = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-            raise Undelivered(f"{error.smtp_code} {reply}") from error
-        except (smtplib.SMTPException, OSError) as error:
-            self._close(server)
-            raise Undelivered(f"the connection broke: {error}", unclear=True) from error
-
-    def _connected(self) -> smtplib.SMTP:
-        server = self._server
-        if server is not None:
-            # A server may close an idle connection: found out here, where no mail was given yet.
-            try:
-                if server.noop()[0] == 250:
-                    return server
-            except (smtplib.SMTPException, OSError):
-                pass
-            self._close(server)
-        try:
-            self._server = smtplib.SMTP(self._host, self._port, timeout=self._timeout_s)
-        except (smtplib.SMTPException, OSError) as error:
-            where = f"{self._host}:{self._port}"
-            raise Undelivered(f"no mail server at {where}: {error}", unreachable=True) from error
-        return self._server
-
-    def _close(self, server: smtplib.SMTP) -> None:
-        self._server = None
-        try:
-            server.quit()
-        except (smtplib.SMTPException, OSError):
-            server.close()
 
 
 def message_of(

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from trimtab.errors import DataError, UnreadableError, UsageError
-from trimtab.purge.notice.mail import Postman, Undelivered, address_of, message_of
+from trimtab.errors import DataError, Undelivered, UnreadableError, UsageError
+from trimtab.purge.notice.mail import Postman, address_of, message_of
 from trimtab.purge.notice.words import Facts
 from trimtab.record.system_errors import system_errors
 from trimtab.record.trusted import read_trusted
@@ -25,7 +25,7 @@ from trimtab.record.trusted import read_trusted
 MAILS_FILE: Final = "mails.jsonl"
 _SIZE_MAX_BYTES: Final = 1 << 28
 _UNREACHABLE_MAXIMUM: Final = 3
-"""So many times in a row there was no server: the rest is left for another attempt."""
+"""So many times in a row no server could be used: the rest is left for another attempt."""
 
 _kept_first = functools.partial(
     system_errors,
@@ -234,7 +234,8 @@ class _Attempt:
         elif state in ("begun", "unclear") and not self._options.again:
             self._unclear.append(_failure(facts, "an earlier mail may have gone out"))
         elif self._unreachable >= _UNREACHABLE_MAXIMUM:
-            self._failures.append(_failure(facts, "not tried: there is no mail server"))
+            reason = "not tried: no mail server could be used for those before"
+            self._failures.append(_failure(facts, reason))
         else:
             self._send(facts, clock())
 
@@ -260,9 +261,9 @@ class _Attempt:
             self._postman.deliver(message, address)
         except Undelivered as error:
             state: State = "unclear" if error.unclear else "failed"
-            self._journal.write(_Line(when, uid, address, state, error.reason))
+            self._journal.write(_Line(when, uid, address, state, error.message))
             failures = self._unclear if error.unclear else self._failures
-            failures.append(_failure(facts, error.reason))
+            failures.append(_failure(facts, error.message))
             self._unreachable = self._unreachable + 1 if error.unreachable else 0
             return
         self._journal.write(_Line(when, uid, address, "sent"))
