@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -32,11 +32,9 @@ from trimtab.loop.importing.reading import (
 )
 from trimtab.loop.importing.storing import (
     IMPORTED,
-    Beside,
     Terms,
     imported_run,
     run_of,
-    site_of,
     why_not_judged,
 )
 from trimtab.loop.sites import site_file
@@ -68,8 +66,6 @@ FEW = 64
 _HINT = "what was imported so far is kept: start it again, perhaps with fewer files"
 _COPY = "copy of "
 """Begins the key of a result that is the same whatever file it stands in."""
-_ALIKE = "row "
-"""As well, of one that tells the same in each of them: copies are not held against one another."""
 
 Progress = Callable[[str, float], None]
 _Task = tuple[Candidate, tuple[str, ...]]
@@ -319,14 +315,11 @@ class _Keeper:
 
     terms: Terms
     store: Store | None
-    beside: Beside = field(default_factory=Beside)
 
     def keep(self, batch: Sequence[_Read]) -> list[ImportedFile]:
         """Keep the results of a batch; return what came of each file."""
         runs: list[ImportedRun] = []
         files = [self._file(reading, runs) for reading in batch]
-        if self.store is not None:
-            self.beside.keep(self.store)
         if self.store is None or not runs:
             return [self._with_snapshots(file) for file in files]
         # In the order of the files and of the results in each, as the runs are.
@@ -404,13 +397,10 @@ class _Keeper:
                 reading.path, reading.kind, FileStatus.OK, named=named, part_of=part_of
             )
         results = []
-        several = len({measurement.site for measurement in reading.measurements} - {None}) > 1
         for ordinal, (measurement, key, former) in enumerate(_keys(read)):
-            site = site_of(measurement, self.terms, several=several)
-            run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal, site=site)
+            run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal)
             runs.append(imported_run(run, read.outputs, key, former))
             results.append(_result(measurement, run))
-            self.beside.add(measurement, site)
         status, reason = _overall(results)
         if reading.notes:
             status = FileStatus.PARTIAL if status is FileStatus.OK else status
@@ -484,8 +474,7 @@ def _keys(read: _Read) -> Iterator[tuple[Measurement, str, str]]:
         place = f"#{ordinal}" if ordinal else ""
         key, former = ((sha256 or "") + place for sha256 in (read.sha256, read.raw_sha256))
         if measurement.identity is not None:
-            prefix = _ALIKE if measurement.alike else _COPY
-            key = prefix + hashlib.sha256(measurement.identity.encode()).hexdigest()
+            key = _COPY + hashlib.sha256(measurement.identity.encode()).hexdigest()
             times[key] += 1
             key += f"#{times[key]}" if times[key] > 1 else ""
             former = key
