@@ -145,4 +145,3 @@ def test_what_gufi_query_prints_is_its_tree(tmp_path: Path, of: str) -> None:
     assert manifest.refused == 0
     assert manifest.times is TimeTrust.SECONDS
     assert all(row["btime_ns"] for row in rows)
-
