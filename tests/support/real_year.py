@@ -24,7 +24,7 @@ def tokio_abc() -> Any:
     """Return the script's module."""
     sys.path.insert(0, str(_SCRIPTS))
     try:
-        import tokio_abc
+        import tokio_abc  # type: ignore[import-not-found]
     finally:
         sys.path.remove(str(_SCRIPTS))
     return tokio_abc

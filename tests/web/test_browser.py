@@ -30,6 +30,7 @@ from trimtab.loop.status import status_of
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample
 from trimtab.record.comparability import ASKED
+from trimtab.record.kept import ImportedRun
 from trimtab.record.store import Store
 from trimtab.units import format_percent, format_value
 from trimtab.web.access import TokenAccess
@@ -226,16 +227,16 @@ def keep_check(directory: Path) -> Path:
 
 def keep_year(directory: Path) -> Path:
     """Keep a public year of two systems."""
-    tables = real_year()
+    runs = [
+        Run(
+            f"{number:06}", run.site, run.probe, "ior", run.status, run.at,
+            samples=(Sample(run.metric, run.value, 0),) if run.metric else (),
+            problem=run.problem, parameters={ASKED: {"series": str(run.series)}},
+        )
+        for number, run in enumerate(run for runs, _ in real_year() for run in runs)
+    ]  # fmt: skip
     with Store.open(directory / "t.db") as store:
-        for number, run in enumerate(run for runs, _ in tables for run in runs):
-            store.add_run(
-                Run(
-                    f"{number:06}", run.site, run.probe, "ior", run.status, run.at,
-                    samples=(Sample(run.metric, run.value, 0),) if run.metric else (),
-                    problem=run.problem, parameters={ASKED: {"series": str(run.series)}},
-                )
-            )  # fmt: skip
+        store.add_imports([ImportedRun(run, (), run.id, run.id) for run in runs])
     return directory / "t.db"
 
 
