@@ -1,8 +1,7 @@
 """How many rows a second of processor time each importer takes: `make bench-importers`.
 
-Lists of the same files are written first, in every format as its tool has them; a tree of GUFI
-with 100 files in each directory. Each import is a whole process on one thread; what an import of
-a list of one file takes is taken off.
+Lists of the same files are written first, in every format as its tool has them. Each import is a
+whole process on one thread; what an import of a list of one file takes is taken off.
 """
 
 from __future__ import annotations
@@ -12,17 +11,14 @@ import json
 import os
 import resource
 import shutil
-import sqlite3
 import statistics
 import struct
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -32,15 +28,14 @@ from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the pa
 RESULT = ROOT / "benchmarks" / "results" / "importers.json"
 FILES_A_DIRECTORY = 100
 BEGAN_S = 1_600_000_000
-ZONE = ZoneInfo("Europe/Zurich")
 IMPORT = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from trimtab.purge.index.importing import Form, import_list
 from trimtab.purge.index.manifest import Source
-file, index, source, zone, mapping = sys.argv[1:]
-form = Form(zone=zone or None, column_map=[mapping] if mapping else ())
+file, index, source, mapping = sys.argv[1:]
+form = Form(column_map=[mapping] if mapping else ())
 manifest = import_list(Path(file), Path(index), source=Source(source), root=b"/scratch",
                        now=datetime.now(UTC), form=form)
 assert not manifest.refused, manifest.refused_examples[:3]
@@ -94,30 +89,6 @@ def lfs_find(rows: int, place: Path) -> Path:
     return place / "list"
 
 
-def gufi_trace(rows: int, place: Path) -> Path:
-    """Write a trace of GUFI."""
-    with (place / "list").open("wb") as out:
-        for at, row in enumerate(map(row_of, range(rows))):
-            inode, path, uid, gid, size, blocks, *times = row
-            path = b"scratch/" + path
-            if at == 0:
-                out.write(_traced(b"scratch", b"d", (99, 0o40755, 2, 0, 0, 4096, 4096, 8, 1, 1, 1)))
-            numbers = (inode, 0o100644, 1, uid, gid, size, 4096, blocks, *times)
-            out.write(_traced(path, b"f", numbers))
-    return place / "list"
-
-
-def _traced(path: bytes, kind: bytes, numbers: tuple[int, ...]) -> bytes:
-    part = b"\x1e"
-    fields = part.join(b"%d" % number for number in numbers)
-    empty = b"0000" + part
-    return (
-        b"%04x%s" % (len(path), path) + part + kind + part + fields + part + empty + empty
-        + part.join([b"1600000000", b"0", b"0", b"0", b"0"]) + part + empty + empty
-        + b"98" + part + b"\n"
-    )  # fmt: skip
-
-
 def mfu(rows: int, place: Path) -> Path:
     """Write a list of mpiFileUtils."""
     width = 64
@@ -128,76 +99,6 @@ def mfu(rows: int, place: Path) -> Path:
             out.write((b"/scratch/" + path).ljust(width, b"\0"))
             times = (access, 1, modification, 2, change, 3)
             out.write(struct.pack(">10Q", 0o100644, uid, gid, *times, size))
-    return place / "list"
-
-
-def gpfs(rows: int, place: Path) -> Path:
-    """Write a list of mmapplypolicy."""
-    with (place / "list").open("wb") as out:
-        for row in map(row_of, range(rows)):
-            inode, path, uid, gid, size, blocks, *times = row
-            stamps = " ".join(
-                f"{datetime.fromtimestamp(time, ZONE):%Y-%m-%d %H:%M:%S}.123456"
-                for time in (*times, BEGAN_S)
-            )
-            shown = f"-rw-r--r-- 1 {uid} {gid} {size} {-(-blocks // 2)} {stamps}"
-            out.write(f"{inode} 65538 0  {shown} -- /scratch/".encode() + path + b"\n")
-    return place / "list"
-
-
-def robinhood(rows: int, place: Path) -> Path:  # noqa: C901 (a tree from paths)
-    """Write a dump of Robinhood's database, in statements of a mebibyte."""
-
-    def text(value: bytes) -> bytes:
-        return b"0x" + value.hex().upper().encode()
-
-    def identity(inode: int) -> bytes:
-        return text(b"0x200000402:0x%x:0x0" % inode)
-
-    entries, names = bytearray(), bytearray()
-    inner: dict[bytes, int] = {}
-    root = b"0x200000007:0x1:0x0"
-    tables = {
-        b"ENTRIES": b"id uid gid size blocks last_access last_mod last_mdchange type nlink",
-        b"NAMES": b"id parent_id name",
-        b"VARS": b"varname value",
-    }
-    files = {b"ENTRIES": place / "entries", b"NAMES": place / "names"}
-    with files[b"ENTRIES"].open("wb") as one, files[b"NAMES"].open("wb") as other:
-
-        def add(inode: int, parent: bytes, name: bytes, row: Row, kind: bytes) -> None:
-            _, _, uid, gid, size, blocks, *times = row
-            key = identity(inode)
-            entries.extend(
-                b"(%s,%d,%d,%d,%d,%d,%d,%d,'%s',1)," % (key, uid, gid, size, blocks, *times, kind)
-            )
-            names.extend(b"(%s,%s,%s)," % (key, parent, text(name)))
-            for held, out, table in ((entries, one, b"ENTRIES"), (names, other, b"NAMES")):
-                if len(held) > 2**20:
-                    out.write(b"INSERT INTO `%s` VALUES %s;\n" % (table, held[:-1]))
-                    held.clear()
-
-        for row in map(row_of, range(rows)):
-            *above, name = row[1].split(b"/")
-            parent = text(root)
-            for depth in range(len(above)):
-                path = b"/".join(above[: depth + 1])
-                if path not in inner:
-                    inner[path] = 10**9 + len(inner)
-                    add(inner[path], parent, above[depth], row, b"dir")
-                parent = identity(inner[path])
-            add(row[0], parent, name, row, b"file")
-        one.write(b"INSERT INTO `ENTRIES` VALUES %s;\n" % entries[:-1])
-        other.write(b"INSERT INTO `NAMES` VALUES %s;\n" % names[:-1])
-    with (place / "list").open("wb") as out:
-        for table, columns in tables.items():
-            out.write(b"CREATE TABLE `%s` (\n" % table)
-            out.write(b"".join(b"  `%s` text,\n" % column for column in columns.split()) + b");\n")
-            if table in files:
-                with files[table].open("rb") as rest:
-                    shutil.copyfileobj(rest, out)
-        out.write(b"INSERT INTO `VARS` VALUES ('RootId','%s');\n" % root)
-        out.write(b"-- Dump completed on 2026-11-24\n")
     return place / "list"
 
 
@@ -223,75 +124,8 @@ def parquet(rows: int, place: Path) -> Path:
     return place / "list"
 
 
-def gufi(rows: int, place: Path) -> Path:
-    """Write a tree of GUFI: the columns of its databases, and views as many as it has."""
-    stat = ("name TEXT, type TEXT, inode TEXT, mode INT64, nlink INT64, uid INT64, gid INT64, "
-            "size INT64, blksize INT64, blocks INT64, atime INT64, mtime INT64, ctime INT64, "
-            "linkname TEXT, xattr_names BLOB, crtime INT64")  # fmt: skip
-    rest = (
-        "ossint1 INT64, ossint2 INT64, ossint3 INT64, ossint4 INT64, osstext1 TEXT, osstext2 TEXT"
-    )
-    sums = ", ".join(f"total{number} INT64" for number in range(43))
-    template = sqlite3.connect(":memory:")
-    template.execute(f"CREATE TABLE entries({stat}, {rest})")
-    template.execute(
-        f"CREATE TABLE summary({stat}, totfiles INT64, totlinks INT64, {sums}, "
-        "rectype INT64, pinode TEXT, isroot INT64, canrollup INT64, isrolledup INT64)"
-    )
-    template.execute(f"CREATE TABLE pentries_rollup({stat}, {rest}, pinode TEXT, ppinode TEXT)")
-    for number in range(8):
-        template.execute(f"CREATE VIEW v{number} AS SELECT * FROM entries, summary")
-    marks = ",".join("?" * 22)
-    head = (
-        "",
-        "d",
-        "7",
-        0o40755,
-        2,
-        0,
-        0,
-        4096,
-        4096,
-        8,
-        BEGAN_S,
-        BEGAN_S,
-        BEGAN_S,
-        "",
-        b"",
-        BEGAN_S,
-    )
-    tree = place / "list"
-
-    def database(directory: Path, name: str, files: list[Row]) -> None:
-        directory.mkdir()
-        template.executemany(
-            f"INSERT INTO entries VALUES ({marks})",
-            [
-                (row[1].rpartition(b"/")[2].decode(), "f", str(row[0]), 0o100644, 1, *row[2:5],
-                 4096, *row[5:9], "", b"", BEGAN_S, 0, 0, 0, 0, "", "")
-                for row in files
-            ],
-        )  # fmt: skip
-        itself = (name, *head[1:], len(files), 0, *[0] * 43, 0, "1", 1, 0, 0)
-        template.execute(f"INSERT INTO summary VALUES ({','.join('?' * len(itself))})", itself)
-        template.commit()
-        (directory / "db.db").write_bytes(template.serialize())
-        template.execute("DELETE FROM entries")
-        template.execute("DELETE FROM summary")
-
-    database(tree, "scratch", [])
-    for number in range(min(10, -(-rows // FILES_A_DIRECTORY))):
-        database(tree / f"project{number}", f"project{number}", [])
-    for first in range(0, rows, FILES_A_DIRECTORY):
-        files = [row_of(number) for number in range(first, min(rows, first + FILES_A_DIRECTORY))]
-        directory = tree / files[0][1].rpartition(b"/")[0].decode()
-        database(directory, directory.name, files)
-    return tree
-
-
 WRITERS: dict[str, Callable[[int, Path], Path]] = {
-    "gnu-find": gnu_find, "lfs-find": lfs_find, "gufi": gufi, "gufi-trace": gufi_trace,
-    "gpfs": gpfs, "mfu": mfu, "robinhood": robinhood, "csv": csv, "parquet": parquet,
+    "gnu-find": gnu_find, "lfs-find": lfs_find, "mfu": mfu, "csv": csv, "parquet": parquet,
 }  # fmt: skip
 
 
@@ -327,7 +161,7 @@ def rate(name: str, rows: int, turns: int, directory: Path) -> dict[str, Any]:
         for at in (whole, least):
             at.mkdir()
         large, small = WRITERS[name](rows, whole), WRITERS[name](1, least)
-        size = sum(file.stat().st_size for file in [large, *large.rglob("*")] if file.is_file())
+        size = large.stat().st_size
         taken = []
         for _ in range(turns):
             start_s, _ = imported(name, small, Path(place))
@@ -345,11 +179,10 @@ def rate(name: str, rows: int, turns: int, directory: Path) -> dict[str, Any]:
 def imported(name: str, file: Path, place: Path) -> tuple[float, int]:
     """Return the processor time of an import, and its rows."""
     index = place / "index"
-    zone = ZONE.key if name == "gpfs" else ""
     mapping = MAP if name in ("csv", "parquet") else ""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     printed = subprocess.run(
-        [sys.executable, "-c", IMPORT, str(file), str(index), name, zone, mapping],
+        [sys.executable, "-c", IMPORT, str(file), str(index), name, mapping],
         check=True, stdout=subprocess.PIPE, env={**os.environ, "POLARS_MAX_THREADS": "1"},
     ).stdout  # fmt: skip
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,8 +1,7 @@
-"""A scan beside dwalk and GUFI, and a tally beside DuckDB and Polars: `make bench-peers`.
+"""A scan beside dwalk, and a tally beside DuckDB and Polars: `make bench-peers`.
 
 Peers are what is installed: `--dwalk` names that program of mpiFileUtils (two MPI ranks, the list
-written to a file as a scan writes its shards), `--gufi` GUFI's `gufi_dir2index` (two threads, a
-database for each directory). DuckDB and Polars have an environment of their own
+written to a file as a scan writes its shards). DuckDB and Polars have an environment of their own
 (`peers/requirements.txt`). Each is a whole process, one after the other in turns over the same
 tree or the same shards; a figure is the median of the turns. The tally makes the curve by hour
 and that of each user by day at once, which also tell the bytes of each user and of what is older
@@ -79,8 +78,7 @@ def main() -> None:
     """Measure, print, and write the result where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--no-write", action="store_true", help="Leave the committed result.")
-    parser.add_argument("--dwalk", type=Path, help="Program of mpiFileUtils.")
-    parser.add_argument("--gufi", type=Path, help="gufi_dir2index; without both no scans.")
+    parser.add_argument("--dwalk", type=Path, help="Program of mpiFileUtils; without it no scans.")
     parser.add_argument("--python", type=Path, help="Interpreter with DuckDB and Polars.")
     parser.add_argument("--files", type=int, default=1_000_000, help="Of the tree.")
     parser.add_argument("--rows", type=int, default=100_000_000, help="Of the index.")
@@ -91,7 +89,7 @@ def main() -> None:
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result["what"] = "a scan and a tally beside programs that do the same; medians of whole turns"
     asked.directory.mkdir(parents=True, exist_ok=True)
-    parts = {"scan": (asked.dwalk or asked.gufi, scans), "tally": (asked.python, tallies)}
+    parts = {"scan": (asked.dwalk, scans), "tally": (asked.python, tallies)}
     for name, (peer, measure) in parts.items():
         if peer is not None:
             result[name] = {**measured_on(), **measure(asked)}
@@ -117,7 +115,7 @@ def in_turns(contenders: dict[str, Callable[[], float]], turns: int) -> dict[str
 
 
 def scans(asked: argparse.Namespace) -> dict[str, Any]:
-    """Return what a scan, dwalk and GUFI take for the same tree, names in the cache."""
+    """Return what a scan and dwalk take for the same tree, names in the cache."""
     tree = a_tree(asked.directory / f"tree-{asked.files}", asked.files)
     mpi = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"]
 
@@ -134,14 +132,8 @@ def scans(asked: argparse.Namespace) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(dir=asked.directory) as place:
             return timed([*mpi, str(asked.dwalk), "--output", f"{place}/list.mfu", str(tree)])
 
-    def gufi() -> float:
-        with tempfile.TemporaryDirectory(dir=asked.directory) as place:
-            return timed([str(asked.gufi), "-n", "2", str(tree), f"{place}/index"])
-
     scan()
-    peers = {"dwalk": (asked.dwalk, dwalk), "gufi": (asked.gufi, gufi)}
-    there = {name: run for name, (program, run) in peers.items() if program is not None}
-    return {"files": asked.files, **in_turns({"scan": scan, **there}, asked.turns)}
+    return {"files": asked.files, **in_turns({"scan": scan, "dwalk": dwalk}, asked.turns)}
 
 
 def tallies(asked: argparse.Namespace) -> dict[str, Any]:

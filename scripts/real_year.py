@@ -1,6 +1,6 @@
 """Write reports/a-year-of-two-systems.md: what Trimtab says of the year of Edison and Mira.
 
-The tables of TOKIO-ABC are imported as `trimtab import` does and judged as `trimtab judge` does;
+The tables of TOKIO-ABC are read by `tokio_abc` and judged as `trimtab judge` does;
 what stands between ``<!-- year NAME -->`` and ``<!-- end -->``, and every chart of the page, is
 made from that. The data are found through ``$TRIMTAB_REAL_DATA``. With ``--check`` nothing is
 written: the exit code is 1 if page or charts are not what they would be, 2 without the data.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import real_year_charts
@@ -29,8 +28,7 @@ def main(arguments: list[str]) -> int:
     if not data.is_dir():
         print(f"no data under {data}: set TRIMTAB_REAL_DATA", file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory() as scratch:
-        year = load(sorted(data.glob("*.csv.gz")), Path(scratch))
+    year = load(sorted(data.glob("*.csv.gz")))
     blocks = {f"year {name}": table(year) for name, table in real_year_tables.TABLES.items()}
     made = {PAGE: remade(PAGE.read_text(), blocks)}
     made |= {IMAGES / name: svg for name, svg in real_year_charts.charts(year).items()}

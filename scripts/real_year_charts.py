@@ -185,7 +185,6 @@ def _failovers(year: Year) -> altair.LayerChart:
     stretches = [
         {"at": _time(event.at), "to": _time(event.until)}
         for event in year.events["edison-scratch2"]
-        if event.until is not None
     ]
     shade = _data(stretches).mark_rect(color=ALARM, opacity=0.13)
     runs = [
@@ -208,11 +207,7 @@ def _broken(year: Year) -> altair.LayerChart:
     judged = [
         {"at": _time(run.at), "y": run.value / _GIGA} for run in one.runs if run.value is not None
     ]
-    odd = [
-        {"at": _time(run.at), "y": (run.samples[0].value or 0.0) / _GIGA}
-        for run in one.left_out
-        if run.at is not None and run.samples
-    ]
+    odd = [{"at": _time(run.at), "y": (run.value or 0.0) / _GIGA} for run in one.left_out]
     hollow = _data(odd).mark_point(filled=False, size=30, color=ALARM, strokeWidth=1.2, opacity=1)
     return _layered(
         _data(judged).mark_point(filled=True, size=9, color=ACCENT, opacity=0.9).encode(x=x, y=y),

@@ -1,4 +1,4 @@
-"""The year as the page needs it: imported, judged, and asked a few questions of its own."""
+"""The year as the page needs it: read, judged, and asked a few questions of its own."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+import tokio_abc
+from tokio_abc import Failover, TableRun
+
 from trimtab.judge.bootstrap import block_length, ratio_interval
 from trimtab.judge.frame import frame_of
 from trimtab.judge.series import judge_series
-from trimtab.loop.importing.importer import import_files
-from trimtab.loop.importing.storing import Terms
-from trimtab.measure.measurement import BANDWIDTH
-from trimtab.model.event import Event
-from trimtab.model.run import METRIC_UNITS, Run, RunStatus
+from trimtab.model.check import HistoryPoint
+from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import SeriesJudgement, SeriesKey
-from trimtab.model.telemetry import Snapshot
 from trimtab.model.verdict import Interval
-from trimtab.record.store import Store
 
 if TYPE_CHECKING:
     import numpy
@@ -48,7 +46,7 @@ class YearRun:
     value
         Bandwidth in B/s; ``None`` where it did not finish.
     telemetry
-        What the table tells of its moment, see ``docs/benchmarks/tokio-abc.md``.
+        What the table tells of its moment, see `tokio_abc`.
     """
 
     at: datetime
@@ -63,7 +61,7 @@ class One:
 
     judgement: SeriesJudgement
     runs: tuple[YearRun, ...]
-    left_out: tuple[Run, ...]
+    left_out: tuple[TableRun, ...]
 
     @property
     def site(self) -> str:
@@ -101,8 +99,8 @@ class Year:
     """Everything, by file system and then by probe."""
 
     series: tuple[One, ...]
-    runs: Mapping[str, tuple[Run, ...]]
-    events: Mapping[str, tuple[Event, ...]]
+    runs: Mapping[str, tuple[TableRun, ...]]
+    events: Mapping[str, tuple[Failover, ...]]
 
     def of(self, site: str, probe: str) -> One:
         """Return one series."""
@@ -113,49 +111,49 @@ class Year:
         return tuple(one for one in self.series if one.site == site)
 
 
-class _WithoutSnapshots(Store):
-    """A store that lets snapshots go: what the page needs of them stands with the runs."""
-
-    def add_snapshots(self, snapshots: Sequence[tuple[str, str, Snapshot]]) -> int:
-        """Keep nothing; return that nothing was new."""
-        return 0
-
-
-def load(files: Sequence[Path], scratch: Path) -> Year:
-    """Return the year, imported into a store of its own in ``scratch`` and judged there."""
-    with _WithoutSnapshots.open(scratch / "year.db") as store:
-        for _ in import_files([str(path) for path in files], Terms(), store):
-            pass
-        series = tuple(one for site in SITES for one in _series(store, site))
-        runs = {site: tuple(reversed(store.runs(site=site))) for site in SITES}
-        events = {site: store.events(site=site) for site in SITES}
-    return Year(series, runs, events)
+def load(files: Sequence[Path]) -> Year:
+    """Return the year: the tables read and their series judged."""
+    runs: dict[str, list[TableRun]] = {site: [] for site in SITES}
+    events: dict[str, tuple[Failover, ...]] = {}
+    for path in files:
+        of_table, failovers = tokio_abc.read(path)
+        events |= failovers
+        for run in of_table:
+            runs[run.site].append(run)
+    by_time = {site: tuple(sorted(those, key=lambda run: run.at)) for site, those in runs.items()}
+    series = tuple(one for those in by_time.values() for one in _series(those))
+    return Year(series, by_time, events)
 
 
-def _series(store: Store, site: str) -> list[One]:
-    by_id = {run.id: run for run in store.runs(site=site)}
+def _series(runs: Sequence[TableRun]) -> list[One]:
+    judged: dict[tuple[object, ...], list[TableRun]] = {}
+    for run in runs:
+        if run.status in (RunStatus.OK, RunStatus.UNFINISHED):
+            judged.setdefault((run.probe, run.series), []).append(run)
     found = []
-    for kept in store.series(site):
-        points = store.history(site, kept.comparability)
-        for metric in sorted({point.metric for point in points} & set(BANDWIDTH.values())):
-            frame = frame_of([point for point in points if point.metric == metric])
-            unit = METRIC_UNITS[metric]
-            key = SeriesKey(site, kept.probe, kept.kind, metric, unit, kept.comparability)
-            judged = judge_series(frame, key, window_s=WINDOW.total_seconds())
-            runs = tuple(
-                _run(by_id[name], value) for name, value in frame.select("run", "value").iter_rows()
+    for those in judged.values():
+        first = those[0]
+        points = [
+            HistoryPoint(
+                run.at, run.metric, run.value or 0.0, run.status is RunStatus.UNFINISHED, str(place)
             )
-            own = [run for run in by_id.values() if run.probe == kept.probe]
-            out = [run for run in own if run.status is RunStatus.INVALID_WORKLOAD]
-            found.append(One(judged, runs, tuple(sorted(out, key=lambda one: one.id))))
+            for place, run in enumerate(those)
+        ]
+        unit = METRIC_UNITS[first.metric]
+        key = SeriesKey(first.site, first.probe, "tokio-abc", first.metric, unit, str(first.series))
+        verdict = judge_series(frame_of(points), key, window_s=WINDOW.total_seconds())
+        out = (
+            run
+            for run in runs
+            if run.probe == first.probe and run.status is RunStatus.INVALID_WORKLOAD
+        )
+        found.append(One(verdict, tuple(map(_run, those)), tuple(out)))
     return sorted(found, key=lambda one: (not one.writes, one.probe))
 
 
-def _run(run: Run, value: float | None) -> YearRun:
-    told = run.parameters["told"]
-    if run.at is None or not isinstance(told, dict):
-        raise AssertionError(f"{run.id}: every row has a time and tells of its moment")
-    return YearRun(run.at, value, told.get("walltime_s"), told["telemetry"])
+def _run(run: TableRun) -> YearRun:
+    value = run.value if run.status is RunStatus.OK else None
+    return YearRun(run.at, value, run.walltime_s, run.telemetry or {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def runs(year: Year) -> str:
     rows = []
     for site in SITES:
         count = Counter(run.status for run in year.runs[site])
-        times = sorted(run.at for run in year.runs[site] if run.at is not None)
+        times = [run.at for run in year.runs[site]]
         rows.append(
             (
                 site,
@@ -391,7 +391,7 @@ def edges(year: Year, site: str) -> Iterator[tuple[str, datetime, Stretch, Stret
     """Yield each begin and end of a failover with the stretch on either side, with it first."""
     times = sorted(run.at for one in year.at(site) for run in one.runs)
     for event in year.events[site]:
-        began, ended, moment = event.at, event.until or event.at, timedelta(seconds=1)
+        began, ended, moment = event.at, event.until, timedelta(seconds=1)
         for word, at, with_, without in (
             ("began", began, (began, min(began + BESIDE, ended)), (began - BESIDE, began - moment)),
             ("ended", ended, (max(began, ended - BESIDE), ended), (ended + moment, ended + BESIDE)),
@@ -445,8 +445,8 @@ def broken(year: Year) -> str:
     for site in EDISON:
         one = year.of(site, "dbscan_read")
         odd = [run for run in one.left_out if "22.5 MiB" in (run.problem or "")]
-        printed = [run.samples[0].value or 0.0 for run in odd]
-        times = sorted(run.at for run in odd if run.at is not None)
+        printed = [run.value or 0.0 for run in odd]
+        times = [run.at for run in odd]
         rows.append(
             (
                 site,

@@ -879,23 +879,6 @@ def csv_rows(
         are, empty lines among them, and what they take.
     """
 
-def gufi_rows(
-    databases: Sequence[tuple[bytes, bytes]],
-) -> tuple[Columns, int, list[tuple[bytes, bytes, str]]]:
-    """Return the rows of directories of a GUFI index.
-
-    Parameters
-    ----------
-    databases
-        Of each directory its path relative to the root, and the bytes of its ``db.db``.
-
-    Returns
-    -------
-    tuple
-        Columns of the index; how many directories could be read; of what was refused the path of
-        the directory, the name of a row or ``b""``, and why.
-    """
-
 class RecordReader:
     """Reads records of a list, block after block: fields, a tab behind each, and a path.
 
@@ -942,34 +925,6 @@ class RecordReader:
         record_max_bytes: int,
         shown: int,
     ) -> None: ...
-    @staticmethod
-    def of_clause(
-        fields: Sequence[tuple[str, str, str]],
-        pieces: Sequence[tuple[str, bytes]],
-        *,
-        root: bytes,
-        beneath: bytes,
-        percent: bool,
-        escaped: bool,
-        zone: Sequence[tuple[int, int | None]] | None,
-        shown: int,
-    ) -> RecordReader:
-        """Return a reader of lines whose values stand between texts.
-
-        Parameters
-        ----------
-        pieces
-            Of a record but its path: names of ``crates/namespace/src/records/shown.rs``, and texts.
-        percent, escaped
-            Whether names have bytes as ``%XX``, and times too.
-        zone
-            From which local second on clocks are how far from UTC.
-        """
-
-    @property
-    def clock(self) -> tuple[bool, bool]:
-        """Whether local times had no zone; whether times had parts of seconds."""
-
     def add(self, block: bytes, begin: int, end: int, number: int, offset: int) -> None:
         """Take whole records, part of a block; number and offset are those of the first."""
 

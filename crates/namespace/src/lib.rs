@@ -15,7 +15,6 @@ pub mod columns;
 pub mod entry;
 pub mod error;
 pub mod glimpse;
-pub mod gufi;
 pub mod index;
 mod lock;
 pub mod lustre;

@@ -15,7 +15,6 @@ mod books;
 mod by_fid;
 mod drive;
 mod glimpse;
-mod gufi;
 mod ost;
 mod records;
 mod removal;
@@ -50,8 +49,6 @@ mod _core {
     use crate::drive::{FlashDrive, FlashWorkload};
     #[pymodule_export]
     use crate::glimpse::glimpse;
-    #[pymodule_export]
-    use crate::gufi::gufi_rows;
     #[pymodule_export]
     use crate::ost::OstFleet;
     #[pymodule_export]

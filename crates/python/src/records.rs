@@ -1,8 +1,7 @@
 //! Records of lists as columns for Python.
 
 use namespace::records::{
-    Batch, Clock, Field, Joining, Layout, Parting, Piece, Place, Placing, Reader, Records, Refusal,
-    Refusals, Shape, Zone,
+    Batch, Field, Joining, Layout, Place, Placing, Reader, Records, Refusal, Refusals, Shape,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -58,60 +57,15 @@ impl RecordReader {
         shown: usize,
     ) -> PyResult<Self> {
         let fields = named(fields)?;
-        let parting = Parting::Tabs;
-        let layout =
-            Layout { fields, terminator, vanishing, shown, closed, foreign, latest_ns, parting };
+        let layout = Layout { fields, terminator, vanishing, shown, closed, foreign, latest_ns };
         let placing = Placing::new(root, beneath).uniform(None);
-        let records = Records::new(layout, placing, Clock::default());
+        let records = Records::new(layout, placing);
         let list = if joined {
             List::Joined(Joining::new(records, token, record_max_bytes))
         } else {
             List::Plain(records)
         };
         Ok(Self { list })
-    }
-
-    /// Of lines whose values stand between the texts of a clause.
-    #[staticmethod]
-    #[pyo3(signature = (fields, pieces, *, root, beneath, percent, escaped, zone, shown))]
-    #[expect(clippy::too_many_arguments, reason = "one call, by name")]
-    fn of_clause(
-        fields: Vec<(String, String, String)>,
-        pieces: Vec<(String, Vec<u8>)>,
-        root: &[u8],
-        beneath: &[u8],
-        percent: bool,
-        escaped: bool,
-        zone: Option<Vec<(i64, Option<i64>)>>,
-        shown: usize,
-    ) -> PyResult<Self> {
-        let pieces: Option<Vec<Piece>> =
-            pieces.iter().map(|(name, text)| Piece::named(name, text)).collect();
-        let pieces = pieces.ok_or_else(|| PyValueError::new_err("no such piece"))?;
-        let parting = Parting::Clause { pieces, percent };
-        let fields = named(fields)?;
-        let layout = Layout {
-            fields,
-            terminator: b'\n',
-            vanishing: false,
-            shown,
-            closed: false,
-            foreign: Vec::new(),
-            latest_ns: i64::MAX,
-            parting,
-        };
-        let clock = Clock { zone: zone.and_then(Zone::new), escaped, ..Clock::default() };
-        let records = Records::new(layout, Placing::new(root, beneath), clock);
-        Ok(Self { list: List::Plain(records) })
-    }
-
-    /// Whether local times had no zone; whether times had parts of seconds.
-    #[getter]
-    fn clock(&self) -> (bool, bool) {
-        match &self.list {
-            List::Plain(records) => (records.clock.zone_missing, records.clock.finer),
-            List::Joined(_) => (false, false),
-        }
     }
 
     /// Takes whole records: part of a block, the first of them at a place.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -11,10 +11,7 @@ from trimtab.judge.correlate import correlate
 from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import Progress, frames_of, mistyped, series_of
 from trimtab.loop.status import series_apart
-from trimtab.measure.plain import as_dict, as_number
-from trimtab.measure.tokio_abc.telemetry import AMOUNTS
 from trimtab.model.correlation import Correlated, CorrelatedSeries
-from trimtab.model.run import Run
 from trimtab.model.telemetry import TELEMETRY_UNITS
 from trimtab.report.text import levels_text
 
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from trimtab.model.series import SeriesKey
-    from trimtab.record.kept import Series
     from trimtab.record.store import Store
 
 STRETCH: Final = timedelta(days=90)
@@ -34,10 +30,6 @@ _RUNS_MINIMUM: Final = 24
 _FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active")
 _NOT_HELD: Final = ("capacity_bytes", "inodes_total", "drive_percentage_used")
 """They say nothing that fullness and free inodes do not, or only ever grow."""
-_OF_THE_RUN: Final = ("server_bytes_read", "server_bytes_written")
-"""They hold the bytes of the run itself: as a rate they are its own bandwidth, with what others
-moved beside it (``other_bytes_read``, ``other_bytes_written``)."""
-_Told = dict[str, list[tuple[datetime, float]]]
 
 
 def correlate_site(
@@ -53,7 +45,7 @@ def correlate_site(
     """Return for each series of a site which telemetry moves with it.
 
     Telemetry is that of the whole site: means, extremes and sums over its targets and machines,
-    counters as rates; beside it what each run tells of its own moment.
+    counters as rates.
 
     Raises
     ------
@@ -72,28 +64,24 @@ def correlate_site(
         )
     times = store.snapshot_times(place.name, since=begin - TOLERANCE, until=end + TOLERANCE)
     telemetry = _of_site(store, place.name, times, progress)
-    reports = _reports(store, place.name, begin, end)
+    if not telemetry:
+        raise UsageError(
+            f"no telemetry of {place.name} is stored for that time",
+            code="no-telemetry",
+            hint="trimtab watch SITE takes snapshots; [snapshot] schedule in the site file",
+        )
     correlations = []
-    for number, (key, frame, entry) in enumerate(series):
+    for number, (key, frame) in enumerate(series):
         progress(f"{key.metric} of {key.probe}", 0.7 + 0.3 * number / len(series))
-        everything = {**telemetry, **_report_frames(reports.get(entry.comparability, {}))}
-        if not everything:
-            continue
         correlated = correlate(
             frame,
-            everything,
+            telemetry,
             more_is_better=key.more_is_better,
             tolerance_s=TOLERANCE.total_seconds(),
             timezone=place.timezone,
         )
         first, last = frame["at"][0], frame["at"][-1]
         correlations.append(CorrelatedSeries(key, frame.height, first, last, correlated))
-    if not correlations:
-        raise UsageError(
-            f"no telemetry of {place.name} is stored for that time",
-            code="no-telemetry",
-            hint="trimtab watch SITE takes snapshots; [snapshot] schedule in the site file",
-        )
     progress("done", 1.0)
     return Correlated(str(store.location), place.name, len(times), tuple(correlations))
 
@@ -106,7 +94,7 @@ def _series_between(
     *,
     probe: str | None,
     metric: str | None,
-) -> list[tuple[SeriesKey, pl.DataFrame, Series]]:
+) -> list[tuple[SeriesKey, pl.DataFrame]]:
     """Return the series that have runs enough, each named by what sets it apart."""
     stored = {
         (entry.site, entry.comparability): entry for entry in series_of(store, place.name, probe)
@@ -114,7 +102,7 @@ def _series_between(
     histories = {name: store.history(*name, since=begin, until=end) for name in stored}
     apart = series_apart(store, tuple(stored.values()), histories)
     return [
-        (key, frame, entry)
+        (key, frame)
         for name, entry in stored.items()
         for key, frame in frames_of(
             entry, histories[name], metric, apart=levels_text(apart.get(name, {}))
@@ -206,43 +194,3 @@ def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     fullest = by_time.agg(value=(used / (used + available)).max())
     yield "fullness (all targets)", whole
     yield "fullness (fullest target)", fullest
-
-
-def _reports(store: Store, site: str, begin: datetime, end: datetime) -> dict[str, _Told]:
-    """Return what the runs of each series tell of their own moment, by comparability and name."""
-    telemetry: dict[str, _Told] = {}
-    for run, series in store.runs_between(site, since=begin, until=end):
-        if run.at is None:
-            continue
-        # What else an imported run tells is of the run itself: its length moves with its rate.
-        report = as_dict(run.parameters.get("told"))
-        for name, value in as_dict(report.get("telemetry")).items():
-            number = as_number(value)
-            # A slow run lasts longer: it gathers more of everything.
-            duration_s = _duration_s(run, report) if name in AMOUNTS else 1.0
-            if number is None or duration_s is None or name in _OF_THE_RUN:
-                continue
-            title = f"told: {name}, a second" if name in AMOUNTS else f"told: {name}"
-            rows = telemetry.setdefault(series, {}).setdefault(title, [])
-            rows.append((run.at, number / duration_s))
-    return telemetry
-
-
-def _duration_s(run: Run, report: Mapping[str, object]) -> float | None:
-    """Return how long a run took, where that is known and more than nothing."""
-    duration_s = as_number(report.get("walltime_s"))
-    if duration_s is None and run.at is not None and run.until is not None:
-        duration_s = (run.until - run.at).total_seconds()
-    return duration_s or None
-
-
-def _report_frames(telemetry: _Told) -> dict[str, pl.DataFrame]:
-    """Return as frames what enough runs tell and not all alike."""
-    import polars as pl
-
-    schema = {"at": pl.Datetime("us", "UTC"), "value": pl.Float64}
-    return {
-        name: pl.DataFrame(values, schema=schema, orient="row").sort("at")
-        for name, values in telemetry.items()
-        if len(values) >= _RUNS_MINIMUM and len({value for _, value in values}) > 1
-    }

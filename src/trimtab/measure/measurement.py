@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.message import Message, code_of, joined
-from trimtab.model.event import EventKind
 from trimtab.model.finding import Missing
 from trimtab.model.run import (
     Access,
@@ -19,7 +18,6 @@ from trimtab.model.run import (
     Sample,
     Timeline,
 )
-from trimtab.model.telemetry import Snapshot
 
 ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
 BANDWIDTH: Final[dict[Access, str]] = {"write": "write_bandwidth", "read": "read_bandwidth"}
@@ -89,25 +87,6 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """Something that a file says happened to the file system, beside what it measured.
-
-    Attributes
-    ----------
-    at, until
-        Aware UTC; ``until`` is ``None`` for a moment.
-    source
-        The column, line or counter that says so.
-    """
-
-    kind: EventKind
-    at: datetime
-    detail: str
-    source: str
-    until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Measurement:
     """One output of a benchmark, read.
 
@@ -145,15 +124,6 @@ class Measurement:
     identity
         What makes it this result whatever file it stands in, where a tool writes it to several;
         ``None`` where only the same file is the same result.
-    alike
-        Whether results of one identity tell the same, so that none has to be held against another.
-    site, probe
-        Which file system and which probe it is of, where the file says so: a table may hold
-        the runs of several. A person's word comes before it.
-    snapshot
-        What the file tells of the targets at the time of the run.
-    happenings
-        What it tells of events; each stands with one result of the file alone.
     """
 
     kind: str
@@ -174,11 +144,6 @@ class Measurement:
     warnings: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     identity: str | None = None
-    alike: bool = False
-    site: str | None = None
-    probe: str | None = None
-    snapshot: Snapshot | None = None
-    happenings: tuple[Happening, ...] = ()
 
     @property
     def problem(self) -> str | None:

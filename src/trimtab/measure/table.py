@@ -164,12 +164,6 @@ TABLE: Final = (
         "Slurm's accounting",
         "what `sacct --parsable2` prints of all jobs: how many ran in each hour, on how many nodes",
     ),
-    Benchmark(
-        "tokio-abc",
-        "import",
-        "TOKIO-ABC",
-        "a year of daily probes with their telemetry, as a table",
-    ),
 )
 """``auto`` takes the first with phases that can be used: the field compares by IOR."""
 

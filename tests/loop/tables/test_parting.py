@@ -156,3 +156,19 @@ def test_any_text_is_a_table_or_an_error(text: str) -> None:
     with suppress(TrimtabError):
         table = read(text)
         assert len(table.lines) == table.frame.height
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_numbers_of_rows_need_no_name(first: int) -> None:
+    """As R's ``write.table`` and some of pandas write them."""
+    lines = [f'"{number}",{at},{value}' for number, (at, value) in enumerate(ROWS[:2], first)]
+    table = read("\n".join(["time,bw", *lines]) + "\n")
+    assert table.frame.columns[1:] == ["time", "bw"]
+    assert [row[1:] for row in cells(table)] == ROWS[:2]
+
+
+def test_one_cell_too_many_is_no_number_of_a_row() -> None:
+    with pytest.raises(DataError, match="3 fields, and the head has 2"):
+        read("time,bw\n2026-08-01,12,5\n2026-08-02,13,5\n")
+    with pytest.raises(DataError, match="3 fields, and the head has 2"):
+        read("run,bw\n1,12,5\n3,13,5\n")

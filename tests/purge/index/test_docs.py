@@ -37,7 +37,7 @@ def test_every_format_and_target_stands_there() -> None:
 
 @pytest.mark.parametrize("text", re.findall(r"--map (\S+=\S+,\S+) \\\n  --map (\S+)", IMPORT))
 def test_the_map_of_the_page_is_one(text: tuple[str, str]) -> None:
-    assert len(parse_map(text)) == 11
+    assert len(parse_map(text)) == "".join(text).count("=") >= 11
 
 
 def test_every_column_stands_there() -> None:

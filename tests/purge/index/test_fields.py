@@ -68,13 +68,9 @@ def test_a_number_is_read_as_its_text(
 
 def test_blocks_that_do_not_fit_are_no_number() -> None:
     most = (2**64 - 1) // 512
-    assert _read(fields.blocks, ["8", str(most), str(most + 1), str(2**64 - 1), None]) == [
-        4096,
-        most * 512,
-        None,
-        None,
-        None,
-    ]
+    texts = ["8", str(most), str(most + 1), str(2**64 - 1), None]
+    read = _read(lambda text: fields.multiples(text, 512), texts)
+    assert read == [4096, most * 512, None, None, None]
 
 
 times = st.one_of(
@@ -100,29 +96,6 @@ def test_a_time_is_exact_to_the_nanosecond(texts: list[str]) -> None:
         return _clamped(int(value)) if value == int(value) else None
 
     assert _read(fields.seconds, list(texts)) == [slow(text) for text in texts]
-
-
-@given(st.lists(times, min_size=1, max_size=20))
-@example(["-2.5000000000", "-1.9999999990"])
-def test_find_prints_the_parts_of_a_negative_time_side_by_side(texts: list[str]) -> None:
-    def slow(text: str) -> int | None:
-        result = PLAIN.fullmatch(text)
-        if result is None or not -(2**63) <= int(text.partition(".")[0]) < 2**63:
-            return None
-        whole, _, places = text.partition(".")
-        rest = int((places or "0")[:9].ljust(9, "0"))
-        # Far away the saturated second still gets its fraction, as the scan has it.
-        return _clamped(int(whole) * NS + rest) if abs(int(whole)) <= 9223372036 else (
-            2**63 - 1 if int(whole) > 0 else -(2**63)
-        )  # fmt: skip
-
-    read = _read(lambda text: fields.seconds(text, "timespec"), list(texts))
-    assert read == [slow(text) for text in texts]
-
-
-def test_the_time_of_find_is_that_of_the_system() -> None:
-    read = _read(lambda text: fields.seconds(text, "timespec"), ["-2.5000000000"])
-    assert read == [-1_500_000_000]
 
 
 @given(

@@ -1,21 +1,18 @@
-"""Lists of find and GPFS against a slow twin: what they say in a few lines, record by record."""
+"""Lists of find against a slow twin: what they say in a few lines, record by record."""
 
 from __future__ import annotations
 
 import io
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from typing import Any
-from unittest.mock import patch
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.purge.index.importers import gnu_find, gpfs, lfs_find
+from trimtab.purge.index.importers import gnu_find, lfs_find
 from trimtab.purge.index.importers.printf import GNU, LFS, PATTERNS, Format, parse_format
 from trimtab.purge.index.paths import ROOT_ITSELF, split_paths
 from trimtab.purge.index.reading import Reading
@@ -314,104 +311,6 @@ def test_lists_of_lfs_find_are_read_as_the_twin_reads_them(form: str, data: st.D
     content += TOKEN + b"\ttrimtab-end ended=6\n"
     reading = _checked(lfs_find.read, content, data.draw(pieces), form, texts, twin)
     assert reading.ended_well
-
-
-ZONE = "Europe/Zurich"
-OFFSETS = cache(gpfs.offsets)
-MOMENT = (
-    rb"([0-9]{4}-[0-9]{2}-[0-9]{2}[ @][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
-    rb"|-?[0-9]+(?:\.[0-9]{1,9})?)"
-)
-POLICY = re.compile(
-    rb"([0-9]+) +([0-9]+) +([0-9]+) +([-dlpsbcDM?][-rwxsStTlL]{9}[.+]?)"
-    + rb" ([0-9]+)" * 5
-    + (b" " + MOMENT) * 4
-    + rb" *-- ([^ ].*)",
-    re.DOTALL,
-)
-
-
-def _moment(text: bytes) -> int | None:
-    if text[4:5] != b"-":
-        return _seconds(text, timespec=False)
-    whole, _, places = text.decode().replace("@", " ").partition(".")
-    try:
-        local = datetime.fromisoformat(whole).replace(tzinfo=ZoneInfo(ZONE), fold=1)
-    except ValueError:
-        return None
-    utc_s = int(local.timestamp())
-    if datetime.fromtimestamp(utc_s, ZoneInfo(ZONE)).replace(tzinfo=None, fold=0) != local.replace(
-        tzinfo=None, fold=0
-    ):
-        return None  # no clock showed it
-    return utc_s * NS + int(places.ljust(9, "0"))
-
-
-def policy_row(text: bytes) -> Row | str | None:
-    """Return the row of a record of GPFS, why it is refused, or ``None`` for the root."""
-    match = POLICY.fullmatch(text)
-    if match is None:
-        return "it is no record of this format"
-    inode, _, snapshot, mode, *numbers = match.groups()[:9]
-    *times, birth, path = match.groups()[9:]
-    if snapshot != b"0":
-        return "it is in a snapshot"
-    if re.search(rb"%(?![0-9a-fA-F]{2})", path):
-        path = b""
-    path = re.sub(rb"%(..)", lambda code: bytes([int(code[1], 16)]), path)
-    kind = "f" if mode[:1] == b"-" else mode[:1].decode()
-    row: Row = {"id": READERS["inode"](inode), "type": kind if kind in "fdlpsbc" else "?"}
-    names = ("nlink", "uid", "gid", "size_bytes", "allocated_bytes")
-    readers = (*[_number(32)] * 3, _number(64), _number(64, 1024))
-    row |= {n: read(value) for n, read, value in zip(names, readers, numbers, strict=True)}
-    times_ns = zip(("atime_ns", "mtime_ns", "ctime_ns"), map(_moment, times), strict=True)
-    row |= times_ns
-    wrong = [name for name, value in row.items() if value is None]
-    row["btime_ns"] = _moment(birth) or None
-    (row["parent"],), (row["name"],), reasons = split_paths([path], b"/scratch")
-    if reasons:
-        return reasons[0] if reasons[0] != ROOT_ITSELF else None
-    return f"{', '.join(wrong)}: not what it should be" if wrong else row
-
-
-NUMBERS = (b"7", b"7", b"7", b"0", b"", b"01", b"-1", b"4294967296", b"18446744073709551616")
-TIMES = (
-    b"2026-01-02 03:04:05.000006",
-    b"2026-01-02 03:04:05",
-    b"2026-07-02@03:04:05.123456789",
-    b"2026-10-25 02:30:00",
-    b"2026-03-29 02:30:00",
-    b"2026-02-29 00:00:00",
-    b"2026-01-02 24:00:00",
-    b"1893-12-31 12:00:00",
-    b"9999-01-01 00:00:00",
-    b"2026-1-2 03:04:05",
-    b"1700000000.25",
-    b"-5",
-    b"0",
-)
-MODES = (b"-rw-r--r--", b"drwxr-xr-x.", b"Dr--------", b"lrwxrwxrwx+", b"-rw", b"xrw-r--r--")
-policy_paths = st.sampled_from(
-    [path for path in PATHS if b"\n" not in path] + [b"/scratch/%zz", b"/scratch/a%0A%ffb -- c"]
-)
-policy_records = st.tuples(
-    st.sampled_from(NUMBERS), st.just(b"65538"), st.sampled_from((b"0", b"0", b"0 ", b"5")),
-    st.sampled_from((b"-rw-r--r--", *MODES)), *[st.sampled_from(NUMBERS)] * 5,
-    *[st.sampled_from((*TIMES[:2] * 4, *TIMES))] * 4, st.sampled_from((b"--", b" --", b"-")),
-    policy_paths,
-).map(b" ".join)  # fmt: skip
-
-
-@given(st.lists(st.one_of(policy_records, st.just(b"")), max_size=12), pieces)
-def test_lists_of_gpfs_are_read_as_the_twin_reads_them(
-    records: list[bytes], lengths: list[int]
-) -> None:
-    content, texts = b"", []
-    for number, text in enumerate(records, start=1):
-        texts.append((number, len(content), text))
-        content += text + b"\n"
-    with patch.object(gpfs, "offsets", OFFSETS):
-        _checked(partial(gpfs.read, zone=ZONE), content, lengths, gpfs.SHOW, texts, policy_row)
 
 
 @pytest.mark.parametrize("module", [gnu_find, lfs_find])

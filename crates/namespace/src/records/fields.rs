@@ -2,7 +2,6 @@
 //!
 //! No value is rounded, wrapped or guessed: `None` stands for what is none.
 
-use super::shown::Clock;
 use crate::columns::{Column, Values, Views};
 
 const NS_PER_S: i64 = 1_000_000_000;
@@ -32,8 +31,6 @@ pub enum Shape {
     Words,
     /// `[^\t\n]*`
     Name,
-    /// Anything: where it was looked at before.
-    Any,
 }
 
 impl Shape {
@@ -52,7 +49,6 @@ impl Shape {
             "indices" => Self::Indices,
             "words" => Self::Words,
             "name" => Self::Name,
-            "any" => Self::Any,
             _ => return None,
         })
     }
@@ -77,7 +73,6 @@ impl Shape {
             }
             Self::Words => !text.is_empty() && text.iter().all(no_break),
             Self::Name => text.iter().all(no_break),
-            Self::Any => true,
         }
     }
 }
@@ -124,13 +119,6 @@ pub enum Reader {
     Seconds(Fraction),
     /// The same, of a birth: 0 where it is not known.
     Birth(Fraction),
-    /// A local time or seconds since 1970; of a birth, 0 where it is not known.
-    Moment {
-        /// Whether it is a birth.
-        birth: bool,
-    },
-    /// The letter that a mode begins with, `-` for a regular file.
-    Mode,
     /// The letter of a type; what is none that the index knows is `?`.
     Letter,
     /// A name of bytes, empty where there is none.
@@ -159,16 +147,12 @@ impl Reader {
             "small" => Self::Small,
             "unsigned" => Self::Unsigned(1),
             "blocks" => Self::Unsigned(512),
-            "kibibytes" => Self::Unsigned(1024),
             "inode" => Self::Inode,
             "fid" => Self::Fid,
             "seconds" => Self::Seconds(Fraction::Decimal),
             "timespec" => Self::Seconds(Fraction::Timespec),
             "birth-seconds" => Self::Birth(Fraction::Decimal),
             "birth-timespec" => Self::Birth(Fraction::Timespec),
-            "moment" => Self::Moment { birth: false },
-            "birth-moment" => Self::Moment { birth: true },
-            "mode" => Self::Mode,
             "letter" => Self::Letter,
             "name" => Self::Name,
             "stripes" => Self::Stripes,
@@ -179,15 +163,7 @@ impl Reader {
 
     /// Whether a value has to be there: else only the shape of the field is looked at.
     pub(super) fn is_needed(self) -> bool {
-        !matches!(
-            self,
-            Self::Passed
-                | Self::Birth(_)
-                | Self::Moment { birth: true }
-                | Self::Name
-                | Self::Stripes
-                | Self::Indices
-        )
+        !matches!(self, Self::Passed | Self::Birth(_) | Self::Name | Self::Stripes | Self::Indices)
     }
 
     /// Whether it is a time of use or change, and the last of its column is after some moment.
@@ -211,10 +187,8 @@ impl Reader {
             match self {
                 Self::Small | Self::Stripes => Values::Small(Vec::new()),
                 Self::Unsigned(_) => Values::Unsigned(Vec::new()),
-                Self::Seconds(_) | Self::Birth(_) | Self::Moment { .. } => {
-                    Values::Signed(Vec::new())
-                }
-                Self::Letter | Self::Mode => Values::Text(Views::default()),
+                Self::Seconds(_) | Self::Birth(_) => Values::Signed(Vec::new()),
+                Self::Letter => Values::Text(Views::default()),
                 Self::Indices => Values::Lists(vec![0], Vec::new()),
                 Self::Passed | Self::Inode | Self::Fid | Self::Name => {
                     Values::Bytes(Views::default())
@@ -224,7 +198,7 @@ impl Reader {
     }
 
     /// Adds a row to a column; returns whether it has a value.
-    pub(super) fn push(self, text: &[u8], column: &mut Column, clock: &mut Clock) -> bool {
+    pub(super) fn push(self, text: &[u8], column: &mut Column) -> bool {
         let known = match (self, &mut column.values) {
             (Self::Small | Self::Stripes, Values::Small(values)) => {
                 add(values, whole(text).and_then(|number| u32::try_from(number).ok()))
@@ -242,13 +216,6 @@ impl Reader {
                 push(views, whole(text).map(|inode| u128::from(inode).to_be_bytes()).as_ref())
             }
             (Self::Fid, Values::Bytes(views)) => push(views, fid(text).as_ref()),
-            (Self::Moment { birth }, Values::Signed(values)) => {
-                add(values, clock.read(text).filter(|&time_ns| !birth || time_ns != 0))
-            }
-            (Self::Mode, Values::Text(views)) => {
-                let regular = text.first() == Some(&b'-');
-                push(views, if regular { Some(b"f".as_slice()) } else { letter(&text[..1]) })
-            }
             (Self::Letter, Values::Text(views)) => push(views, letter(text)),
             (Self::Name, Values::Bytes(views)) => {
                 push(views, Some(text).filter(|text| !text.is_empty()))
@@ -282,8 +249,7 @@ fn push<T: AsRef<[u8]> + ?Sized>(views: &mut Views, value: Option<&T>) -> bool {
 }
 
 /// Returns decimal digits as a number.
-#[must_use]
-pub fn whole(text: &[u8]) -> Option<u64> {
+pub(super) fn whole(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }
@@ -332,8 +298,7 @@ fn eight_digits(word: u64) -> Option<u64> {
 /// Returns seconds with up to nine places, and zeros behind them, as nanoseconds.
 ///
 /// What does not fit into 64 bits is the last that does; more seconds than 64 bits are no time.
-#[must_use]
-pub fn seconds(text: &[u8], fraction: Fraction) -> Option<i64> {
+fn seconds(text: &[u8], fraction: Fraction) -> Option<i64> {
     let digits = unsigned(text);
     let negative = digits.len() < text.len();
     let (digits, places) = parted(digits);
@@ -346,7 +311,7 @@ pub fn seconds(text: &[u8], fraction: Fraction) -> Option<i64> {
 }
 
 /// Returns seconds and nanoseconds as nanoseconds; what does not fit is the last that does.
-pub(super) fn moment(whole_s: i64, rest_ns: i64) -> i64 {
+fn moment(whole_s: i64, rest_ns: i64) -> i64 {
     match whole_s.checked_mul(NS_PER_S) {
         Some(whole_ns) => whole_ns.saturating_add(rest_ns),
         None if whole_s < 0 => i64::MIN,
@@ -355,8 +320,7 @@ pub(super) fn moment(whole_s: i64, rest_ns: i64) -> i64 {
 }
 
 /// Returns decimal places as nanoseconds.
-#[must_use]
-pub fn nanoseconds(places: &[u8]) -> Option<i64> {
+fn nanoseconds(places: &[u8]) -> Option<i64> {
     let (nine, finer) = places.split_at(places.len().min(9));
     if finer.iter().any(|&byte| byte != b'0') {
         return None;

@@ -143,5 +143,5 @@ impl Joining {
 /// Returns when a list ended, from the record that says so.
 fn ended(text: &[u8]) -> Option<u64> {
     let digits = text.strip_prefix(END_WORD)?.strip_prefix(b"ended=")?;
-    super::whole(digits).filter(|_| digits.len() <= 11)
+    super::fields::whole(digits).filter(|_| digits.len() <= 11)
 }

@@ -1,8 +1,7 @@
-//! Records of lists that `find -printf`, `lfs find --printf` and policies of GPFS print, as columns.
+//! Records of lists that `find -printf` and `lfs find --printf` print, as columns.
 //!
 //! ```text
 //!   block ──▶ lines put together (joining) ──▶ fields, the path last ──▶ a row, or why not
-//!                                              by tabs, or by texts (shown)
 //! ```
 //!
 //! A block holds whole records, each with its terminator. Where names may hold the terminator, a record
@@ -16,22 +15,17 @@
 mod fields;
 mod joining;
 mod paths;
-mod shown;
 
-pub use fields::{Fraction, Reader, Shape, nanoseconds, seconds, whole};
+pub use fields::{Fraction, Reader, Shape};
 pub use joining::Joining;
 pub use paths::Placing;
-pub use shown::{Clock, Piece, Value, Zone};
 
 use std::borrow::Cow;
 
 use memchr::{memchr_iter, memmem, memrchr};
-use shown::Shown;
 
 use crate::columns::{Column, Values};
 
-/// Which field of a clause's record is the snapshot.
-const SNAPSHOT: usize = 2;
 const UNCLOSED: &str =
     "it ends with another identity than it begins with: parts of two records, or of one";
 const RUN_ON: &str = "the path goes on with another record: the end between them is lost";
@@ -113,22 +107,6 @@ pub struct Layout {
     /// No file was changed later. Users set the other times as they like: where records are closed, they
     /// are what the file system has.
     pub latest_ns: i64,
-    /// How fields are parted.
-    pub parting: Parting,
-}
-
-/// How the fields of records are parted.
-#[derive(Clone, Debug)]
-pub enum Parting {
-    /// By a tab behind each.
-    Tabs,
-    /// By texts of a clause: the inode, its generation and its snapshot, then what the clause shows.
-    Clause {
-        /// Of a whole record but its path.
-        pieces: Vec<Piece>,
-        /// Whether bytes of names are written as `%XX`; else a name with a backslash cannot be told.
-        percent: bool,
-    },
 }
 
 /// What became of a block.
@@ -161,9 +139,6 @@ pub struct Records {
     cuts: Vec<(usize, usize)>,
     wrong: Vec<usize>,
     late: Vec<usize>,
-    clause: Option<(Shown, bool)>,
-    /// Of times as a clause shows them.
-    pub clock: Clock,
 }
 
 #[derive(Clone, Copy)]
@@ -177,14 +152,8 @@ enum Step {
 impl Records {
     /// Returns a reader of a list.
     #[must_use]
-    pub fn new(layout: Layout, placing: Placing, clock: Clock) -> Self {
+    pub fn new(layout: Layout, placing: Placing) -> Self {
         let columns = columns_of(&layout);
-        let clause = match &layout.parting {
-            Parting::Tabs => None,
-            Parting::Clause { pieces, percent } => {
-                Some((Shown { pieces: pieces.clone(), escaped: clock.escaped }, *percent))
-            }
-        };
         let kind = layout.fields.iter().position(|field| field.reader == Reader::Letter);
         let refused = std::array::from_fn(|_| Refusals::new(layout.shown));
         Self {
@@ -199,8 +168,6 @@ impl Records {
             cuts: Vec::new(),
             wrong: Vec::new(),
             late: Vec::new(),
-            clause,
-            clock,
         }
     }
 
@@ -297,17 +264,6 @@ impl Records {
 
     /// Finds the fields of a record.
     fn part(&mut self, text: &[u8]) -> std::result::Result<(), Cow<'static, str>> {
-        if let Some((shown, _)) = &self.clause {
-            if !shown.part(text, &mut self.cuts) {
-                return Err("it is no record of this format".into());
-            }
-            let (begin, end) = self.cuts[SNAPSHOT];
-            return if &text[begin..end] == b"0" {
-                Ok(())
-            } else {
-                Err("it is in a snapshot".into())
-            };
-        }
         let count = self.layout.fields.len();
         fields::places_of(b'\t', text, count, &mut self.tabs);
         let behind = self.tabs.last().map_or(0, |&tab| tab + 1);
@@ -339,14 +295,7 @@ impl Records {
     /// Places the path of a record.
     fn place(&mut self, text: &[u8]) -> std::result::Result<(), paths::Unplaced> {
         let (begin, end) = self.cuts[self.layout.fields.len()];
-        let path = &text[begin..end];
-        match self.clause {
-            Some((_, false)) if path.contains(&b'\\') => self.placing.push(b""),
-            Some((_, true)) if path.contains(&b'%') => {
-                self.placing.push(&shown::unescaped(path).unwrap_or_default())
-            }
-            _ => self.placing.push(path),
-        }
+        self.placing.push(&text[begin..end])
     }
 
     /// Adds the values of a row; returns whether each field is what its directive prints.
@@ -356,7 +305,7 @@ impl Records {
         let fields = self.layout.fields.iter().zip(&mut self.columns);
         for (at, ((field, column), &(begin, end))) in fields.zip(&self.cuts).enumerate() {
             let value = &text[begin..end];
-            let known = field.reader.push(value, column, &mut self.clock);
+            let known = field.reader.push(value, column);
             if field.reader.is_needed() {
                 if !known {
                     self.wrong.push(at);

@@ -12,9 +12,7 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
-_FORMATS = (
-    "gnu-find", "lfs-find", "gufi", "gufi-trace", "gpfs", "mfu", "robinhood", "csv", "parquet",
-)  # fmt: skip
+_FORMATS = ("gnu-find", "lfs-find", "mfu", "csv", "parquet")
 
 
 @click.command("import", cls=options.GroupedCommand)
@@ -31,12 +29,7 @@ _FORMATS = (
 @click.option(
     "--printf",
     metavar="TEXT",
-    help="Format given to -printf, or the SHOW clause of GPFS, if not the usual one.",
-)
-@click.option(
-    "--zone",
-    metavar="ZONE",
-    help="Time zone of local times in a list of GPFS: Europe/Zurich.",
+    help="Format given to -printf, if not the usual one.",
 )
 @click.option(
     "--map",
@@ -73,7 +66,7 @@ _FORMATS = (
 def command(file: Path, directory: Path, root: str, source: str, **options_given: Any) -> None:
     """Convert an index or list of another tool, or a table, into an index.
 
-    Tools: find, lfs find, GUFI, GPFS (mmapplypolicy), mpiFileUtils, Robinhood.
+    Tools: find, lfs find, mpiFileUtils. Others export a table: Spectrum Scale, Robinhood, GUFI.
 
     Columns that the list lacks are recorded as lacking. A plan also requires what a list cannot
     state itself: when it was made, that it is complete, and its file system.
@@ -87,7 +80,6 @@ def command(file: Path, directory: Path, root: str, source: str, **options_given
         root=root,
         source=source,
         printf=options_given["printf"],
-        zone=options_given["zone"],
         column_map=options_given["column_map"],
         delimiter=options_given["delimiter"],
         beneath=os.fsencode(options_given["beneath"] or ""),

@@ -11,7 +11,7 @@ import hashlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -29,11 +29,9 @@ from trimtab.loop.importing.reading import (
 )
 from trimtab.loop.importing.storing import (
     IMPORTED,
-    Beside,
     Terms,
     imported_run,
     run_of,
-    site_of,
     why_not_judged,
 )
 from trimtab.loop.sites import site_file
@@ -64,8 +62,6 @@ FEW = 64
 _HINT = "what was imported so far is kept: start it again, perhaps with fewer files"
 _COPY = "copy of "
 """Begins the key of a result that is the same whatever file it stands in."""
-_ALIKE = "row "
-"""As well, of one that tells the same in each of them: copies are not held against one another."""
 
 Progress = Callable[[str, float], None]
 _Task = tuple[Candidate, tuple[str, ...]]
@@ -250,14 +246,11 @@ class _Keeper:
 
     terms: Terms
     store: Store | None
-    beside: Beside = field(default_factory=Beside)
 
     def keep(self, batch: Sequence[_Read]) -> list[ImportedFile]:
         """Keep the results of a batch; return what came of each file."""
         runs: list[ImportedRun] = []
         files = [self._file(reading, runs) for reading in batch]
-        if self.store is not None:
-            self.beside.keep(self.store)
         if self.store is None or not runs:
             return [self._with_snapshots(file) for file in files]
         # In the order of the files and of the results in each, as the runs are.
@@ -335,13 +328,10 @@ class _Keeper:
                 reading.path, reading.kind, FileStatus.OK, named=named, part_of=part_of
             )
         results = []
-        several = len({measurement.site for measurement in reading.measurements} - {None}) > 1
         for ordinal, (measurement, key) in enumerate(_keys(read)):
-            site = site_of(measurement, self.terms, several=several)
-            run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal, site=site)
+            run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal)
             runs.append(imported_run(run, read.outputs, key))
             results.append(_result(measurement, run))
-            self.beside.add(measurement, site)
         status, reason = _overall(results)
         if reading.notes:
             status = FileStatus.PARTIAL if status is FileStatus.OK else status
@@ -411,8 +401,7 @@ def _keys(read: _Read) -> Iterator[tuple[Measurement, str]]:
     for ordinal, measurement in enumerate(read.reading.measurements):
         key = (read.sha256 or "") + (f"#{ordinal}" if ordinal else "")
         if measurement.identity is not None:
-            prefix = _ALIKE if measurement.alike else _COPY
-            key = prefix + hashlib.sha256(measurement.identity.encode()).hexdigest()
+            key = _COPY + hashlib.sha256(measurement.identity.encode()).hexdigest()
             times[key] += 1
             key += f"#{times[key]}" if times[key] > 1 else ""
         yield measurement, key

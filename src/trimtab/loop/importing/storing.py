@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from trimtab import __version__
 from trimtab.launch.process import utc_now
-from trimtab.measure.measurement import Happening, Measurement
+from trimtab.measure.measurement import Measurement
 from trimtab.message import Message, code_of
-from trimtab.model.event import Event
-from trimtab.model.identifier import identifier_of, new_identifier
+from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Layer, Run, RunStatus
-from trimtab.model.telemetry import Snapshot
 from trimtab.record.comparability import ASKED
 from trimtab.record.history import JUDGED
 from trimtab.record.kept import ImportedRun, KeptOutput
 from trimtab.record.raw import EMPTY_SHA256
-from trimtab.record.store import Store
 
 IMPORTED = "imported"
 """The site and the probe of what nobody has named."""
@@ -107,51 +104,18 @@ def _zone_of(printed: datetime, at: datetime) -> timezone | None:
     return timezone(quarters * _QUARTER) if abs(quarters * _QUARTER) <= _ZONE_MAXIMUM else None
 
 
-def site_of(measurement: Measurement, terms: Terms, *, several: bool) -> str:
-    """Return under which site a result is kept: as a person says, else as the file does.
-
-    Parameters
-    ----------
-    several
-        Whether the file tells of several file systems. One name cannot stand for all of them, so
-        a person's then begins each.
-
-    Examples
-    --------
-    >>> from trimtab.model.run import RunStatus
-    >>> scratch = Measurement("tokio-abc", RunStatus.OK, site="edison-scratch1")
-    >>> site_of(scratch, Terms(), several=True)
-    'edison-scratch1'
-    >>> site_of(scratch, Terms(site="nersc"), several=True)
-    'nersc-edison-scratch1'
-    """
-    site = measurement.site
-    if site is None or (terms.site != IMPORTED and not several):
-        return terms.site
-    if terms.site == IMPORTED or site.startswith(f"{terms.site}-"):
-        return site
-    return f"{terms.site}-{site}"
-
-
 def probe_of(measurement: Measurement, terms: Terms) -> str:
-    """Return of which probe a result is a run: as a person says, else as the file does."""
-    if measurement.probe is not None:
-        probe = measurement.probe
-        return probe if terms.probe == IMPORTED else f"{terms.probe}: {probe}"
+    """Return of which probe a result is a run."""
     return terms.probe if measurement.name is None else f"{terms.probe}: {measurement.name}"
 
 
-def run_of(
-    measurement: Measurement, terms: Terms, *, file: str, ordinal: int, site: str | None = None
-) -> Run:
+def run_of(measurement: Measurement, terms: Terms, *, file: str, ordinal: int) -> Run:
     """Return the run of one result of a file, without outputs.
 
     Parameters
     ----------
     ordinal
         Of the result in its file.
-    site
-        As `site_of` gives it; ``None``: that of the terms.
     """
     began = moment_of(measurement.began, terms)
     until = _until(measurement, began, terms)
@@ -160,7 +124,7 @@ def run_of(
     recorded: Mapping[str, object] = {"result": ordinal, **measurement.reported}
     return Run(
         id=new_identifier(began.at or utc_now()),
-        site=site or terms.site,
+        site=terms.site,
         probe=probe_of(measurement, terms),
         kind=measurement.kind,
         status=measurement.status,
@@ -242,48 +206,3 @@ def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) 
         for ordinal, (label, size, sha256) in enumerate(outputs)
     )
     return ImportedRun(run, usable, key)
-
-
-@dataclass(slots=True)
-class Beside:
-    """Collects what stands beside the results of a batch, and keeps it.
-
-    Their ids follow from what they are of, so that importing again adds nothing.
-    """
-
-    snapshots: dict[str, tuple[str, Snapshot]] = field(default_factory=dict)
-    events: dict[str, Event] = field(default_factory=dict)
-
-    def add(self, measurement: Measurement, site: str) -> None:
-        """Take what a result brings with it, under the site that it is kept under."""
-        seen = measurement.snapshot
-        if seen is not None:
-            identifier = identifier_of(seen.at, site, measurement.identity or measurement.kind)
-            self.snapshots[identifier] = (site, seen)
-        for happening in measurement.happenings:
-            event = _event(happening, site, measurement.kind)
-            self.events[event.id] = event
-
-    def keep(self, store: Store) -> None:
-        """Keep it, and be empty again. It comes before its runs: a run is the sign that it did."""
-        store.add_snapshots(
-            [(site, identifier, seen) for identifier, (site, seen) in self.snapshots.items()]
-        )
-        for event in self.events.values():
-            stored = store.events(site=event.site, since=event.at, until=event.at)
-            if event.id not in {stored_event.id for stored_event in stored}:
-                store.add_event(event)
-        self.snapshots.clear()
-        self.events.clear()
-
-
-def _event(happening: Happening, site: str, kind: str) -> Event:
-    return Event(
-        id=identifier_of(happening.at, site, happening.kind.value, happening.source),
-        site=site,
-        kind=happening.kind,
-        at=happening.at,
-        until=happening.until,
-        detail=happening.detail,
-        source=f"{kind}: {happening.source}",
-    )

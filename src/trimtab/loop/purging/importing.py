@@ -28,9 +28,7 @@ class ListDescription:
     Attributes
     ----------
     printf
-        What was given to ``-printf``; of GPFS, the SHOW clause.
-    zone
-        Of local times in a list of GPFS.
+        What was given to ``-printf``.
     started, ended
         Times as text; UTC where they name no zone.
     mounted
@@ -43,7 +41,6 @@ class ListDescription:
     root: str
     source: str
     printf: str | None = None
-    zone: str | None = None
     column_map: tuple[str, ...] = ()
     delimiter: str = ","
     beneath: bytes = b""
@@ -85,7 +82,6 @@ def import_index(
         column_map=description.column_map,
         names=names_of(description),
         delimiter=description.delimiter,
-        zone=description.zone,
     )
     return import_list(
         file,
@@ -109,7 +105,7 @@ def names_of(description: ListDescription) -> Names:
     DataError
         It is not what ``getent`` prints.
     """
-    if description.source != Source.ROBINHOOD and not any(
+    if not any(
         part.strip().endswith(":name")
         for text in description.column_map
         for part in text.split(",")

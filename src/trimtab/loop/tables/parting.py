@@ -124,6 +124,8 @@ def _text_table(text: str, shown: str) -> Table:
         head = comments[-1]
     else:
         raise _headless(sample, separator, shown)
+    if _are_numbered(sample, len(head)):
+        head = ["", *head]
     names = _names(head)
     frame = _plain(text, separator, sample, names)
     if frame is not None:
@@ -140,6 +142,16 @@ def _text_table(text: str, shown: str) -> Table:
     unnamed = [name for name, title in zip(names, head, strict=True) if not title.strip()]
     empty = [name for name in unnamed if frame[name].is_null().all()]
     return Table(frame.drop(empty), lines, separator)
+
+
+def _are_numbered(sample: Sequence[_Record], width: int) -> bool:
+    """Return whether every row begins with its number, for which the head has no name.
+
+    R's ``write.table`` and some of pandas write so; a decimal comma also makes one cell more.
+    """
+    first = [record.cells[0] for record in sample if len(record.cells) == width + 1]
+    numbers = [[str(start + row) for row in range(len(sample))] for start in (0, 1)]
+    return bool(first) and first in numbers
 
 
 def _separator(text: str) -> str:

@@ -7,8 +7,9 @@ a time: one large expression would work out its parts again and again.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,10 +19,6 @@ INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 _SECONDS_MAX: Final = INT64_MAX // NS_PER_S
 """9,223,372,036 s, in the year 2262: later times do not fit into 64 bits of nanoseconds."""
-
-Fraction = Literal["decimal", "timespec"]
-"""What ``-2.5`` means: two and a half seconds before 1970, or ``-2 + 0.5`` seconds (GNU find, which
-prints ``tv_sec`` and ``tv_nsec`` of a negative time side by side)."""
 
 
 def text_of(name: str, values: pl.Series | Sequence[bytes | None]) -> pl.Series:
@@ -96,12 +93,7 @@ def multiples(text: pl.Series, unit_bytes: int) -> pl.Series:
     return number.to_frame().select(pl.when(fits).then(column) * unit_bytes).to_series()
 
 
-def blocks(text: pl.Series) -> pl.Series:
-    """Return a number of blocks of 512 bytes as bytes."""
-    return multiples(text, 512)
-
-
-def seconds(text: pl.Series, fraction: Fraction = "decimal") -> pl.Series:
+def seconds(text: pl.Series) -> pl.Series:
     """Return seconds since 1970 with up to nine places as whole nanoseconds.
 
     Further places have to be zeros (GNU find prints ten). A time that does not fit is the last that
@@ -135,9 +127,7 @@ def seconds(text: pl.Series, fraction: Fraction = "decimal") -> pl.Series:
         col("nine").fill_null("0").cast(pl.UInt64, strict=False).cast(pl.Int64).alias("rest_ns"),
         (col("digits") & ~col("finer")).alias("plain"),
     )
-    rest_ns = col("rest_ns")
-    if fraction == "decimal":
-        rest_ns = pl.when("negative").then(-rest_ns).otherwise(rest_ns)
+    rest_ns = pl.when("negative").then(-col("rest_ns")).otherwise("rest_ns")
     both = numbers.select("whole_s", pl.when("plain").then(rest_ns).alias("rest_ns"))
     return nanoseconds(both["whole_s"], both["rest_ns"]).alias(text.name)
 
@@ -194,3 +184,30 @@ def indices(text: pl.Series) -> pl.Series:
     numbers = text.str.extract_all("[0-9]+").cast(pl.List(pl.UInt32), strict=False).alias("all")
     known = (col.list.len() > 0) & ~col.list.eval(pl.element().is_null()).list.any()
     return numbers.to_frame().select(pl.when(known).then(col).alias(text.name)).to_series()
+
+
+def type_of_mode(mode: pl.Series) -> pl.Series:
+    """Return the letter of the type that ``st_mode`` tells; ``?`` where it tells none.
+
+    Parameters
+    ----------
+    mode
+        Whole numbers without a sign.
+    """
+    import polars as pl
+
+    letters = {
+        stat.S_IFREG: "f",
+        stat.S_IFDIR: "d",
+        stat.S_IFLNK: "l",
+        stat.S_IFIFO: "p",
+        stat.S_IFSOCK: "s",
+        stat.S_IFBLK: "b",
+        stat.S_IFCHR: "c",
+    }
+    kind = (mode.cast(pl.UInt64) // 0o10000 % 0o20 * 0o10000).cast(pl.Int64)
+    letter = kind.replace_strict(
+        list(letters), list(letters.values()), default="?", return_dtype=pl.String
+    )
+    known = pl.when(mode.is_not_null()).then(letter)
+    return pl.select(known.alias(mode.name)).to_series()

@@ -76,22 +76,19 @@ class Form:
     Attributes
     ----------
     format_text
-        What was given to ``-printf``; of GPFS, what the policy's rule shows.
+        What was given to ``-printf``.
     column_map
         Pairs of a column map.
     names
         Numbers of users and groups, for a table that holds their names.
     delimiter
         Of a CSV file.
-    zone
-        Of times as text in a list of GPFS: ``Europe/Zurich``.
     """
 
     format_text: str | None = None
     column_map: Sequence[str] = ()
     names: Names = NO_NAMES
     delimiter: str = ","
-    zone: str | None = None
 
 
 def import_list(
@@ -110,7 +107,7 @@ def import_list(
     Parameters
     ----------
     file
-        The list; compressed with gzip or not. Of a tree of GUFI its directory.
+        The list; compressed with gzip or not.
     directory
         Where the index is to be; it does not exist yet.
     root
@@ -141,16 +138,15 @@ def import_list(
     root = root.rstrip(b"/") or b"/"
     reading = Reading(root=root, beneath=claims.beneath)
     tallied = _Tallied(progress)
-    opened = contextlib.nullcontext() if source is Source.GUFI else _opened(file, reading)
-    with _aside(directory) as work, opened as stream:
-        reading.latest_ns = _written_ns(stream, reading, now) + _CLOCKS_NS
+    with _aside(directory) as work, _opened(file, reading) as stream:
+        reading.latest_ns = _written_ns(stream, now) + _CLOCKS_NS
         writer = ShardWriter(work)
         try:
-            frames = tallied.counted(_frames(source, file, stream, reading, form, work))
+            frames = tallied.counted(_frames(source, file, stream, reading, form))
             shards = fill(writer, frames)
         except DataError as error:
             raise error if error.file else error.of(visible(str(file))) from error
-        changed_ns = _written_ns(stream, reading, now)
+        changed_ns = _written_ns(stream, now)
         tallied.warn(reading)
         if writer.repeated:
             reading.note(f"{writer.repeated} names stood in the list twice and were taken once")
@@ -165,59 +161,34 @@ def import_list(
     return manifest
 
 
-def _frames(  # noqa: C901, PLR0917 (a table)
-    source: Source, file: Path, stream: BinaryIO | None, reading: Reading, form: Form, work: Path
+def _frames(
+    source: Source, file: Path, stream: BinaryIO, reading: Reading, form: Form
 ) -> Iterator[pl.DataFrame]:
     """Yield what the importer of a source reads: the table of importers."""
-    from trimtab.purge.index.importers import (
-        gnu_find,
-        gpfs,
-        gufi,
-        gufi_trace,
-        lfs_find,
-        mfu,
-        robinhood,
-        tables,
-    )
+    from trimtab.purge.index.importers import gnu_find, lfs_find, mfu, tables
 
-    if form.zone is not None and source is not Source.GPFS:
-        raise UsageError(
-            f"a time zone is for lists of GPFS, and {source.value} is none",
-            code="option-unfitting",
-        )
     if source in (Source.CSV, Source.PARQUET):
         mapping = parse_map(form.column_map)
         if source is Source.PARQUET:
             return tables.read_parquet(str(file), reading, mapping=mapping, names=form.names)
         return tables.read_csv(
-            _stream(stream), reading, mapping=mapping, names=form.names, delimiter=form.delimiter
+            stream, reading, mapping=mapping, names=form.names, delimiter=form.delimiter
         )
     if form.column_map:
         raise UsageError(
             f"a column map is for tables, and {source.value} is none", code="option-unfitting"
         )
-    if source is Source.GPFS:
-        return gpfs.read(_stream(stream), reading, format_text=form.format_text, zone=form.zone)
     if source is Source.GNU_FIND:
-        return gnu_find.read(_stream(stream), reading, format_text=form.format_text)
+        return gnu_find.read(stream, reading, format_text=form.format_text)
     if source is Source.LFS_FIND:
-        return lfs_find.read(_stream(stream), reading, format_text=form.format_text)
+        return lfs_find.read(stream, reading, format_text=form.format_text)
     if form.format_text is not None:
         raise UsageError(
-            f"a printf format is for lists of find and GPFS, and {source.value} is none",
+            f"a printf format is for lists of find, and {source.value} is none",
             code="option-unfitting",
         )
-    if source is Source.GUFI:
-        return gufi.read(file, reading)
-    if source is Source.GUFI_TRACE:
-        return gufi_trace.read(_stream(stream), reading)
     if source is Source.MFU:
-        return mfu.read(_stream(stream), reading)
-    if source is Source.ROBINHOOD:
-        size_bytes = file.stat().st_size
-        return robinhood.read(
-            _stream(stream), reading, work=work, size_bytes=size_bytes, names=form.names
-        )
+        return mfu.read(stream, reading)
     raise UsageError(
         f"{source.value} is not imported",
         code="source-unknown",
@@ -225,16 +196,9 @@ def _frames(  # noqa: C901, PLR0917 (a table)
     )
 
 
-def _written_ns(stream: BinaryIO | None, reading: Reading, now: datetime) -> int:
-    """Return when a list was last written to, as far as that is known: not later than now."""
-    written_ns = reading.written_ns if stream is None else os.fstat(stream.fileno()).st_mtime_ns
-    return _ns(now) if written_ns is None else min(written_ns, _ns(now))
-
-
-def _stream(stream: BinaryIO | None) -> BinaryIO:
-    if stream is None:
-        raise AssertionError("only a tree of GUFI is no file")
-    return stream
+def _written_ns(stream: BinaryIO, now: datetime) -> int:
+    """Return when a list was last written to: not later than now."""
+    return min(os.fstat(stream.fileno()).st_mtime_ns, _ns(now))
 
 
 def _manifest(

@@ -26,11 +26,7 @@ class Source(StrEnum):
     PARQUET = "parquet"
     GNU_FIND = "gnu-find"
     LFS_FIND = "lfs-find"
-    GUFI = "gufi"
-    GUFI_TRACE = "gufi-trace"
-    GPFS = "gpfs"
     MFU = "mfu"
-    ROBINHOOD = "robinhood"
 
 
 class TimeTrust(StrEnum):

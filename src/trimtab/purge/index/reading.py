@@ -41,8 +41,6 @@ class Reading:
         How far its times can be trusted.
     started_ns, ended_ns
         When the file system was looked at, where the list says so itself.
-    written_ns
-        When a list of several files was written last.
     ended_well
         Whether the list itself proves that the tool came to its end without an error.
     plain_names
@@ -68,7 +66,6 @@ class Reading:
     resolution_ns: int = 1
     started_ns: int | None = None
     ended_ns: int | None = None
-    written_ns: int | None = None
     ended_well: bool = False
     plain_names: bool = True
     refused: int = 0

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
 from trimtab.purge.index import fields, identity
-from trimtab.purge.index.importers.gufi_trace import type_of_mode
 from trimtab.purge.index.importers.printf import Reader
 from trimtab.purge.index.reading import Reading, Records, placed
 from trimtab.visible import visible
@@ -263,7 +262,10 @@ def _reader(mapped: Mapped, names: Names) -> Reader:
     if mapped.unit == "name":
         numbers = names.users if mapped.target == "uid" else names.groups
         return lambda text: text.replace_strict(
-            list(numbers), list(numbers.values()), default=None, return_dtype=pl.UInt32
+            list(numbers),
+            list(numbers.values()),
+            default=fields.whole(text, pl.UInt32),  # how tools write an owner without a name
+            return_dtype=pl.UInt32,
         )
     if mapped.target == "id":
         return identity.of_fids if mapped.unit == "fid" else _inodes
@@ -327,7 +329,7 @@ def _type(text: pl.Series, unit: str) -> pl.Series:
     import polars as pl
 
     if unit == "mode":
-        return type_of_mode(fields.whole(text, pl.UInt32))
+        return fields.type_of_mode(fields.whole(text, pl.UInt32))
     words = {letter: letter for letter in "fdlpsbc?"}
     if unit == "word":
         words = {word: letter for letter, known in _WORDS.items() for word in known}

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from trimtab.errors import DataError
 from trimtab.purge.index import fields
-from trimtab.purge.index.importers.gufi_trace import type_of_mode
 from trimtab.purge.index.manifest import TimeTrust
 from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Reading, Records, placed
 
@@ -134,7 +133,8 @@ def _frame(
         pl.when(col("mode") < 2**32).then("mode"),
     )
     times = [_time(numbers, name) for name in ("atime", "mtime", "ctime")]
-    frame = small.drop("mode").with_columns(*times, type_of_mode(small["mode"]).alias("type"))
+    kinds = fields.type_of_mode(small["mode"]).alias("type")
+    frame = small.drop("mode").with_columns(*times, kinds)
     size = kind.itemsize
     paths = array["path"].tolist()
     reading.take_kind(paths)
