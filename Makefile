@@ -84,7 +84,7 @@ check: .venv/.core .venv/.dev
 # The test programs of Rust are compiled while those of Python wait; they run when nobody takes their time.
 test: .venv/.core .venv/.dev
 	@$(MAKE) --no-print-directory --jobs 2 test-programs test-python
-	$(CARGO_TEST)
+	PROPTEST_RNG_SEED=1 $(CARGO_TEST)
 
 # Without link-time optimisation: a dozen test programs that each optimise Parquet anew take minutes.
 CARGO_TEST := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --workspace --locked --quiet
@@ -240,8 +240,9 @@ build/bench-judge/.ready: benchmarks/judge/requirements.txt $(UV)
 	@touch $@
 
 soak: .venv/.core .venv/.dev
-	$(BIN)/pytest -m soak $(ARGS)
+	$(BIN)/pytest -m soak --hypothesis-profile soak $(ARGS)
 	$(BIN)/pytest -m "unit or calibration" --hypothesis-profile soak --timeout 7200 $(ARGS)
+	PROPTEST_CASES=5000 $(CARGO_TEST)
 
 live: .venv/.core
 	PYTHONPATH=. $(BIN)/python -m tests.live --trimtab $(BIN)/trimtab $(if $(SITE),--site $(SITE)) $(ARGS)

@@ -29,7 +29,8 @@ database._upgrade = made_stores.make
 os.environ.pop("COLUMNS", None)
 
 # Properties are tried without a deadline: on a busy machine a timing would decide the test. The
-# gate tries the same examples each time; `make soak` tries twenty times as many, and always others.
+# gate tries the same examples each time; `make soak` always others, and twenty times as many where
+# a test has no count of its own. The seed of Rust's properties is in the Makefile.
 settings.register_profile("gate", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("soak", deadline=None, max_examples=1000)
 settings.load_profile("gate")
