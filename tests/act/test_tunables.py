@@ -285,6 +285,14 @@ def test_each_kind_of_target_has_its_own_first():
     assert staged(plan) == [(0, "MDT0000"), (0, "OST0000")]
 
 
+def test_a_rollout_on_one_kind_says_nothing_about_another():
+    done = tuple(wbt(f"MDT000{n}", 20 * HOUR_S, 2) for n in range(2))
+    others = [ost(n, settings={WBT: "0"}, kind="mdt", server="mds0") for n in range(2)]
+    targets = [*others, *(ost(n, settings={WBT: "2000"}) for n in range(2))]
+    plan = decide(seen(targets, site(tunables=OFF), actions=done), NOW)
+    assert staged(plan) == [(0, "OST0000")]
+
+
 # What the ledger knows
 
 
@@ -316,6 +324,11 @@ def test_what_one_target_refused_is_not_tried_on_the_next():
     rows = (wbt("OST0000", HOUR_S, outcome=Outcome.REFUSED),)
     plan = decide(fleet(["2000", "2000"], actions=rows), NOW)
     assert (writes(plan), set(codes(plan).values())) == ([], {"value-refused"})
+
+
+def test_another_value_that_one_target_refused_holds_this_one_nowhere():
+    rows = (wbt("OST0001", HOUR_S, outcome=Outcome.REFUSED, value="-1"),)
+    assert staged(decide(fleet(["2000", "2000"], actions=rows), NOW)) == [(0, "OST0000")]
 
 
 @for_each("outcome", [Outcome.REFUSED, Outcome.FAILED])
