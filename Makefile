@@ -32,6 +32,7 @@
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
 # make bench-tcpd TCPD=DIR  change points on the annotated series of a checkout of TCPD; likewise
 # make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
+# make mutants  how many small changes of safety-relevant code the tests notice; goes on where it was ended; result beside the benchmarks
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
 # make live SITE=FILE  every capability on a Lustre that holds nothing of value, as root on a client of it; ARGS=--help says the rest
 # make screenshots  every page of Trimtab as pictures (two widths, light, dark, print, colour blindness), under build/screenshots
@@ -67,7 +68,7 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run check test test-programs test-python lint lint-python lint-rust bench bench-snapshot bench-follow bench-plans bench-import bench-explain bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
-.PHONY: live
+.PHONY: live mutants
 .PHONY: purge-case reproduce bench-judge bench-tcpd soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
 .PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers bench-incremental
 .DEFAULT_GOAL := run
@@ -84,7 +85,7 @@ check: .venv/.core .venv/.dev
 # The test programs of Rust are compiled while those of Python wait; they run when nobody takes their time.
 test: .venv/.core .venv/.dev
 	@$(MAKE) --no-print-directory --jobs 2 test-programs test-python
-	$(CARGO_TEST)
+	PROPTEST_RNG_SEED=1 $(CARGO_TEST)
 
 # Without link-time optimisation: a dozen test programs that each optimise Parquet anew take minutes.
 CARGO_TEST := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --workspace --locked --quiet
@@ -239,8 +240,18 @@ build/bench-judge/.ready: benchmarks/judge/requirements.txt $(UV)
 	@touch $@
 
 soak: .venv/.core .venv/.dev
-	$(BIN)/pytest -m soak $(ARGS)
+	$(BIN)/pytest -m soak --hypothesis-profile soak $(ARGS)
 	$(BIN)/pytest -m "unit or calibration" --hypothesis-profile soak --timeout 7200 $(ARGS)
+	PROPTEST_CASES=5000 $(CARGO_TEST)
+
+mutants: .venv/.core .venv/.dev build/mutants/.ready
+	build/mutants/venv/bin/python benchmarks/mutants/measure.py --python $(CURDIR)/$(BIN)/python $(ARGS)
+
+# Beside .venv, as the peers of benchmarks are.
+build/mutants/.ready: benchmarks/mutants/requirements.txt $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) build/mutants/venv
+	$(UV) pip install --quiet --python build/mutants/venv/bin/python -r $<
+	@touch $@
 
 live: .venv/.core
 	PYTHONPATH=. $(BIN)/python -m tests.live --trimtab $(BIN)/trimtab $(if $(SITE),--site $(SITE)) $(ARGS)

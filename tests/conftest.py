@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.doctest import DoctestModule
-from hypothesis import settings
+from hypothesis import Phase, settings
 from tests.support import made_stores
 from tests.support.rewriting import rewrite_share
 from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
@@ -29,9 +29,14 @@ database._upgrade = made_stores.make
 os.environ.pop("COLUMNS", None)
 
 # Properties are tried without a deadline: on a busy machine a timing would decide the test. The
-# gate tries the same examples each time; `make soak` tries twenty times as many, and always others.
+# gate tries the same examples each time; `make soak` always others, and twenty times as many where
+# a test has no count of its own. The seed of Rust's properties is in the Makefile.
 settings.register_profile("gate", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("soak", deadline=None, max_examples=1000)
+# A mutant is judged by the gate's examples; the smallest that it fails is nobody's concern.
+settings.register_profile(
+    "mutants", settings.get_profile("gate"), phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("gate")
 
 # Under nohup and behind a shell's & signals are ignored, and Trimtab leaves that so: here they have

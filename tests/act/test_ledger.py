@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.act.world import CREATE, NOW, WBT, action, ost, seen, site
 
@@ -70,7 +70,6 @@ def restored(plan: Plan) -> list[object]:
     return [row for row in decisions(plan) if getattr(row, "reason", None) != NOT_OURS]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
 @given(rows(), st.sampled_from(VALUES), st.sampled_from((0.5, 0.8)), st.booleans())
 def test_decisions_are_the_same_on_what_still_counts(
     drawn: list[Row], shown: str, full: float, is_open: bool

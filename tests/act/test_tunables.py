@@ -249,6 +249,15 @@ def test_a_first_target_that_lost_the_value_gets_it_again_first():
     assert writes(decide(fleet(["2000"] * 4, actions=worse), NOW)) == []
 
 
+def test_one_target_alone_is_no_rollout_even_if_no_other_lacks_the_value():
+    """The other has the value by itself: what the first got slower by still counts."""
+    settled = (wbt("OST0000", 2 * HOUR_S),)
+    assert staged(decide(fleet(["2000", "0"], actions=settled), NOW)) == [(0, "OST0000")]
+    worse = (wbt("OST0000", 2 * HOUR_S, slower="0.2"),)
+    plan = decide(fleet(["2000", "0"], actions=worse), NOW)
+    assert (writes(plan), codes(plan)) == ([], {("OST0000", WBT): "canary-worse"})
+
+
 def test_what_is_lost_after_a_rollout_is_set_again_everywhere_at_once():
     rows = tuple(wbt(f"OST000{n}", 20 * HOUR_S - n, min(n, 2)) for n in range(6))
     plan = decide(fleet(["2000", "0", "2000", "0", "2000", "0"], actions=rows), NOW)
@@ -274,6 +283,14 @@ def test_each_kind_of_target_has_its_own_first():
     targets += [ost(n, settings={WBT: "2000"}, kind="mdt", server="mds0") for n in range(2)]
     plan = decide(seen(targets, site(tunables=OFF)), NOW)
     assert staged(plan) == [(0, "MDT0000"), (0, "OST0000")]
+
+
+def test_a_rollout_on_one_kind_says_nothing_about_another():
+    done = tuple(wbt(f"MDT000{n}", 20 * HOUR_S, 2) for n in range(2))
+    others = [ost(n, settings={WBT: "0"}, kind="mdt", server="mds0") for n in range(2)]
+    targets = [*others, *(ost(n, settings={WBT: "2000"}) for n in range(2))]
+    plan = decide(seen(targets, site(tunables=OFF), actions=done), NOW)
+    assert staged(plan) == [(0, "OST0000")]
 
 
 # What the ledger knows
@@ -309,6 +326,19 @@ def test_what_one_target_refused_is_not_tried_on_the_next():
     assert (writes(plan), set(codes(plan).values())) == ([], {"value-refused"})
 
 
+def test_another_value_that_one_target_refused_holds_this_one_nowhere():
+    rows = (wbt("OST0001", HOUR_S, outcome=Outcome.REFUSED, value="-1"),)
+    assert staged(decide(fleet(["2000", "2000"], actions=rows), NOW)) == [(0, "OST0000")]
+
+
+@for_each("outcome", [Outcome.REFUSED, Outcome.FAILED])
+def test_what_a_target_did_not_take_is_not_tried_in_every_plan_after_a_rollout(outcome):
+    done = tuple(wbt(f"OST000{number}", 20 * HOUR_S, 2) for number in range(2))
+    tried = wbt("OST0002", HOUR_S, 2, outcome=outcome, found=None)
+    plan = decide(fleet(["0", "0", "2000"], actions=(*done, tried)), NOW)
+    assert (writes(plan), codes(plan)) == ([], {("OST0002", WBT): "value-refused"})
+
+
 @for_each("outcome", [None, Outcome.UNKNOWN])
 def test_a_write_without_an_answer_that_is_in_effect_was_the_first(outcome):
     rows = (wbt("OST0001", HOUR_S - 2, outcome=outcome, found=None),)
@@ -337,6 +367,11 @@ def test_a_value_of_others_is_overwritten_once():
     # The default of before is no other's, nor is a value that was not overwritten yet.
     assert len(decide(fleet(["2000"], actions=(first, again)), NOW).instructions) == 1
     assert len(decide(fleet(["501"], actions=(first, again)), NOW).instructions) == 1
+
+
+def test_a_value_that_failovers_lost_twice_is_nobody_elses():
+    rows = (wbt("OST0000", 50 * HOUR_S), wbt("OST0000", 30 * HOUR_S))
+    assert writes(decide(fleet(["2000"], actions=rows), NOW)) == [("set", "OST0000", "0")]
 
 
 def test_the_own_values_of_other_policies_are_no_others():

@@ -125,10 +125,7 @@ def check_no_future(store: Store, world: World) -> None:
 
 @pytest.mark.parametrize("count", repetitions(gate=2, soak=40))
 def test_invariants_hold_of_worlds_in_a_store(count: int) -> None:
-    @settings(
-        max_examples=count, deadline=None, derandomize=count < 10,
-        suppress_health_check=[HealthCheck.too_slow],
-    )  # fmt: skip
+    @settings(max_examples=count, suppress_health_check=[HealthCheck.too_slow])
     @given(seed=st.sampled_from(SHORT))
     def check(seed: int) -> None:
         world = make_world(seed)

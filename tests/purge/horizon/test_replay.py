@@ -166,5 +166,6 @@ def test_the_words() -> None:
 
 
 def test_time_runs_forward() -> None:
-    with raises(UsageError, "index-not-later"):
-        replay(frame([]), frame([]), then_s=LATER_S, later_s=THEN_S, reads_known=True)
+    for later_s in (THEN_S, LATER_S):
+        with raises(UsageError, "index-not-later"):
+            replay(frame([]), frame([]), then_s=LATER_S, later_s=later_s, reads_known=True)
