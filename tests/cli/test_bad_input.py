@@ -15,6 +15,9 @@ import pytest
 from tests.support import loopback, silent_fuse
 from tests.support.command import TRIMTAB, Ended, installed, trimtab
 
+from trimtab.record import checksums, schema
+from trimtab.record.store import Store
+
 pytestmark = pytest.mark.system
 
 SHORT = ("--budget", "2s", "--repetitions", 1, "--tasks", 1)
@@ -369,9 +372,8 @@ def test_names_that_the_terminal_cannot_show(store, tmp_path):
 
 def test_a_spec_of_another_version_is_passed_over(store, target):
     assert trimtab("check", target, *SHORT, "--probe", "builtin", store=store).code == 0
-    with sqlite3.connect(store) as database:
-        database.execute(
-            """UPDATE run SET checksum = NULL, parameters = '{"spec": {"tasks": 1, "new": 2}}'"""
-        )
-    database.close()
+    with Store.open(store) as opened, opened._writing() as connection:
+        words = {"spec": {"tasks": 1, "new": 2}}
+        connection.execute(schema.run.update().values(parameters=words))
+        checksums.resum(connection, schema.run)
     assert trimtab("check", target, *SHORT, "--probe", "builtin", store=store).code == 0

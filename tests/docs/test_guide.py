@@ -150,7 +150,7 @@ def test_pages_agree_on_the_shapes_of_incidents_and_how_often_chance_makes_one()
 
 def test_reports_of_measurements_are_out_of_the_manual_and_their_links_lead_somewhere() -> None:
     reports = sorted((ROOT / "benchmarks/reports").glob("*.md"))
-    assert len(reports) == 7
+    assert len(reports) == 12
     for report in reports:
         assert not (ROOT / "docs" / report.name).exists()
         for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", report.read_text()):

@@ -114,6 +114,7 @@ class Subject:
         """Return a new, empty directory on the file system under test."""
         path = self.directory / name
         if path.exists():
+            self.cluster.here("chattr", "-R", "-ia", str(path), code=None)
             self.cluster.here("rm", "-rf", "--one-file-system", str(path), timeout_s=3600.0)
         path.mkdir()
         return path

@@ -236,7 +236,7 @@ def keep_year(directory: Path) -> Path:
         for number, run in enumerate(run for runs, _ in real_year() for run in runs)
     ]  # fmt: skip
     with Store.open(directory / "t.db") as store:
-        store.add_imports([ImportedRun(run, (), run.id, run.id) for run in runs])
+        store.add_imports([ImportedRun(run, (), run.id) for run in runs])
     return directory / "t.db"
 
 

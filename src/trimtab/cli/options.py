@@ -156,7 +156,7 @@ OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "Output": f"store {OUTPUT}",
     },
     "purge import": {
-        "List": "format printf zone map delimiter users groups",
+        "List": "format printf map delimiter users groups",
         "Scan that it is of": "root beneath started ended complete mounted",
         "Output": f"index {OUTPUT}",
     },

@@ -12,7 +12,8 @@ from tests.live.subject import Subject
 
 def trims(subject: Subject, **policy: object) -> str:
     """Return a site file under whose policy every target is due."""
-    return subject.site("trims", policy={"trim": {"every": "1h", "range": "1GiB", **policy}})
+    table = {"every": "1h", "range": "1GiB", "pause": "5s", **policy}
+    return subject.site("trims", policy={"trim": table})
 
 
 def written(subject: Subject, file: Path, target: Mounted) -> Path:

@@ -70,7 +70,7 @@ def test_a_journal_of_an_unreleased_version_is_refused(tmp_path: Path, line: str
     with surroundings(tmp_path, driver()) as around:
         apply(plan(instruction()), around)
     path = directory / f"{SITE}.journal.jsonl"
-    text, last_sum = b"", FIRST_SUM
+    text, last_sum, without = b"", FIRST_SUM, 0
     for number, kept in enumerate(unlinked(path.read_bytes(), hint="").lines):
         words = json.loads(kept)
         if words["do"] == line:

@@ -106,7 +106,7 @@ def test_a_line_without_a_key_that_is_written_is_of_an_unreleased_version():
             with raises(DataError, "format-unreleased") as error:
                 decode(text)
             assert error.value.line == number + 1
-            assert "keep it as evidence" in error.value.hint
+            assert "keep it as evidence" in str(error.value.hint)
 
 
 @given(st.dictionaries(st.integers(0, 2**32 - 1), st.tuples(st.integers(0), st.integers(0))))

@@ -116,7 +116,7 @@ def from_json(content: bytes | str) -> Manifest:
         raise DataError("not a JSON object", code="manifest-malformed")
     version = document.get("schema_version")
     if type(version) is int and version < SCHEMA_VERSION:
-        again = "trimtab purge scan or trimtab purge import makes a new one in another directory"
+        again = "make a new one, in another directory: trimtab purge scan ROOT --index DIR"
         raise unreleased("the index", again)
     if type(version) is not int or version != SCHEMA_VERSION:
         raise DataError(

@@ -63,7 +63,9 @@ def plan_of(data: bytes) -> Plan:
         raise DataError("the plan is not JSON", code="document-malformed") from error
     number = document.get("format") if isinstance(document, dict) else None
     if type(number) is int and 0 < number < FORMAT:
-        raise unreleased("the plan", "make a new one: trimtab purge plan")
+        raise unreleased(
+            "the plan", "make a new one: trimtab purge plan --index INDEX --policy FILE --out PLAN"
+        )
     if type(number) is not int or number != FORMAT:
         raise DataError(
             f"the plan has format {visible(str(number)[:40])}, this version reads {FORMAT}",
