@@ -62,8 +62,9 @@ def watch(subject: Subject) -> str:
     site = subject.site(
         "watched",
         policy={
+            "schedule": "every 3m",
             "tunables": {"armed": True, "settings": {"wbt_lat_usec": 0}, "settle": "1s"},
-            "trim": {"armed": True, "every": "1h", "range": "1GiB"},
+            "trim": {"armed": True, "every": "1h", "range": "1GiB", "pause": "5s"},
         },
         snapshot={"schedule": f"every {_SNAPSHOTS_S}s"},
         probe={"pinned": {**PROBE, "target_pinning": True, "schedule": "every 10m"}},
