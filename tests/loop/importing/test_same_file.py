@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,19 +60,6 @@ def test_a_copy_with_the_line_ends_of_windows_is_the_same(
         kept.add(tuple((result.run, result.samples) for result in file.results))
         assert file.status.value == "ok"
     assert len(kept) == 1
-
-
-def test_what_was_kept_under_its_very_content_is_known_again(tmp_path: Path, store: Store) -> None:
-    """As a store of before has it, in which nobody looked at the end of a file."""
-    path = tmp_path / "summary.json"
-    path.write_bytes(OUTPUTS["mlperf-storage"].read_bytes().rstrip(b"\n"))
-    (file,) = import_files([str(path)], Terms(site="s"), store)
-    raw = hashlib.sha256(path.read_bytes()).hexdigest()
-    with sqlite3.connect(tmp_path / "store" / "t.db") as connection:
-        connection.execute("update run set checksum = null, import_key = ?", (raw,))
-    (again,) = import_files([str(path)], Terms(site="s"), store)
-    assert again.results[0].run == file.results[0].run
-    assert not again.results[0].new
 
 
 def test_a_text_cut_at_its_end_is_not_the_whole_one(tmp_path: Path, store: Store) -> None:
