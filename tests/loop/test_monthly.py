@@ -45,7 +45,7 @@ def test_the_name_decides_the_format(tmp_path: Path) -> None:
     for suffix in (".html", ".md"):
         check_out(tmp_path / f"report{suffix}")
     for name in ("report.docx", "report.pdf"):
-        with raises(UsageError, "format-unknown", ".html or .md"):
+        with raises(UsageError, "format-unknown", name):
             check_out(tmp_path / name)
     with raises(UsageError, "directory-missing"):
         check_out(tmp_path / "missing" / "report.md")
