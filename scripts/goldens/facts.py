@@ -23,6 +23,8 @@ RULES: Final = (
     (re.compile(rf"\b{re.escape(__version__)}\b"), "VERSION"),
 )
 """The random part of an identifier (its time stays), and the version of Trimtab."""
+NAMES: Final = frozenset({"command", "probe", "name", "file", "path", "argv", "source", "detail"})
+"""Keys whose strings are names and never sentences, however many words they are of."""
 ROWS_MOST: Final = 24
 ROWS_HEAD: Final = 8
 """Of a longer list the first rows are kept as they are, and a hash of all."""
@@ -45,8 +47,11 @@ def normal(value: Any) -> Any:
 
 def text(words: str) -> str:
     """Return a string by the rules; ``SENTENCE`` for one that people alone read."""
-    if is_sentence(words):
-        return SENTENCE
+    return SENTENCE if is_sentence(words) else named(words)
+
+
+def named(words: str) -> str:
+    """Return a name by the rules."""
     for pattern, by in RULES:
         words = pattern.sub(by, words)
     return words
@@ -70,6 +75,8 @@ def _object(value: Mapping[str, Any]) -> dict[str, Any]:
             result[key] = _sentence(held, value[one])
         elif several in value:
             result[key] = [_sentence(*pair) for pair in zip(held, value[several], strict=True)]
+        elif key in NAMES and isinstance(held, str):
+            result[key] = named(held)
         else:
             result[key] = normal(held)
     return result

@@ -9,6 +9,7 @@ from typing import Any
 
 Goldens = Mapping[str, Any]
 """Name, with a folder before it, to a value of JSON."""
+_LINE = 140
 
 
 def read(directory: Path) -> Goldens:
@@ -28,7 +29,22 @@ def write(directory: Path, goldens: Goldens) -> None:
     for name, value in goldens.items():
         path = directory / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(value, indent=1) + "\n")
+        path.write_text("\n".join(_lines(value)) + "\n")
+
+
+def _lines(value: Any, indent: str = "", key: str = "", comma: str = "") -> Iterator[str]:
+    """Yield a value as JSON, what is short on one line: what changed is a line of a diff."""
+    written = f"{indent}{key}{json.dumps(value)}{comma}"
+    if len(written) <= _LINE or not value or not isinstance(value, (dict, list)):
+        yield written
+        return
+    parts = list(value.items()) if isinstance(value, dict) else [(None, part) for part in value]
+    brackets = "{}" if isinstance(value, dict) else "[]"
+    yield f"{indent}{key}{brackets[0]}"
+    for at, (name, part) in enumerate(parts):
+        named = "" if name is None else f"{json.dumps(name)}: "
+        yield from _lines(part, f"{indent} ", named, "," if at + 1 < len(parts) else "")
+    yield f"{indent}{brackets[1]}{comma}"
 
 
 def differences(before: Goldens, after: Goldens) -> list[str]:

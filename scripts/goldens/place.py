@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+
+from scripts.goldens.facts import normal
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PLACE: Final = Path("/mnt")
@@ -97,7 +100,22 @@ def trimtab(
         printed, problems = (_content(stream.fileno()) for stream in (stdout, stderr))
     if "Traceback" in problems or not printed:
         sys.exit(f"trimtab {' '.join(map(str, words))}: exit code {code}\n{problems}")
-    return {"exit": code, "document": json.loads(printed)}
+    return {"command": " ".join(map(str, words)), "exit": code, "document": json.loads(printed)}
+
+
+def answers(
+    commands: Mapping[str, str], *, store: str, at: datetime = NOW, **environment: str
+) -> Iterator[tuple[str, Any]]:
+    """Yield what commands answer, one after the other, as goldens of their names.
+
+    Parameters
+    ----------
+    store
+        The one of all commands that do not name one.
+    """
+    variables = {"TRIMTAB_STORE": f"sqlite:///{Path.cwd() / store}", **environment}
+    for name, words in commands.items():
+        yield name, normal(trimtab(*shlex.split(words), at=at, environment=variables))
 
 
 def _content(descriptor: int) -> str:

@@ -1,0 +1,201 @@
+"""Sites that commands act on: a fake Lustre with servers, and a twin."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.goldens.facts import digest, normal
+from scripts.goldens.pages import facts
+from scripts.goldens.place import answers, fresh
+from tests.fake_lustre.state import FakeLustre, Fault
+from tests.support.small_twin import small_scenario
+from trimtab.twin.scenario.model import ProbeLoad
+from trimtab.twin.scenario.model import Fault as TwinFault
+from trimtab.twin.scenario.write import to_toml
+
+GIB: Final = 2**30
+LUSTRE: Final = """\
+[site]
+name = "fake"
+driver = "lustre"
+path = "/scratch"
+file_system = "scratch"
+
+[servers]
+mds = "mds[1-2]"
+oss = "oss[1-4]"
+
+[servers.ssh]
+command = "{ssh}"
+
+[policy.tunables]
+settings = {{qos_prio_free = "80%", "drives/queue/nr_requests" = 64}}
+settle = "1ms"
+[policy.balance]
+dwell = "0"
+[policy.trim]
+range = "{range_bytes} B"
+"""
+TWIN: Final = """
+[policy.tunables]
+settings = {"drives/queue/wbt_lat_usec" = 0}
+[policy.balance]
+[policy.trim]
+"""
+
+
+def lustre() -> Iterator[tuple[str, Any]]:
+    """Yield what is done to a fake Lustre, the ledger and the journal of it."""
+    directory = fresh("lustre")
+    state = FakeLustre.pair(mount="/scratch")
+    for target in state.osts:
+        target.untrimmed_bytes, target.written_bytes = 5 * GIB, 10 * GIB
+    full = state.target("OST0003")
+    full.used_bytes = int(0.9 * (full.capacity_bytes - full.reserved_bytes))
+    state.target("OST0005").degraded = True
+    installed = state.install(directory / "programs")
+    range_bytes = full.capacity_bytes // 2
+    site = LUSTRE.format(ssh=installed.ssh[0], range_bytes=range_bytes)
+    (directory / "fake.toml").write_text(site)
+    kept = {"store": "fake.db", "PATH": installed.path}
+    before = {
+        "site": "site fake.toml",
+        "site-validate": "site fake.toml --validate",
+        "targets": "targets fake.toml",
+        "targets-one": "targets fake.toml OST0005",
+        "snapshot": "snapshot fake.toml",
+        "tune": "tune fake.toml",
+        "tune-apply": "tune fake.toml --apply",
+        "tune-rest": "tune fake.toml --apply",
+        "balance": "balance fake.toml",
+        "balance-apply": "balance fake.toml --apply",
+        "trim": "trim fake.toml --targets OST[0000-0003]",
+        "trim-apply": "trim fake.toml --targets OST[0000-0003] --apply",
+        "actions": "actions fake.toml",
+        "revert": "revert fake.toml --all",
+    }
+    yield from answers(before, **kept)
+    with installed.changing() as state:
+        state.faults.append(Fault("refuse", command="lctl set_param", text="no\n", code=1, times=1))
+    after = {
+        "revert-refused": "revert fake.toml --all --apply",
+        "revert-rest": "revert fake.toml --all --apply",
+        "actions-at-the-end": "actions fake.toml",
+        "survey": "survey fake.toml --server --all",
+        "follow-register": "purge follow fake.toml --register --yes",
+        "event-list": "event list fake",
+        "status": "status fake.toml",
+        "watch-dry": "watch fake.toml --dry-run",
+        "store-check": "store check",
+    }
+    yield from answers(after, **kept)
+    for path in sorted((directory / "actions").glob("*.jsonl")):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        yield f"journal-{path.name.removesuffix('.jsonl')}", normal(lines)
+    with installed.changing() as state:
+        yield "servers", {server.name: [_written(line) for line in server.log] for server in state.servers}
+
+
+def _written(line: str) -> str:
+    """Return a line of a server's log without the identifier of its action."""
+    return normal({"detail": line})["detail"]
+
+
+def twin() -> Iterator[tuple[str, Any]]:
+    """Yield a simulated site: made, looked at, measured and acted on by the clock of its twin."""
+    directory = fresh("twin")
+    probes = (
+        ProbeLoad("hourly", "ior", "every 1h", nodes=2, tasks_per_node=2,
+                  bytes_written=128 * 2.0**20, timeout_s=600.0),
+        ProbeLoad("survey", "obdfilter-survey", "daily at 20:00", timeout_s=3600.0),
+    )  # fmt: skip
+    (directory / "small.toml").write_text(to_toml(small_scenario(probes=probes)))
+    made = {"run": "twin run small.toml --until 4d --directory life --seed 3"}
+    yield from answers(made, store="other.db")
+    with Path("life/small.toml").open("a") as file:
+        file.write(TWIN)
+    site = "life/small.toml"
+    commands = {
+        "run-again": "twin run small.toml --until 4d --directory life --seed 3",
+        "show": "twin show small.toml",
+        "site-validate": f"site {site} --validate",
+        "status": f"status {site}",
+        "judge": f"judge {site}",
+        "incidents": f"incidents {site}",
+        "explain": f"explain {site} --at 2026-11-02T12:00Z",
+        "targets": f"targets {site}",
+        "snapshot": f"snapshot {site}",
+        "probe": f"probe hourly --site {site}",
+        "check": f"check {site} --out check.html",
+        "check-no-probe": f"check {site} --no-probe",
+        "survey": f"survey {site} --size 256MiB --duration 6s",
+        "survey-apply": f"survey {site} --size 256MiB --duration 6s --apply",
+        "tune": f"tune {site}",
+        "tune-apply": f"tune {site} --apply",
+        "balance": f"balance {site} --apply",
+        "trim": f"trim {site} --apply",
+        "actions": f"actions {site}",
+        "revert": f"revert {site} --all --apply",
+        "event-add": f"event add {site} words --kind note",
+        "watch-once": f"watch {site} --once",
+        "watch-status": f"watch {site} --status",
+        "watch-dry": f"watch {site} --dry-run",
+        "alerts-list": f"alerts list {site}",
+        "correlate": f"correlate {site}",
+        "ladder": f"ladder {site}",
+        "whatif": "whatif small.toml --vary trim=never,nightly --seeds 2 --until 2d --workers 1 "
+        "--results figures.db --out whatif.html",
+        "runs": "runs --store life/small.db",
+    }
+    yield from answers(commands, store="other.db")
+    for page in ("check", "whatif"):
+        yield f"page-{page}", facts((directory / f"{page}.html").read_text())
+
+
+def simulations() -> Iterator[tuple[str, Any]]:
+    """Yield hashes of what scenarios leave in a store and of the truth beside it."""
+    directory = fresh("simulations")
+    scenarios = {
+        "template": ("template", "3d"),
+        "perlmutter": ("perlmutter", "2d"),
+        "faulty": (str(_faulty(directory)), "3d"),
+    }
+    for name, (scenario, until) in scenarios.items():
+        words = f"twin run {scenario} --until {until} --directory {name} --snapshots 6h --seed 5"
+        ((_, answer),) = answers({name: words}, store="other.db")
+        yield name, {**answer, "hashes": _hashes(directory / name)}
+
+
+def _faulty(directory: Path) -> Path:
+    scenario = small_scenario()
+    end = scenario.start.replace(day=2)
+    fault = TwinFault(end, "silent-ost", end.replace(hour=3), osts=(1,))
+    path = directory / "faulty.toml"
+    path.write_text(to_toml(replace(scenario, name="faulty", faults=(fault,))))
+    return path
+
+
+def _hashes(directory: Path) -> dict[str, str]:
+    """Return a hash of each table of a store, and of each file of the truth."""
+    (store,) = directory.glob("*.db")
+    hashes = {}
+    with sqlite3.connect(store) as connection:
+        for table, columns in _TABLES.items():
+            rows = connection.execute(f"SELECT {columns} FROM {table}").fetchall()  # noqa: S608
+            hashes[table] = f"{len(rows)} rows {digest(sorted(map(repr, rows)))}"
+    for path in sorted(directory.glob("*.truth.jsonl")):
+        hashes[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return hashes
+
+
+_TABLES: Final = {
+    "run": "probe, kind, status, at, until",
+    "sample": "metric, value, repetition, target, statistic",
+    "event": "kind, at, until, targets",
+}
