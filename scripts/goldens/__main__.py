@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from typing import Any
 
 from scripts.goldens import kept, place
 
@@ -25,18 +26,23 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", help="only these; default: all")
     wanted = parser.parse_args()
     place.enter()
+    from scripts.goldens.commands import uncovered
     from scripts.goldens.scenes import SCENES
 
     problems: list[str] = []
+    every: list[Any] = []
     for name in wanted.folders or SCENES:
         began_s = time.monotonic()
-        made = {golden: value for golden, value in SCENES[name]()}
+        made = dict(SCENES[name]())
+        every += made.values()
         print(f"{name}: {len(made)} goldens, {time.monotonic() - began_s:.0f} s", file=sys.stderr)
         if wanted.make:
             kept.write(DIRECTORY / name, made)
         else:
             found = kept.differences(kept.read(DIRECTORY / name), made)
             problems += [f"{name}/{line}" for line in found]
+    if not wanted.folders:
+        problems += uncovered(every)
     print("\n".join(problems), end="\n" if problems else "")
     sys.exit(1 if problems else 0)
 

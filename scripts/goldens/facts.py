@@ -16,8 +16,13 @@ from tests.support.sentences import numbers
 
 from trimtab import __version__
 
-VOLATILE: Final = frozenset({"elapsed_s"})
-"""Keys whose values are of the run and not of the answer: how long something took."""
+VOLATILE: Final = frozenset(
+    {
+        *("elapsed_s", "latency_s_median", "latency_s_p99", "rows_per_s", "pace"),  # durations
+        *("fsid", "device", "uuid", "mount", "sum", "sha256"),  # of this mount, and what holds it
+    }
+)
+"""Keys whose values are of the run and not of the answer."""
 RULES: Final = (
     (re.compile(r"\b([0-9a-f]{8}-[0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b"), r"\1-ID"),
     (re.compile(rf"\b{re.escape(__version__)}\b"), "VERSION"),
@@ -98,7 +103,7 @@ def text_of(words: str) -> str:
 def _cut(rows: list[Any]) -> list[Any]:
     if len(rows) <= ROWS_MOST:
         return rows
-    return [*rows[:ROWS_HEAD], {"rows": len(rows), "sha256": digest(rows)}]
+    return [*rows[:ROWS_HEAD], {"rows": len(rows), "digest": digest(rows)}]
 
 
 def digest(value: Any) -> str:

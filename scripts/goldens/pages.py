@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from typing import Any
 
-from scripts.goldens.facts import normal, text, text_of
+from scripts.goldens.facts import is_sentence, normal, text, text_of
 from tests.support.sentences import numbers
 
 _WITHOUT_END = {"meta", "link", "br", "hr", "img", "input", "source", "wbr", "col"}
@@ -33,7 +33,7 @@ class _Reader(HTMLParser):
         super().__init__()
         self.title = ""
         self.figures: list[list[float]] = []
-        self.tables: list[list[list[str]]] = []
+        self.tables: list[list[list[Any]]] = []
         self.charts: list[dict[str, int]] = []
         self._open: list[tuple[str, str]] = []
         self._cell: list[str] | None = None
@@ -57,7 +57,7 @@ class _Reader(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         """End an element, and those in it that have no end of their own."""
         if tag in {"td", "th"} and self._cell is not None:
-            self.tables[-1][-1].append(text(" ".join("".join(self._cell).split())))
+            self.tables[-1][-1].append(_cell(" ".join("".join(self._cell).split())))
             self._cell = None
         while self._open and self._open.pop()[0] != tag:
             pass
@@ -78,3 +78,9 @@ class _Reader(HTMLParser):
         """Return the kind of the marks that the open element holds, ``mark-line``."""
         words = self._open[-1][1].split() if self._open else []
         return words[0] if _MARK in words and self.charts else None
+
+
+def _cell(words: str) -> Any:
+    """Return a cell as it is; of a sentence its figures."""
+    figures = sorted(numbers(text_of(words)))
+    return {"figures": figures} if is_sentence(words) and figures else text(words)

@@ -7,15 +7,18 @@ clock that stands still (``clock.c``): no code can know of it.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +30,8 @@ PLACE: Final = Path("/mnt")
 """Every host has it; what is mounted there is hidden from this process alone."""
 NOW: Final = datetime(2030, 1, 16, 12, tzinfo=UTC)
 """Later than any file here was made: no recorded time may lie ahead."""
+PERSON: Final = 1
+"""Whose login this is: an account of every host."""
 _INSIDE: Final = "GOLDENS_BEGAN"
 
 
@@ -53,6 +58,7 @@ def enter() -> None:
             "COLUMNS": "100",
             "LD_PRELOAD": str(clock),
             "GOLDENS_CLOCK": str(int(NOW.timestamp())),
+            "SUDO_UID": str(PERSON),
             _INSIDE: str(int(time.time())),
         }
         words = ["unshare", "--mount", "--uts", sys.executable, "-m", "scripts.goldens"]
@@ -61,7 +67,9 @@ def enter() -> None:
 
 
 def _furnish() -> None:
-    subprocess.run(["hostname", "golden"], check=True)
+    with contextlib.suppress(OSError):  # it is not kept everywhere: $SUDO_UID says the same
+        Path("/proc/self/loginuid").write_text(str(PERSON))
+    socket.sethostname("golden")
     mount(PLACE, size="1g")
     for name in ("home", "tmp", "fixtures"):
         (PLACE / name).mkdir()
@@ -98,9 +106,30 @@ def trimtab(
         process = fork(*words, "--json", environment=variables, **streams)
         code = process.wait()
         printed, problems = (_content(stream.fileno()) for stream in (stdout, stderr))
+    return _answer(words, code, printed, problems)
+
+
+def trimtab_here(*words: str) -> dict[str, Any]:
+    """Return how ``trimtab ... --json`` ended in this process, on what stands in its drivers."""
+    from trimtab.cli.main import main
+
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
+    code = None
+    with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        try:
+            main([*words, "--json"])
+        except SystemExit as end:
+            code = end.code
+    for stream in streams:
+        stream.seek(0)
+    return _answer(words, code, *(stream.read() for stream in streams))
+
+
+def _answer(words: Sequence[object], code: Any, printed: str, problems: str) -> dict[str, Any]:
+    command = " ".join(map(str, words))
     if "Traceback" in problems or not printed:
-        sys.exit(f"trimtab {' '.join(map(str, words))}: exit code {code}\n{problems}")
-    return {"command": " ".join(map(str, words)), "exit": code, "document": json.loads(printed)}
+        sys.exit(f"trimtab {command}: exit code {code}\n{problems}")
+    return {"command": command, "exit": code, "document": json.loads(printed)}
 
 
 def answers(

@@ -166,7 +166,11 @@ def _write_year(directory: Path) -> None:
         survey = survey_files(12, seed=chance.randrange(2**31))
         at = FIRST + number * timedelta(days=7)
         for suffix, content in (("detail", survey.detail), ("summary", survey.summary)):
-            dated = re.sub(rb"^Fri Nov 20 16:14:06 UTC 2026", f"{at:%a %b %d %H:%M:%S UTC %Y}".encode(), content)
+            dated = re.sub(
+                rb"^Fri Nov 20 16:14:06 UTC 2026",
+                f"{at:%a %b %d %H:%M:%S UTC %Y}".encode(),
+                content,
+            )
             (directory / f"survey-{number:03d}.{suffix}").write_bytes(dated)
 
 

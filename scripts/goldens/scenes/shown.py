@@ -1,10 +1,9 @@
-"""The facts of all pages: those of commands, with data that a site could have, and the dashboard."""
+"""The facts of all pages: those of commands, with made data, and the dashboard."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from scripts.goldens.pages import facts
@@ -35,7 +34,10 @@ def dashboard() -> Iterator[tuple[str, Any]]:
     directory = fresh("dashboard")
     incident = Incident("configuration-change", 6.1, None, 0.9, "checksums")
     world = make_world(Spec(11, days=9, osts=4, incidents=(incident,)))
-    for path in (keep_small_site(directory / "small.db"), keep_world(world, directory / "world.db")):
+    for path in (
+        keep_small_site(directory / "small.db"),
+        keep_world(world, directory / "world.db"),
+    ):
         with Store.open(path) as store:
             yield from _pages(path.stem, Desk(store))
 

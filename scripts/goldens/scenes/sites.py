@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from scripts.goldens.facts import digest, normal
+import pytest
+from scripts.goldens.facts import digest, named, normal
 from scripts.goldens.pages import facts
-from scripts.goldens.place import answers, fresh
-from tests.fake_lustre.state import FakeLustre, Fault
+from scripts.goldens.place import answers, fresh, trimtab_here
+from tests.fake_lustre.state import Fault
+from tests.loop.acting.lustre_site import on_fake_lustre
 from tests.support.small_twin import small_scenario
-from trimtab.twin.scenario.model import ProbeLoad
+
 from trimtab.twin.scenario.model import Fault as TwinFault
+from trimtab.twin.scenario.model import ProbeLoad
 from trimtab.twin.scenario.write import to_toml
 
 GIB: Final = 2**30
 LUSTRE: Final = """\
-[site]
-name = "fake"
-driver = "lustre"
-path = "/scratch"
-file_system = "scratch"
-
-[servers]
-mds = "mds[1-2]"
-oss = "oss[1-4]"
-
-[servers.ssh]
-command = "{ssh}"
-
 [policy.tunables]
 settings = {{qos_prio_free = "80%", "drives/queue/nr_requests" = 64}}
 settle = "1ms"
@@ -53,58 +42,64 @@ settings = {"drives/queue/wbt_lat_usec" = 0}
 def lustre() -> Iterator[tuple[str, Any]]:
     """Yield what is done to a fake Lustre, the ledger and the journal of it."""
     directory = fresh("lustre")
-    state = FakeLustre.pair(mount="/scratch")
-    for target in state.osts:
-        target.untrimmed_bytes, target.written_bytes = 5 * GIB, 10 * GIB
-    full = state.target("OST0003")
-    full.used_bytes = int(0.9 * (full.capacity_bytes - full.reserved_bytes))
-    state.target("OST0005").degraded = True
-    installed = state.install(directory / "programs")
-    range_bytes = full.capacity_bytes // 2
-    site = LUSTRE.format(ssh=installed.ssh[0], range_bytes=range_bytes)
-    (directory / "fake.toml").write_text(site)
-    kept = {"store": "fake.db", "PATH": installed.path}
-    before = {
-        "site": "site fake.toml",
-        "site-validate": "site fake.toml --validate",
-        "targets": "targets fake.toml",
-        "targets-one": "targets fake.toml OST0005",
-        "snapshot": "snapshot fake.toml",
-        "tune": "tune fake.toml",
-        "tune-apply": "tune fake.toml --apply",
-        "tune-rest": "tune fake.toml --apply",
-        "balance": "balance fake.toml",
-        "balance-apply": "balance fake.toml --apply",
-        "trim": "trim fake.toml --targets OST[0000-0003]",
-        "trim-apply": "trim fake.toml --targets OST[0000-0003] --apply",
-        "actions": "actions fake.toml",
-        "revert": "revert fake.toml --all",
-    }
-    yield from answers(before, **kept)
-    with installed.changing() as state:
-        state.faults.append(Fault("refuse", command="lctl set_param", text="no\n", code=1, times=1))
-    after = {
-        "revert-refused": "revert fake.toml --all --apply",
-        "revert-rest": "revert fake.toml --all --apply",
-        "actions-at-the-end": "actions fake.toml",
-        "survey": "survey fake.toml --server --all",
-        "follow-register": "purge follow fake.toml --register --yes",
-        "event-list": "event list fake",
-        "status": "status fake.toml",
-        "watch-dry": "watch fake.toml --dry-run",
-        "store-check": "store check",
-    }
-    yield from answers(after, **kept)
-    for path in sorted((directory / "actions").glob("*.jsonl")):
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        yield f"journal-{path.name.removesuffix('.jsonl')}", normal(lines)
-    with installed.changing() as state:
-        yield "servers", {server.name: [_written(line) for line in server.log] for server in state.servers}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIMTAB_STORE", f"sqlite:///{directory}/t.db")
+        site = on_fake_lustre(directory, patch, cast("pytest.CaptureFixture[str]", None))
+        for target in site.fake.osts:
+            target.untrimmed_bytes, target.written_bytes = 5 * GIB, 10 * GIB
+        full = site.fake.target("OST0003")
+        full.used_bytes = int(0.9 * (full.capacity_bytes - full.reserved_bytes))
+        site.fake.target("OST0005").degraded = True
+        site.write_site(LUSTRE.format(range_bytes=full.capacity_bytes // 2))
+        for name, words in ACTING.items():
+            if name in FAULTS:
+                site.fake.faults.append(FAULTS[name])
+            yield name, normal(trimtab_here(*words.split()))
+            site.fake.faults.clear()
+        lines = enumerate(site.lines())
+        yield "journal", {str(number): normal(line) for number, line in lines}
+        logs = {server.name: server.log for server in site.fake.servers}
+        yield "servers", normal({name: [*map(named, log)] for name, log in logs.items()})
 
 
-def _written(line: str) -> str:
-    """Return a line of a server's log without the identifier of its action."""
-    return normal({"detail": line})["detail"]
+ACTING: Final = {
+    "site": "site fake",
+    "site-validate": "site fake --validate",
+    "targets": "targets fake",
+    "targets-one": "targets fake OST0005",
+    "snapshot": "snapshot fake",
+    "tune": "tune fake",
+    "tune-refused": "tune fake --apply",
+    "tune-apply": "tune fake --apply",
+    "tune-rest": "tune fake --apply",
+    "tune-end": "tune fake --apply",
+    "tune-allocator": "tune fake --allocator",
+    "balance": "balance fake",
+    "balance-lost": "balance fake --apply",
+    "balance-apply": "balance fake --apply",
+    "balance-reopen": "balance fake --reopen-all",
+    "trim": "trim fake --targets OST[0000-0003]",
+    "trim-apply": "trim fake --targets OST[0000-0001] --apply",
+    "actions": "actions fake",
+    "revert": "revert fake --all",
+    "revert-swallowed": "revert fake --all --apply",
+    "revert-rest": "revert fake --all --apply",
+    "actions-at-the-end": "actions fake",
+    "survey": "survey fake --server --all",
+    "follow-register": "purge follow fake --register --yes",
+    "init": "init /scratch --driver lustre --out new.toml",
+    "event-list": "event list fake",
+    "status": "status fake",
+    "watch-dry": "watch fake --dry-run",
+    "watch-status": "watch fake --status",
+    "store-check": "store check",
+}
+FAULTS: Final = {
+    "tune-refused": Fault("refuse", command="lctl set_param", text="no\n", code=1, times=1),
+    "balance-lost": Fault("swallow", command="lctl set_param", times=1),
+    "revert-swallowed": Fault("swallow", command="lctl set_param", times=1),
+}
+"""What goes wrong while a command runs."""
 
 
 def twin() -> Iterator[tuple[str, Any]]:
@@ -187,7 +182,7 @@ def _hashes(directory: Path) -> dict[str, str]:
     hashes = {}
     with sqlite3.connect(store) as connection:
         for table, columns in _TABLES.items():
-            rows = connection.execute(f"SELECT {columns} FROM {table}").fetchall()  # noqa: S608
+            rows = connection.execute(f"SELECT {columns} FROM {table}").fetchall()
             hashes[table] = f"{len(rows)} rows {digest(sorted(map(repr, rows)))}"
     for path in sorted(directory.glob("*.truth.jsonl")):
         hashes[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
