@@ -43,7 +43,6 @@ def year() -> Iterator[tuple[str, Any]]:
         "status": "status",
         "status-of-a-site": "status year --window 14d --cov-goal 5%",
         "judge": "judge year --out judge.html",
-        "judge-since": "judge year --since 2029-07-01 --probe imported --metric read_bandwidth",
         "judge-failing": "judge year --fail-on missed --cov-goal 1%",
         "incidents": "incidents year",
         "explain": "explain year --at 2029-06-03",
@@ -63,7 +62,6 @@ def year() -> Iterator[tuple[str, Any]]:
         "watch-without-file": "watch year --status",
         "store-check": "store check --contents",
         "store-copy": "store copy year.db copy.db",
-        "status-of-copy": "status --store copy.db",
         "unknown-site": "status nowhere",
         "wrong-option": "status --colour",
     }
@@ -79,7 +77,7 @@ def world() -> Iterator[tuple[str, Any]]:
     incidents = (
         Incident("configuration-change", 6.1, None, 0.9, "checksums"),
         Incident("failover", 12.0, 13.0, 0.7),
-        Incident("rebuild", 16.0, 17.0, 0.6),
+        Incident("writeback-throttling", 16.0, 17.5, 0.6),
     )
     keep_world(make_world(Spec(11, days=21, osts=6, incidents=incidents)), directory / "world.db")
     day = START + timedelta(days=6, hours=12)
@@ -158,12 +156,12 @@ def _write_year(directory: Path) -> None:
     directory.mkdir()
     chance = random.Random(1)
     printed = RECORDING.read_text()
-    for number in range(2 * _DAYS):
-        at = FIRST + number * timedelta(hours=12)
+    for number in range(_DAYS):
+        at = FIRST + number * timedelta(days=1)
         level = (0.8 if at.month >= 6 else 1.0) * chance.gauss(1, 0.04)
         (directory / f"ior-{number:04d}.out").write_text(_slower(printed, at, level))
     for number in range(_DAYS // 7):
-        survey = survey_files(12, seed=chance.randrange(2**31))
+        survey = survey_files(6, seed=chance.randrange(2**31))
         at = FIRST + number * timedelta(days=7)
         for suffix, content in (("detail", survey.detail), ("summary", survey.summary)):
             dated = re.sub(
