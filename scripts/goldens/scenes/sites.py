@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+import polars as pl
 import pytest
 from scripts.goldens.facts import digest, named, normal
 from scripts.goldens.pages import facts
@@ -31,6 +33,11 @@ dwell = "0"
 [policy.trim]
 range = "{range_bytes} B"
 """
+PROBES: Final = (
+    ProbeLoad("hourly", "ior", "every 1h", nodes=2, tasks_per_node=2,
+              bytes_written=128 * 2.0**20, timeout_s=600.0),
+    ProbeLoad("survey", "obdfilter-survey", "daily at 20:00", timeout_s=3600.0),
+)  # fmt: skip
 TWIN: Final = """
 [policy.tunables]
 settings = {"drives/queue/wbt_lat_usec" = 0}
@@ -105,12 +112,7 @@ FAULTS: Final = {
 def twin() -> Iterator[tuple[str, Any]]:
     """Yield a simulated site: made, looked at, measured and acted on by the clock of its twin."""
     directory = fresh("twin")
-    probes = (
-        ProbeLoad("hourly", "ior", "every 1h", nodes=2, tasks_per_node=2,
-                  bytes_written=128 * 2.0**20, timeout_s=600.0),
-        ProbeLoad("survey", "obdfilter-survey", "daily at 20:00", timeout_s=3600.0),
-    )  # fmt: skip
-    (directory / "small.toml").write_text(to_toml(small_scenario(probes=probes)))
+    (directory / "small.toml").write_text(to_toml(small_scenario(probes=PROBES)))
     made = {"run": "twin run small.toml --until 4d --directory life --seed 3"}
     yield from answers(made, store="other.db")
     with Path("life/small.toml").open("a") as file:
@@ -172,21 +174,30 @@ def _faulty(directory: Path) -> Path:
     end = scenario.start.replace(day=2)
     fault = TwinFault(end, "silent-ost", end.replace(hour=3), osts=(1,))
     path = directory / "faulty.toml"
-    path.write_text(to_toml(replace(scenario, name="faulty", faults=(fault,))))
+    path.write_text(to_toml(replace(scenario, name="faulty", faults=(fault,), probes=PROBES)))
     return path
 
 
-def _hashes(directory: Path) -> dict[str, str]:
-    """Return a hash of each table of a store, and of each file of the truth."""
+def _hashes(directory: Path) -> dict[str, Any]:
+    """Return a hash of each table of a store, and of the truth, with its last row to be read."""
     (store,) = directory.glob("*.db")
-    hashes = {}
+    hashes: dict[str, Any] = {}
     with sqlite3.connect(store) as connection:
         for table, columns in _TABLES.items():
             rows = connection.execute(f"SELECT {columns} FROM {table}").fetchall()
             hashes[table] = f"{len(rows)} rows {digest(sorted(map(repr, rows)))}"
-    for path in sorted(directory.glob("*.truth.jsonl")):
-        hashes[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    (causes,), (truth,) = (directory.glob(f"*.truth.{suffix}") for suffix in ("jsonl", "parquet"))
+    rows = normal({str(at): row for at, row in enumerate(_rows(truth))})
+    last = rows[str(len(rows) - 1)]
+    hashes["causes"] = hashlib.sha256(causes.read_bytes()).hexdigest()[:16]
+    hashes["truth"] = {"rows": len(rows), "digest": digest(rows), "last": last}
     return hashes
+
+
+def _rows(truth: Path) -> list[dict[str, Any]]:
+    """Return the true state of every target at every time, as JSON has it."""
+    frame = pl.read_parquet(truth)
+    return json.loads(json.dumps(frame.to_dicts(), default=str))
 
 
 _TABLES: Final = {
