@@ -19,16 +19,19 @@ from trimtab import __version__
 VOLATILE: Final = frozenset(
     {
         *("elapsed_s", "latency_s_median", "latency_s_p99", "rows_per_s", "pace"),  # durations
-        *("fsid", "device", "uuid", "mount", "sum", "sha256"),  # of this mount, and what holds it
+        *("fsid", "uuid", "mount"),  # which mount it was
+        *("sum", "sha256", "candidates_sha256"),  # hashes of what holds one of these
     }
 )
 """Keys whose values are of the run and not of the answer."""
+_TIME_OF_ID: Final = r"\b([0-9a-f]{8}-[0-9a-f]{4})"
 RULES: Final = (
-    (re.compile(r"\b([0-9a-f]{8}-[0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b"), r"\1-ID"),
+    (re.compile(_TIME_OF_ID + r"-7[0-9a-f]{3}(-[0-9a-f]{4}-[0-9a-f]{12})?\b"), r"\1-ID"),
+    (re.compile(r"\b(trimtab-[\w-]+)-[0-9a-f]{12}\b"), r"\1-ID"),
     (re.compile(rf"\b{re.escape(__version__)}\b"), "VERSION"),
 )
-"""The random part of an identifier (its time stays), and the version of Trimtab."""
-NAMES: Final = frozenset({"command", "probe", "name", "file", "path", "argv", "source", "detail"})
+"""The random part of an identifier (its time stays) and of a job's name, Trimtab's version."""
+NAMES: Final = frozenset({"command", "probe", "name", "file", "path", "argv", "source"})
 """Keys whose strings are names and never sentences, however many words they are of."""
 ROWS_MOST: Final = 24
 ROWS_HEAD: Final = 8
@@ -70,7 +73,8 @@ def is_sentence(words: str) -> bool:
 
 def _object(value: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for key, held in value.items():
+    for written, held in value.items():
+        key = named(written)
         one, several = f"{key}_code", f"{key}_codes"
         if key.endswith(("_code", "_codes")) and re.sub("_codes?$", "", key) in value:
             continue

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import os
+import secrets
 import shlex
 import shutil
 import socket
@@ -67,6 +69,9 @@ def enter() -> None:
 
 
 def _furnish() -> None:
+    # What happens at one moment here is sorted by its random bits: in the order made.
+    made = itertools.count(1)
+    secrets.randbits = lambda k: next(made)
     # Commands that have one processor start no processes to share their work with.
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with contextlib.suppress(OSError):  # it is not kept everywhere: $SUDO_UID says the same

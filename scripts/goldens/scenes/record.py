@@ -162,7 +162,7 @@ def _write_year(directory: Path) -> None:
         (directory / f"ior-{number:04d}.out").write_text(_slower(printed, at, level))
     for number in range(_DAYS // 7):
         survey = survey_files(6, seed=chance.randrange(2**31))
-        at = FIRST + number * timedelta(days=7)
+        at = FIRST + timedelta(hours=3) + number * timedelta(days=7)
         for suffix, content in (("detail", survey.detail), ("summary", survey.summary)):
             dated = re.sub(
                 rb"^Fri Nov 20 16:14:06 UTC 2026",
