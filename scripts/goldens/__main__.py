@@ -21,7 +21,7 @@ DIRECTORY = place.ROOT / "tests" / "goldens"
 
 def main() -> None:
     """Make the goldens, and write or compare them."""
-    parser = argparse.ArgumentParser(prog="goldens", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="goldens", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--make", action="store_true", help="write them in the place of comparing")
     parser.add_argument("folders", nargs="*", help="only these; default: all")
     wanted = parser.parse_args()

@@ -109,8 +109,9 @@ def trimtab(
 
     variables = {"GOLDENS_CLOCK": str(int(at.timestamp())), **(environment or {})}
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        streams = {"stdout": stdout.fileno(), "stderr": stderr.fileno()}
-        process = fork(*words, "--json", environment=variables, **streams)
+        process = fork(
+            *words, "--json", stdout=stdout.fileno(), stderr=stderr.fileno(), environment=variables
+        )
         code = process.wait()
         printed, problems = (_content(stream.fileno()) for stream in (stdout, stderr))
     return _answer(words, code, printed, problems)

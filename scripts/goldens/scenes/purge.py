@@ -68,7 +68,7 @@ def tree() -> Iterator[tuple[str, Any]]:
         for golden, answer in answers({name: f"purge {words}"}, store="none.db", at=at, **place):
             yield golden, _without_sizes(answer) if name.startswith("scan") else answer
         if name == "notify":
-            yield "notices", _notices(public / "lists")
+            yield "notices", normal(_notices(public / "lists"))
     yield "left", sorted(os.fsdecode(path) for path in walk.there())
     journals: dict[str, dict[str, Any]] = {}
     for path in sorted(walk.place.rglob("*.jsonl")):

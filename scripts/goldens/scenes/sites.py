@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -63,10 +63,21 @@ def lustre() -> Iterator[tuple[str, Any]]:
                 site.fake.faults.append(FAULTS[name])
             yield name, normal(trimtab_here(*words.split()))
             site.fake.faults.clear()
-        lines = enumerate(site.lines())
-        yield "journal", {str(number): normal(line) for number, line in lines}
+        yield "journal", {str(at): line for at, line in enumerate(_by_action(site.lines()))}
         logs = {server.name: server.log for server in site.fake.servers}
         yield "servers", normal({name: [*map(named, log)] for name, log in logs.items()})
+
+
+def _by_action(lines: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
+    """Yield the lines of a journal, those of each action together: servers work side by side."""
+    parts: list[dict[str, list[Any]]] = [{}]
+    for line in lines:
+        if "action" not in line:
+            parts.append({})
+        parts[-1].setdefault(line.get("action", ""), []).append(normal(line))
+    for part in parts:
+        for _, of_action in sorted(part.items(), key=lambda item: json.dumps(item[1])):
+            yield from of_action
 
 
 ACTING: Final = {
@@ -129,10 +140,11 @@ def twin() -> Iterator[tuple[str, Any]]:
         "targets": f"targets {site}",
         "snapshot": f"snapshot {site}",
         "check-no-probe": f"check {site} --no-probe",
-        "probe": f"probe hourly --site {site}",
+        # Time passes in a survey: two runs of one moment would be in the order of random bits.
         "survey": f"survey {site} --size 256MiB --duration 6s",
-        # Time passes in it: two runs of one moment would be in the order of random bits.
         "survey-apply": f"survey {site} --size 256MiB --duration 6s --apply",
+        "probe": f"probe hourly --site {site}",
+        "survey-one": f"survey {site} --size 256MiB --duration 6s --target OST0001 --apply",
         "check": f"check {site} --out check.html",
         "tune": f"tune {site}",
         "tune-apply": f"tune {site} --apply",
