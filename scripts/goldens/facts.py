@@ -28,9 +28,11 @@ _TIME_OF_ID: Final = r"\b([0-9a-f]{8}-[0-9a-f]{4})"
 RULES: Final = (
     (re.compile(_TIME_OF_ID + r"-7[0-9a-f]{3}(-[0-9a-f]{4}-[0-9a-f]{12})?\b"), r"\1-ID"),
     (re.compile(r"\b(trimtab-[\w-]+)-[0-9a-f]{12}\b"), r"\1-ID"),
+    (re.compile(r"\bsha256:[0-9a-f]{64}\b"), "SHA256"),
     (re.compile(rf"\b{re.escape(__version__)}\b"), "VERSION"),
 )
-"""The random part of an identifier (its time stays) and of a job's name, Trimtab's version."""
+"""The random part of an identifier (its time stays) and of a job's name; hashes of outputs that
+name one; Trimtab's version."""
 NAMES: Final = frozenset({"command", "probe", "name", "file", "path", "argv", "source"})
 """Keys whose strings are names and never sentences, however many words they are of."""
 ROWS_MOST: Final = 24

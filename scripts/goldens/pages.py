@@ -20,7 +20,7 @@ def facts(page: str) -> dict[str, Any]:
     reader.close()
     return {
         "title": normal(reader.title.strip()),
-        "figures": normal([figures for figures in reader.figures if figures]),
+        "figures": [figures for figures in reader.figures if figures],
         "tables": [normal(rows) for rows in reader.tables],
         "charts": reader.charts,
     }
