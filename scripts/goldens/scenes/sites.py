@@ -61,11 +61,27 @@ def lustre() -> Iterator[tuple[str, Any]]:
         for name, words in ACTING.items():
             if name in FAULTS:
                 site.fake.faults.append(FAULTS[name])
-            yield name, normal(trimtab_here(*words.split()))
+            yield name, normal(_in_order(trimtab_here(*words.split())))
             site.fake.faults.clear()
         yield "journal", {str(at): line for at, line in enumerate(_by_action(site.lines()))}
         logs = {server.name: server.log for server in site.fake.servers}
         yield "servers", normal({name: [*map(named, log)] for name, log in logs.items()})
+
+
+def _in_order(value: Any, key: str = "") -> Any:
+    """Return an answer with its actions, and the targets of an event, in one order of many.
+
+    Servers are written to side by side: which of them comes first is chance.
+    """
+    if isinstance(value, Mapping):
+        return {name: _in_order(held, name) for name, held in value.items()}
+    if not isinstance(value, list):
+        return value
+    rows = [_in_order(row) for row in value]
+    return sorted(rows, key=lambda row: json.dumps(normal(row))) if key in _BY_CHANCE else rows
+
+
+_BY_CHANCE: Final = frozenset({"actions", "settled", "targets"})
 
 
 def _by_action(lines: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
