@@ -29,10 +29,10 @@ RULES: Final = (
     (re.compile(_TIME_OF_ID + r"-7[0-9a-f]{3}(-[0-9a-f]{4}-[0-9a-f]{12})?\b"), r"\1-ID"),
     (re.compile(r"\b(trimtab-[\w-]+)-[0-9a-f]{12}\b"), r"\1-ID"),
     (re.compile(r"\bsha256:[0-9a-f]{64}\b"), "SHA256"),
-    (re.compile(rf"\b{re.escape(__version__)}\b"), "VERSION"),
+    (re.compile(rf"\b{re.escape(__version__)}(\+[0-9a-f]{{16}})?\b"), "VERSION"),
 )
 """The random part of an identifier (its time stays) and of a job's name; hashes of outputs that
-name one; Trimtab's version."""
+name one; Trimtab's version, and of its source."""
 NAMES: Final = frozenset({"command", "probe", "name", "file", "path", "argv", "source"})
 """Keys whose strings are names and never sentences, however many words they are of."""
 ROWS_MOST: Final = 24
