@@ -34,6 +34,7 @@
 # make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
 # make mutants  how many small changes of safety-relevant code the tests notice; goes on where it was ended; result beside the benchmarks
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
+# make goldens  every answer, sample, journal and page beside tests/goldens, as root; ARGS=--make writes them anew
 # make live SITE=FILE  every capability on a Lustre that holds nothing of value, as root on a client of it; ARGS=--help says the rest
 # make screenshots  every page of Trimtab as pictures (two widths, light, dark, print, colour blindness), under build/screenshots
 # make docs   the documentation as pages, under build/docs
@@ -68,7 +69,7 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run check test test-programs test-python lint lint-python lint-rust bench bench-snapshot bench-follow bench-plans bench-import bench-explain bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
-.PHONY: live mutants
+.PHONY: live mutants goldens
 .PHONY: purge-case reproduce bench-judge bench-tcpd soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
 .PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers bench-incremental
 .DEFAULT_GOAL := run
@@ -255,6 +256,9 @@ build/mutants/.ready: benchmarks/mutants/requirements.txt $(UV)
 
 live: .venv/.core
 	PYTHONPATH=. $(BIN)/python -m tests.live --trimtab $(BIN)/trimtab $(if $(SITE),--site $(SITE)) $(ARGS)
+
+goldens: .venv/.core .venv/.dev
+	PYTHONPATH=. $(BIN)/python -m scripts.goldens $(ARGS)
 
 soak-purge: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/purge_soak.py $(ARGS)

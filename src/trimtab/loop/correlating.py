@@ -148,7 +148,7 @@ def _wholes(readings: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
         text = str(name)
         if text in space:
             continue
-        over = of_name.group_by("at").agg(
+        over = of_name.group_by("at", maintain_order=True).agg(
             pl.col("number").mean().alias("mean"),
             pl.col("number").max().alias("max"),
         )
@@ -174,7 +174,7 @@ def _rates(counters: pl.DataFrame) -> pl.DataFrame:
         grown=pl.col("number").diff().over(by_counter),
     )
     rated = steps.filter((pl.col("seconds") > 0) & (pl.col("grown") >= 0))
-    return rated.group_by("at").agg(value=(pl.col("grown") / pl.col("seconds")).sum())
+    return rated.group_by("at", maintain_order=True).agg(value=(pl.col("grown") / pl.col("seconds")).sum())
 
 
 def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -187,7 +187,7 @@ def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     ]
     joined = sides[0].join(sides[1], on=["at", "target"])
     used, available = pl.col("used_bytes"), pl.col("available_bytes")
-    by_time = joined.filter(used + available > 0).group_by("at")
+    by_time = joined.filter(used + available > 0).group_by("at", maintain_order=True)
     if joined.is_empty():
         return
     whole = by_time.agg(value=used.sum() / (used.sum() + available.sum()))

@@ -96,13 +96,20 @@ def lustre(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> LustreSite:
     """A site of 2 MDTs and 8 OSTs on four servers."""
-    where = LustreSite(FakeLustre.pair(), tmp_path, capsys)
+    return on_fake_lustre(tmp_path, monkeypatch, capsys)
+
+
+def on_fake_lustre(
+    directory: Path, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixture[str]
+) -> LustreSite:
+    """Return the site; until the patches are undone, commands of this process reach the fake."""
+    where = LustreSite(FakeLustre.pair(), directory, captured)
     parts = {"fan_out": where.fan_out}
     with_fake = partial(LustreDriver, execute=where.execute, **parts)
-    monkeypatch.setattr(lustre_site, "LustreDriver", with_fake)
-    monkeypatch.setattr(lustre_site, "Writer", partial(Writer, **parts))
-    monkeypatch.setenv("TRIMTAB_SITES", str(tmp_path / "sites"))
-    monkeypatch.setattr(
+    patch.setattr(lustre_site, "LustreDriver", with_fake)
+    patch.setattr(lustre_site, "Writer", partial(Writer, **parts))
+    patch.setenv("TRIMTAB_SITES", str(directory / "sites"))
+    patch.setattr(
         session, "Pacing", lambda driver, policy, _: Pacing(driver, policy, where.slept.append)
     )
     where.write_site("")
