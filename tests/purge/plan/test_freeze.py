@@ -26,7 +26,7 @@ from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
 from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
-from trimtab.purge.plan.candidates import PIECE_ROWS, Hashes, pieces, summarise
+from trimtab.purge.plan.candidates import PIECE_ROWS, hashes_of, pieces, summarise
 from trimtab.purge.plan.freeze import freeze, staging
 from trimtab.purge.plan.load import load_plan
 
@@ -193,7 +193,9 @@ def test_totals_are_those_of_counting_one_by_one(
 ) -> None:
     file = tmp_path / "candidates.parquet"
     frame_of(rows).write_parquet(file)
-    result = summarise(file, Hashes("", ()), before_s=BEFORE_S)
+    with file.open("rb") as opened:
+        hashes = hashes_of(file, opened.fileno())
+    result = summarise(file, hashes, before_s=BEFORE_S)
     assert result.files == len(rows)
     assert result.size_bytes == sum(one.size_bytes for one in rows)
     assert result.allocated_bytes == sum(one.allocated_bytes for one in rows)
