@@ -174,7 +174,9 @@ def _rates(counters: pl.DataFrame) -> pl.DataFrame:
         grown=pl.col("number").diff().over(by_counter),
     )
     rated = steps.filter((pl.col("seconds") > 0) & (pl.col("grown") >= 0))
-    return rated.group_by("at", maintain_order=True).agg(value=(pl.col("grown") / pl.col("seconds")).sum())
+    return rated.group_by("at", maintain_order=True).agg(
+        value=(pl.col("grown") / pl.col("seconds")).sum()
+    )
 
 
 def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
