@@ -15,6 +15,7 @@ from typing import Final
 
 from trimtab.act.ledger import CREATION, Key, Ledger, ended_at, key_of, may_have_written
 from trimtab.act.observed import Observed
+from trimtab.act.targets import up_before_s
 from trimtab.act.values import is_same
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Outcome
@@ -187,8 +188,8 @@ def _without_effect(action: Action, snapshot: Snapshot, now: datetime) -> bool:
     first_s, last_s = EFFECT_S
     seen_after_s = (snapshot.at - ended_at(action)).total_seconds()
     seen = snapshot.of(action.instruction.target)
-    uptime_s = None if seen is None else seen.number("server_uptime_s")
-    if uptime_s is not None and uptime_s < seen_after_s - CLOCK_S:
+    up_then_s = None if seen is None else up_before_s(seen, snapshot.at, ended_at(action))
+    if up_then_s is not None and up_then_s < -CLOCK_S:
         return False  # its server has started since: what it had is lost, and is set anew
     return first_s <= seen_after_s <= last_s and _in_effect(snapshot, action) is False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 from trimtab.act.observed import Observed
@@ -38,6 +39,12 @@ def unfit(seen: TargetSnapshot) -> Message | None:
             of = "it" if reading.label is None else reading.label
             return Message("target-degraded", f"{of} is degraded: {reading.source}")
     return None
+
+
+def up_before_s(seen: TargetSnapshot, now: datetime, then: datetime) -> float | None:
+    """Return for how long its server was up at an earlier time; below 0: it has started since."""
+    uptime_s = seen.number("server_uptime_s")
+    return None if uptime_s is None else uptime_s - (now - then).total_seconds()
 
 
 def disconnected(seen: TargetSnapshot) -> Message | None:

@@ -17,7 +17,7 @@ from typing import Final
 from trimtab.act.holding import CLOCK_S, allowance, held
 from trimtab.act.ledger import Ledger, ended_at
 from trimtab.act.observed import Observed
-from trimtab.act.targets import server_of, why_left_alone
+from trimtab.act.targets import server_of, up_before_s, why_left_alone
 from trimtab.config.schedule import find_zone
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
@@ -175,8 +175,7 @@ def _counted(
     seen: TargetSnapshot, now: datetime, before: float, server: str | None, then: datetime
 ) -> Written | None:
     """Return what was written since a server's counter stood at ``before``."""
-    counter, uptime_s = seen.number("bytes_written_total"), seen.number("server_uptime_s")
-    up_then_s = None if uptime_s is None else uptime_s - (now - then).total_seconds()
+    counter, up_then_s = seen.number("bytes_written_total"), up_before_s(seen, now, then)
     if server is None or server == server_of(seen):
         if counter is None:
             return None

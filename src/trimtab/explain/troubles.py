@@ -18,6 +18,7 @@ from trimtab.model.telemetry import (
     UNTOLD,
     HostSnapshot,
     NotAvailable,
+    Reading,
     Setting,
     Snapshot,
     TargetSnapshot,
@@ -139,7 +140,7 @@ def _reach(seen: TargetSnapshot) -> Troubles:
         yield Trouble("two-servers", Severity.CRITICAL, f"{names} all claim to serve it")
     elif state is not None and state.value is not None and not connected:
         # Lost to one is not lost: whoever still reaches it is named in the readings.
-        reached = any(reading.value in CONNECTED.difference(UNTOLD) for reading in each)
+        reached = any(reading.value in CONNECTED for reading in _telling(seen))
         if unserved and not reached and state.value not in UNTOLD:
             text = f"lost: {state.value}, and {server.reason if server else 'no server has it'}"
             yield Trouble("lost", Severity.CRITICAL, text, state.source)
@@ -162,6 +163,15 @@ def _reach(seen: TargetSnapshot) -> Troubles:
         yield Trouble("failed-over", Severity.WARNING, text, source)
 
 
+def _telling(seen: TargetSnapshot) -> list[Reading]:
+    """Return the imports that tell whether the target is reached: an idle one does not."""
+    return [
+        reading
+        for reading in seen.readings
+        if reading.name == "import_state" and reading.label and reading.value not in UNTOLD
+    ]
+
+
 def is_loss_confirmed(seen: TargetSnapshot, snapshot: Snapshot) -> bool:
     """Return whether two sources say that a target is lost: two machines, or one and the servers.
 
@@ -170,11 +180,7 @@ def is_loss_confirmed(seen: TargetSnapshot, snapshot: Snapshot) -> bool:
     """
     if not any(trouble.id == "lost" for trouble in _reach(seen)):
         return False
-    sources = {
-        "client" if reading.label == "client" else "MDTs"
-        for reading in seen.readings
-        if reading.name == "import_state" and reading.label and reading.value not in UNTOLD
-    }
+    sources = {"client" if reading.label == "client" else "MDTs" for reading in _telling(seen)}
     servers = [host for host in snapshot.hosts if host.role == "server"]
     if servers and all(host.answered and host.problem is None for host in servers):
         sources.add("servers")

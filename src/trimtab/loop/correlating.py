@@ -187,7 +187,7 @@ def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
         numbers.filter(pl.col("name") == name).select("at", "target", pl.col("number").alias(name))
         for name in ("used_bytes", "available_bytes")
     ]
-    joined = sides[0].join(sides[1], on=["at", "target"])
+    joined = sides[0].join(sides[1], on=["at", "target"], maintain_order="left")
     used, available = pl.col("used_bytes"), pl.col("available_bytes")
     by_time = joined.filter(used + available > 0).group_by("at", maintain_order=True)
     if joined.is_empty():

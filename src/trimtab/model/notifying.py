@@ -20,7 +20,7 @@ _ENVIRONMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SECRET_SOURCES: Final = ("file", "env")
 """Where a secret may come from: ``file:/etc/trimtab/smtp`` or ``env:SMTP_PASSWORD``."""
 
-THIS_HOST: Final = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def _read_address(value: object) -> str:
@@ -131,7 +131,7 @@ class MailServer:
                 "write user and password, or neither",
                 code="login-incomplete",
             )
-        elif self.password is not None and self.security == "none" and self.server not in THIS_HOST:
+        elif self.password is not None and self.security == "none" and self.server not in _LOOPBACK:
             yield Problem(
                 (*location, "security"),
                 "the password would go over the network unencrypted",
