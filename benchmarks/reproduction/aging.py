@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 from benchmarks.reproduction.life import Life, LifeRun, machine_of
+from benchmarks.reproduction.statements import SeededRow, seeded_row
 from numpy.typing import NDArray
 
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
@@ -25,7 +26,6 @@ from trimtab.twin.scenario.model import (
 )
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.stack import ost
-from trimtab.validation.statements import SeededRow, seeded_row
 
 Array = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from statistics import fmean
 from typing import Final
 
 from benchmarks.reproduction.life import Life, LifeRun
+from benchmarks.reproduction.statements import SeededRow, seeded_row
 
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Scenario
-from trimtab.validation.statements import SeededRow, seeded_row
 
 WRITE_BYTES_PER_S: Final = 36e9
 READ_BYTES_PER_S: Final = 45e9

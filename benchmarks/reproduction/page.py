@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.reproduction.life import Life, LifeRun
+from benchmarks.reproduction.predict import layers
+from benchmarks.reproduction.statements import Figure, Row, SeededRow, seeded_row, statements
 from benchmarks.reproduction.table import (
     DOCUMENTS,
     Reproduction,
@@ -31,10 +33,8 @@ from benchmarks.reproduction.table import (
 from scripts.page_blocks import remade, text_of, write_or_check
 
 from trimtab.loop.workers import processors, side_by_side
-from trimtab.twin.stack.predict import layers
 from trimtab.twin.version import code_version
 from trimtab.units import format_value
-from trimtab.validation.statements import Figure, Row, SeededRow, seeded_row, statements
 
 ROOT = Path(__file__).resolve().parents[2]
 

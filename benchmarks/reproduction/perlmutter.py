@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import numpy as np
 from benchmarks.reproduction.life import Life, LifeRun, machine_of
+from benchmarks.reproduction.statements import SeededRow, seeded_row
 from numpy.typing import NDArray
 
 from trimtab.config.schedule import find_zone
@@ -21,7 +22,6 @@ from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
 from trimtab.twin.stack.ost import REQUEST_BYTES, request_core_s
-from trimtab.validation.statements import SeededRow, seeded_row
 
 Array = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from statistics import fmean
 from typing import Final
 
 from benchmarks.reproduction.aging import THREE_QUARTERS, Point, point_at
+from benchmarks.reproduction.statements import SeededRow, seeded_row
 
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.windows import Terms, Window, slowdown
-from trimtab.validation.statements import SeededRow, seeded_row
 
 _LIGHT: Final = 0.3
 """Load of the array at which latency is looked at: at more, writes wait for each other."""

@@ -9,11 +9,8 @@ from typing import Final
 
 from benchmarks.reproduction import aging, eth, perlmutter, seconds
 from benchmarks.reproduction.life import Life, LifeRun, with_classes
-from benchmarks.reproduction.tensions import Tension, tensions
-
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.stack.predict import layers
-from trimtab.validation.statements import (
+from benchmarks.reproduction.predict import layers
+from benchmarks.reproduction.statements import (
     CLASSES,
     Row,
     RowClass,
@@ -21,6 +18,9 @@ from trimtab.validation.statements import (
     seeded_row,
     statements,
 )
+from benchmarks.reproduction.tensions import Tension, tensions
+
+from trimtab.twin.scenario.load import load_scenario
 from trimtab.whatif.runs import Together, answered, code_version, seeded
 
 DOCUMENTS: Final[Mapping[str, tuple[str, ...]]] = {

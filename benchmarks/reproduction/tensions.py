@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from math import exp, lgamma, log, log1p
 from typing import Final
 
+from benchmarks.reproduction.statements import SeededRow
+
 from trimtab.twin.formulas import fifo
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
-from trimtab.validation.statements import SeededRow
 
 Verdict = str
 _FILES: Final = 2048

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from tests.support.each import for_each
 
+from trimtab.drivers.local.queue import pcie_bytes_per_s
 from trimtab.model.drive_table import PARTS, ROWS
-from trimtab.model.drives import DataSheet, data_sheet, pcie_bytes_per_s
+from trimtab.model.drives import DataSheet, data_sheet
 from trimtab.model.telemetry import NotAvailable
 
 MB, TB = 1e6, 10**12
@@ -90,60 +91,12 @@ def test_the_series_stands_in_for_a_capacity_and_says_so() -> None:
     assert "0.96 TB are unknown" in (found.note or "")
 
 
-@pytest.mark.parametrize(
-    ("generation", "lanes", "mb_per_s"),
-    [
-        (1, 1, 250),
-        (2, 1, 500),
-        (3, 4, 3938),
-        (4, 2, 3938),
-        (4, 4, 7877),
-        (5, 2, 7877),
-        (5, 4, 15754),
-    ],
-)
-def test_rates_of_links(generation: int, lanes: int, mb_per_s: int) -> None:
-    found = pcie_bytes_per_s(generation, lanes)
-    assert not isinstance(found, NotAvailable)
-    assert round(found / MB) == mb_per_s
-
-
-@pytest.mark.parametrize(("generation", "lanes"), [(0, 4), (6, 4), (4, 3), (4, 0), (4, -1)])
-def test_links_that_are_none(generation: int, lanes: int) -> None:
-    assert isinstance(pcie_bytes_per_s(generation, lanes), NotAvailable)
-
-
-@pytest.mark.parametrize("payload", [0, 64, 8192])
-def test_payloads_that_are_none(payload: int) -> None:
-    assert isinstance(pcie_bytes_per_s(4, 4, payload_bytes=payload), NotAvailable)
-
-
-def test_half_of_the_lanes_limits_reads_and_not_writes() -> None:
-    """Source S5: through x2 of PCIe 5 about 7 GiB/s, measured 6,971 MiB/s a drive."""
-    drive = sheet("PM1743")
-    read = drive.effective_read_bytes_per_s(2, 5)
-    write = drive.effective_write_bytes_per_s(2, 5)
-    assert read == pcie_bytes_per_s(5, 2)
-    assert write == 6000 * MB
-    packed = drive.effective_read_bytes_per_s(2, 5, payload_bytes=512)
-    assert not isinstance(read, NotAvailable)
-    assert not isinstance(packed, NotAvailable)
-    measured = 6971 * 2**20
-    assert measured < packed < read
-    assert drive.effective_read_bytes_per_s(4, 5) == 14000 * MB
-
-
-def test_a_missing_figure_stays_missing_behind_a_link() -> None:
-    assert isinstance(sheet("D7-PS1010").effective_write_bytes_per_s(4, 5), NotAvailable)
-    assert isinstance(sheet("PM1743").effective_read_bytes_per_s(4, 9), NotAvailable)
-
-
 @for_each("row", ROWS, ids=lambda row: f"{row.model}{row.capacities_tb}")
 def test_rows_are_sourced_and_possible(row) -> None:  # type: ignore[no-untyped-def]
     assert row.sources
     assert all(len(source) > 10 for source in row.sources)
-    link = pcie_bytes_per_s(row.generation, row.lanes)
-    assert not isinstance(link, NotAvailable)
+    link = pcie_bytes_per_s(f"{2**row.generation}.0 GT/s PCIe", row.lanes)
+    assert link is not None
     for rate in (row.read_mb_per_s, row.write_mb_per_s):
         assert rate is None or 500 < rate <= link / MB
     for rate in (row.read_kiops, row.write_kiops):

@@ -121,7 +121,8 @@ def test_one_base_serves_all_that_are_alike(open_store: OpenStore) -> None:
 @pytest.mark.system
 def test_other_sites_have_bases_of_their_own(open_store: OpenStore) -> None:
     store = open_store()
-    store.add_snapshots([(name, name, site(1)) for name in ("one", "two")])
+    for name in ("one", "two"):
+        store.add_snapshot(name, site(1), identifier=name)
     assert bases(store) == 2
     assert store.snapshot("one") == store.snapshot("two") == site(1)
 

@@ -395,16 +395,6 @@ def test_a_snapshot_comes_back_as_it_was(store: Store, snapshot: Snapshot) -> No
     assert repr(kept) == repr(snapshot)
 
 
-def test_many_snapshots_are_kept_at_once_and_each_once(store: Store) -> None:
-    seen = a_snapshot(0, used_bytes=7)
-    first, second = (new_identifier(seen.at) for _ in range(2))
-    assert store.add_snapshots([("scratch", first, seen)]) == 1
-    assert store.add_snapshots([("scratch", first, seen), ("home", second, seen)]) == 1
-    assert store.snapshots("scratch") == (seen,)
-    assert store.snapshot(second) == seen
-    assert store.add_snapshots([]) == 0
-
-
 def test_the_latest_snapshot_is_the_last_one_not_after_that_time(store: Store) -> None:
     for minute in (10, 0, 20):
         store.add_snapshot("scratch", a_snapshot(minute, used_bytes=minute))

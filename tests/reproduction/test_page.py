@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from benchmarks.reproduction import page
 from benchmarks.reproduction.life import LifeRun
+from benchmarks.reproduction.predict import layers
+from benchmarks.reproduction.statements import error, statements
 from benchmarks.reproduction.table import DOCUMENTS, Terms
 from tests.reproduction.lives import coarse, life
-
-from trimtab.twin.stack.predict import layers
-from trimtab.validation.statements import error, statements
 
 KEPT = json.loads(page.KEPT.read_text())
 

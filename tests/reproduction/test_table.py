@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 from benchmarks.reproduction import aging
 from benchmarks.reproduction.page import headline
+from benchmarks.reproduction.predict import layers
 from benchmarks.reproduction.seconds import window
+from benchmarks.reproduction.statements import AIM, CLASSES, Figure, SeededRow, statements
 from benchmarks.reproduction.table import (
     SEEDS,
     Reproduction,
@@ -19,8 +21,6 @@ from benchmarks.reproduction.table import (
 
 from trimtab.loop.workers import one_by_one, side_by_side
 from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.stack.predict import layers
-from trimtab.validation.statements import AIM, CLASSES, Figure, SeededRow, statements
 
 pytestmark = pytest.mark.calibration
 

@@ -50,9 +50,8 @@ def keep_world(world: World, path: Path) -> Path:
                     for ordinal, sample in enumerate(run.samples)
                 ],
             )
-        store.add_snapshots(
-            [(site, new_identifier(one["at"]), snapshot_of(one)) for one in world.snapshots]
-        )
+        kept = {new_identifier(one["at"]): snapshot_of(one) for one in world.snapshots}
+        store.add_changes(site, store.changes_of(site, kept))
         for one in world.events:
             store.add_event(event_of(site, one))
     return path

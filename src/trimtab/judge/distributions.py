@@ -80,12 +80,6 @@ def beta_lower(x: float, a: float, b: float, *, rest: float | None = None) -> fl
     return 1 - front / (b * _continued_fraction(1.0, _beta_terms(b, a, rest)))
 
 
-def beta_upper(x: float, a: float, b: float, *, rest: float | None = None) -> float:
-    """Return 1 - I(x; a, b) with all its digits."""
-    rest = 1 - x if rest is None else rest
-    return beta_lower(rest, b, a, rest=x)
-
-
 def _beta_front(x: float, rest: float, a: float, b: float) -> float:
     """Return x^a (1 - x)^b / B(a, b)."""
     if min(a, b) < _LARGE:

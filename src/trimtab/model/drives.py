@@ -1,4 +1,4 @@
-"""Data sheets of drives, and the bandwidth of PCIe links.
+"""Data sheets of drives.
 
 The figures and their sources are in `trimtab.model.drive_table`.
 """
@@ -13,18 +13,6 @@ from typing import Final
 from trimtab.model.drive_table import PARTS, ROWS, Row
 from trimtab.model.telemetry import NotAvailable
 
-_LINE: Final = {
-    1: (2.5e9, 8 / 10),
-    2: (5e9, 8 / 10),
-    3: (8e9, 128 / 130),
-    4: (16e9, 128 / 130),
-    5: (32e9, 128 / 130),
-}
-"""PCIe generation: transfers per second on a lane, one bit each, and the share that remains after
-its line code. Generation 6 transfers two bits at a time in its own frames and is not included."""
-PACKET_BYTES: Final = 24
-"""Assumed overhead of each packet when a drive writes to the host's memory, as it does for a read:
-4 bytes of framing, 16 of header with a 64-bit address, 4 of checksum."""
 _VENDORS: Final = re.compile(
     r"\b(?:SAMSUNG|KIOXIA|MICRON|INTEL|SOLIDIGM|WESTERN DIGITAL|WDC?|SANDISK|SK HYNIX|HYNIX"
     r"|ULTRASTAR|DC|SSD|NVME|SERIES)\b"
@@ -71,88 +59,6 @@ class DataSheet:
     drive_writes_per_day: float | None
     sources: tuple[str, ...]
     note: str | None = None
-
-    def effective_read_bytes_per_s(
-        self, lanes: int, generation: int, *, payload_bytes: int | None = None
-    ) -> float | NotAvailable:
-        """Return the rate of sequential reads over a link: the lower of drive and link.
-
-        Parameters
-        ----------
-        lanes, generation
-            Of the link to one server, as negotiated.
-        payload_bytes
-            Maximum payload of a packet; see `pcie_bytes_per_s`.
-
-        Returns
-        -------
-        float or NotAvailable
-            Bytes per second, or the reason why the rate is unknown.
-        """
-        return _lower(self.read_bytes_per_s, "reads", lanes, generation, payload_bytes)
-
-    def effective_write_bytes_per_s(
-        self, lanes: int, generation: int, *, payload_bytes: int | None = None
-    ) -> float | NotAvailable:
-        """Return the rate of sequential writes over a link: the lower of drive and link.
-
-        Parameters
-        ----------
-        lanes, generation
-            Of the link to one server, as negotiated.
-        payload_bytes
-            Maximum payload of a packet; see `pcie_bytes_per_s`.
-
-        Returns
-        -------
-        float or NotAvailable
-            Bytes per second, or the reason why the rate is unknown.
-        """
-        return _lower(self.write_bytes_per_s, "writes", lanes, generation, payload_bytes)
-
-
-def pcie_bytes_per_s(
-    generation: int, lanes: int, *, payload_bytes: int | None = None
-) -> float | NotAvailable:
-    """Return the bandwidth of a PCIe link in one direction.
-
-    Parameters
-    ----------
-    generation, lanes
-        As negotiated, which may be less than both ends support.
-    payload_bytes
-        The link's maximum payload in bytes, 128 to 4096 (``lspci -vv``: DevCtl MaxPayload). With
-        it, an assumed overhead of `PACKET_BYTES` per packet is subtracted; without it, only that of
-        the line code.
-
-    Returns
-    -------
-    float or NotAvailable
-        Bytes per second, or the reason why generation, lanes or payload are not valid.
-
-    Notes ----- Per lane: transfers per second x share of the line code / 8. Generation 3 has 8 GT/s
-    x 128/130 / 8 = 984.6 MB/s, and each of the next two twice as much. The rate of data is lower
-    because of packet framing and flow control, which depend on the machine.
-
-    Examples
-    --------
-    >>> round(pcie_bytes_per_s(5, 2) / 1e6)
-    7877
-    >>> round(pcie_bytes_per_s(5, 2, payload_bytes=256) / 1e6)
-    7202
-    """
-    line = _LINE.get(generation)
-    if line is None:
-        return NotAvailable(f"unknown rate: PCIe {generation}; known are generations 1 to 5")
-    if lanes not in (1, 2, 4, 8, 16):
-        return NotAvailable(f"PCIe has no link of {lanes} lanes: 1, 2, 4, 8 or 16")
-    transfers_per_s, share = line
-    rate = transfers_per_s * share / 8 * lanes
-    if payload_bytes is None:
-        return rate
-    if not 128 <= payload_bytes <= 4096:
-        return NotAvailable(f"PCIe has no payload of {payload_bytes} bytes: 128 to 4096")
-    return rate * payload_bytes / (payload_bytes + PACKET_BYTES)
 
 
 def data_sheet(model: str, capacity_bytes: int | None = None) -> DataSheet | NotAvailable:
@@ -300,12 +206,3 @@ def _common(sheets: list[DataSheet]) -> DataSheet:
         note=note if differing else sheets[0].note,
         **dict.fromkeys(differing),
     )
-
-
-def _lower(
-    of_drive: float | None, figure: str, lanes: int, generation: int, payload_bytes: int | None
-) -> float | NotAvailable:
-    if of_drive is None:
-        return NotAvailable(f"no source states how fast the drive {figure}")
-    of_link = pcie_bytes_per_s(generation, lanes, payload_bytes=payload_bytes)
-    return of_link if isinstance(of_link, NotAvailable) else min(of_drive, of_link)

@@ -169,15 +169,6 @@ def has_run(connection: Connection, identifier: str) -> bool:
     return connection.execute(query).scalar() is not None
 
 
-def snapshots_there(connection: Connection, identifiers: Sequence[str]) -> set[str]:
-    """Return those of the ids under which a snapshot is kept."""
-    column, present = schema.snapshot.c.id, set[str]()
-    for start in range(0, len(identifiers), AT_ONCE):
-        query = select(column).where(column.in_(identifiers[start : start + AT_ONCE]))
-        present.update(connection.execute(query).scalars())
-    return present
-
-
 def runs() -> Select[Any]:
     """Return the question for all runs, each with its ``site_name``."""
     return select(schema.run, schema.site.c.name.label("site_name")).join(

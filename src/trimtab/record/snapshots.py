@@ -75,26 +75,6 @@ class SnapshotRecords(Connections):
         self.add_changes(site, self.changes_of(site, {identifier: snapshot}))
         return identifier
 
-    def add_snapshots(self, snapshots: Sequence[tuple[str, str, Snapshot]]) -> int:
-        """Keep site, id and snapshot of several in one transaction; return how many were new.
-
-        What is kept under an id stays as it is, and is not even encoded again.
-        """
-        with self._reading() as connection:
-            present = queries.snapshots_there(
-                connection, [identifier for _, identifier, _ in snapshots]
-            )
-        new: dict[str, dict[str, Snapshot]] = {}
-        for site, identifier, snapshot in snapshots:
-            if identifier not in present:
-                new.setdefault(site, {})[identifier] = snapshot
-        changes = {site: self.changes_of(site, of_site) for site, of_site in new.items()}
-        if changes:
-            with self._writing() as connection:
-                for site, of_site in changes.items():
-                    insert_snapshots(connection, site, of_site)
-        return sum(map(len, changes.values()))
-
     def add_changes(self, site: str, changes: Sequence[Changes]) -> None:
         """Keep snapshots that are encoded already, all in one transaction.
 

@@ -2,7 +2,8 @@
 
 A constant stands for one physical cause. `FITTED_ON` and `HELD_OUT` name the rows of the table of
 `trimtab.twin.calibration` that constants may see and those that they may not: they were written
-down before the first fit. ``scripts/fit_twin.py`` fits and writes the values here.
+down before the first fit. ``benchmarks/reproduction/fit.py`` fits and
+writes the values here.
 """
 
 from __future__ import annotations
@@ -97,8 +98,7 @@ HELD_OUT: Final = (
     "mlperf-unet3d-ratio",
     "mlperf-resnet50-client",
 )
-"""Rows that no fit sees. Most of them say nothing new all the same: see
-`trimtab.twin.stack.classes`."""
+"""Rows that no fit sees. Most of them say nothing new all the same (``docs/twin-model.md``)."""
 
 
 @dataclass(frozen=True, slots=True)

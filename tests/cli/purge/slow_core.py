@@ -103,13 +103,13 @@ class NamespaceScan:
         self.root, self.index, self.seen = os.fsencode(root), Path(index), Seen()
 
     def start(self) -> None:
-        from trimtab.purge.index.write import write_index_shards
+        from trimtab.purge.index.write import ShardWriter, fill
 
         self.seen.started_ns = time.time_ns()
         rows = list(_rows(self.root, self.seen))
         schema = {"parent": pl.Binary, "name": pl.Binary, "id": pl.Binary}
         frame = pl.DataFrame(rows, schema_overrides=schema) if rows else None
-        shards = write_index_shards([] if frame is None else [frame], self.index)
+        shards = fill(ShardWriter(self.index), [] if frame is None else [frame])
         self.seen.shards = tuple(shard.name for shard in shards)
         self.seen.rows = tuple(shard.rows for shard in shards)
         self.seen.entries, self.seen.ended_ns = len(rows), time.time_ns()

@@ -16,7 +16,7 @@ from trimtab.errors import DataError, UnreadableError, UsageError
 from trimtab.loop.purging.evading import look_for_evasion
 from trimtab.purge.index.manifest import FileSystemIdentity, Lack, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.write import write_index_shards
+from trimtab.purge.index.write import ShardWriter, fill
 from trimtab.purge.policy import Exemption, Policy
 
 NOW_S = 1_790_000_000
@@ -59,7 +59,7 @@ def index(directory: Path, frames: Iterable[pl.DataFrame], days_ago: int, **more
         index_id=directory.name, root=b"/scratch", filesystem=SYSTEM, source=Source.SCAN,
         tool="t", started_ns=ended_ns - 60 * 10**9, ended_ns=ended_ns, times=TimeTrust.EXACT_NS,
         time_resolution_ns=1, lacking=frozenset({Lack.PROJECT, Lack.LAYOUT}), complete=True,
-        shards=write_index_shards(frames, directory),
+        shards=fill(ShardWriter(directory), frames),
     )  # fmt: skip
     save_manifest(replace(manifest, **more), directory)
     return directory

@@ -22,7 +22,7 @@ from trimtab.purge.index.manifest import Lack, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.index.query import ask, only_reads
 from trimtab.purge.index.questions import AGES_DAYS, SIZES_BYTES, By, holdings, merged, totals
-from trimtab.purge.index.write import write_index_shards, write_shard
+from trimtab.purge.index.write import ShardWriter, fill, write_shard
 from trimtab.visible import visible
 
 DAY = 86400
@@ -48,7 +48,7 @@ def _index(directory: Path, rows: list[dict[str, Any]], **changed: Any) -> Manif
         time_resolution_ns=1,
         lacking=frozenset(),
         complete=True,
-        shards=write_index_shards(parts, directory),
+        shards=fill(ShardWriter(directory), parts),
     )
     manifest = replace(manifest, **changed)
     save_manifest(manifest, directory)

@@ -13,7 +13,7 @@ from tests.support.codes import raises
 
 from trimtab.errors import UnreadableError
 from trimtab.purge.index import schema, write
-from trimtab.purge.index.write import ShardWriter, write_index_shards, write_shard
+from trimtab.purge.index.write import ShardWriter, fill, write_shard
 
 
 def _frame(names: list[bytes], **more: object) -> pl.DataFrame:
@@ -125,7 +125,7 @@ def test_the_last_use_is_the_latest_of_three_known_times(
 
 
 def test_the_columns_are_those_of_the_schema_in_parquet(tmp_path: Path) -> None:
-    write_index_shards([_frame([b"a"])], tmp_path)
+    fill(ShardWriter(tmp_path), [_frame([b"a"])])
     assert pl.read_parquet_schema(tmp_path / "part-000000.parquet") == dict(schema.columns())
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from benchmarks.reproduction import predict
 
 from trimtab.model.drives import DataSheet, data_sheet
 from trimtab.twin.formulas import greedy
@@ -20,7 +21,6 @@ from trimtab.twin.scenario.geometry import (
 )
 from trimtab.twin.scenario.keys import known_keys
 from trimtab.twin.scenario.load import load_scenario, preset_names, preset_text
-from trimtab.twin.stack import predict
 from trimtab.twin.stack.hardware import small_operations_per_s
 
 PACIFIC = ZoneInfo("America/Los_Angeles")

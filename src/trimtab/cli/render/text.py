@@ -179,12 +179,6 @@ def print_sentences(out: Console, sentences: Iterable[str], style: str = "") -> 
             out.print(Text(f"  {line}", style=style), soft_wrap=True)
 
 
-def print_more(out: Console, rows: Sequence[object], rows_shown: int) -> None:
-    """Print how many rows a cut list leaves out, if any, and where they are."""
-    if len(rows) > rows_shown:
-        out.print(f"  ... {len(rows) - rows_shown} more (--json)", style="dim")
-
-
 _VERDICTS = {"met": "green", "missed": "bold red", "cannot_tell": "yellow"}
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.purge.index.manifest import Lack, Manifest, Shard
+from trimtab.purge.index.manifest import Manifest, Shard
 from trimtab.purge.index.views import readable, scanned
 from trimtab.purge.index.write import write_shard
 
@@ -214,8 +214,3 @@ def _empty(files: pl.LazyFrame) -> pl.DataFrame:
 def random_seed() -> int:
     """Return a seed that nobody can foresee: who could would keep his files out of the sample."""
     return int.from_bytes(os.urandom(7), "big")
-
-
-def samples_blocks(manifest: Manifest) -> bool:
-    """Whether an index has the columns that a sample compares."""
-    return not {Lack.BLOCKS, Lack.IDENTITY} & manifest.lacking

@@ -147,11 +147,6 @@ def write_shard(frame: pl.DataFrame, file: Path) -> Shard:
     return Shard(file.name, frame.height, size_bytes, sha256)
 
 
-def write_index_shards(frames: Iterable[pl.DataFrame], directory: Path) -> tuple[Shard, ...]:
-    """Return the shards that hold frames; each may lack columns that can be lacking."""
-    return fill(ShardWriter(directory), frames)
-
-
 def fill(writer: ShardWriter, frames: Iterable[pl.DataFrame]) -> tuple[Shard, ...]:
     """Return the shards that a writer has made of frames."""
     from trimtab.purge.index.schema import completed

@@ -4,14 +4,15 @@ import math
 from dataclasses import replace
 
 import pytest
-from scripts import fit_twin, twin_model_page
+from benchmarks.reproduction import fit, predict
+from benchmarks.reproduction.predict import layer_rows, layers, predictions
+from benchmarks.reproduction.statements import Figure, Statement, error, needing, row
+from scripts import twin_model_page
 
 from trimtab.twin.constants import FITTED, FITTED_ON, HELD_OUT, NAMES, TABLE
 from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.stack import predict, raid
+from trimtab.twin.stack import raid
 from trimtab.twin.stack.hardware import hardware
-from trimtab.twin.stack.predict import layer_rows, layers, predictions
-from trimtab.validation.statements import Figure, Statement, error, needing, row
 
 MISSED = {
     "16-write-peak",
@@ -58,7 +59,7 @@ def test_the_layers_say_something_of_every_row_that_is_not_data() -> None:
 
 
 def test_the_committed_constants_are_what_the_fit_gives() -> None:
-    fitted = fit_twin.with_allocator(fit_twin.fit(fit_twin.free_constants()))
+    fitted = fit.with_allocator(fit.fit(fit.free_constants()))
     for name in NAMES:
         assert getattr(fitted, name) == pytest.approx(getattr(FITTED, name), rel=2e-3), name
 

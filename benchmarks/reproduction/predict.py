@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from benchmarks.reproduction.classes import classes_of
+from benchmarks.reproduction.statements import Row, SeededRow, needing, row
 
 from trimtab.twin.constants import FITTED, FITTED_ON, Constants
 from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.model import Clients, Osts, Raid, Server
 from trimtab.twin.stack import client, network, ost, raid
-from trimtab.twin.stack.classes import classes_of
 from trimtab.twin.stack.hardware import E1000, E2000, Hardware, hardware, small_operations_per_s
 from trimtab.twin.stack.job import IorJob, placed_job
-from trimtab.validation.statements import Row, SeededRow, needing, row
 
 MIB: Final = 1024**2
 PM1733: Final = preset("pm1733").model

@@ -1,9 +1,9 @@
 """Fit the constants of the twin's layers on the rows that they may see, and write them down.
 
-``python scripts/fit_twin.py`` prints constants and rows; ``--write`` puts the values, to three
-digits, into ``src/trimtab/twin/constants.py``. Bounded least squares on the logarithms of twin over
-printed, of all rows of ``FITTED_ON`` at once. One whose rows are whole numbers, on which no fit
-descends, stays as it was set within its bounds; the allocator's follows from the slow OSTs.
+``python -m benchmarks.reproduction.fit`` prints constants and rows; ``--write`` puts the values,
+to three digits, into ``src/trimtab/twin/constants.py``. Bounded least squares on the logarithms of
+twin over printed, of all rows of ``FITTED_ON`` at once. One whose rows are whole numbers, on which
+no fit descends, stays as it was set within its bounds; the allocator's follows from the slow OSTs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from benchmarks.reproduction.predict import PERLMUTTER, layer_rows, predictions
+from benchmarks.reproduction.statements import Figure, Row, needing
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
@@ -24,8 +26,6 @@ from trimtab.twin.constants import FITTED_ON, NAMES, TABLE, Constant, Constants
 from trimtab.twin.scenario.model import Server
 from trimtab.twin.stack import ost
 from trimtab.twin.stack.hardware import hardware
-from trimtab.twin.stack.predict import PERLMUTTER, layer_rows, predictions
-from trimtab.validation.statements import Figure, Row, needing
 
 FILE = Path(held.__file__)
 SET = {"process_bytes_per_s"}

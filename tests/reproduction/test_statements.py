@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from trimtab.validation import statements as module
-from trimtab.validation.statements import Figure, Statement, needing, statements
+from benchmarks.reproduction import statements as module
+from benchmarks.reproduction.statements import Figure, Statement, needing, statements
 
 RECORD = {
     "needs": "time", "id": "46-fullness", "document": "S1", "layer": "policy",

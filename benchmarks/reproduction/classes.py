@@ -14,10 +14,10 @@ from functools import cache
 from typing import Final, Protocol
 
 import numpy as np
+from benchmarks.reproduction.statements import RowClass
 from numpy.typing import NDArray
 
 from trimtab.twin.constants import FITTED, FITTED_ON, NAMES, TABLE, Constants
-from trimtab.validation.statements import RowClass
 
 Array = NDArray[np.float64]
 _STEP: Final = 1e-4

@@ -218,7 +218,7 @@ class SeededRow:
 @cache
 def statements() -> Mapping[str, Statement]:
     """Return every statement by its id, in the order of the table."""
-    table = (files("trimtab.validation") / "statements.csv").read_text(encoding="utf-8")
+    table = (files("benchmarks.reproduction") / "statements.csv").read_text(encoding="utf-8")
     rows = [_statement(record) for record in csv.DictReader(StringIO(table), strict=True)]
     by_id = {statement.id: statement for statement in rows}
     if len(by_id) != len(rows):

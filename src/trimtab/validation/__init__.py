@@ -1,1 +1,0 @@
-"""What documents say, as tables of data, beside what the twin says."""
