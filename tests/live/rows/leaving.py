@@ -26,11 +26,18 @@ def leaving(subject: Subject) -> str:
     open_ends = [action["id"] for action in ledger if action["until"] is None]
     require(not open_ends, f"{len(open_ends)} actions of the ledger have no end")
     settings = {server: cluster.settings(server) for server in cluster.servers}
+    devices = {
+        (target.server, f"/sys/class/block/{cluster.block_device(target)}/queue/wbt_lat_usec")
+        for target in cluster.home.values()
+    }
     reset = [
         f"{server}: {name}={value}"
         for server, values in settings.items()
         for name, value in values.items()
-        if name.endswith((".max_create_count", ".no_create", "/wbt_lat_usec", "/mb_stats"))
+        if (
+            name.endswith((".max_create_count", ".no_create", "/mb_stats"))
+            or (server, name) in devices
+        )
         and value not in {"20000", "0", "75000"}
         and not counts(name, value, value)
     ]

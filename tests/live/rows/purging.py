@@ -63,6 +63,12 @@ def _swap_for_link(file: Path) -> None:
     file.symlink_to(file.name + ".was")
 
 
+def _move(file: Path, *directories: str) -> None:
+    """Move a file into the first of the directories that it is not in: onto itself is no move."""
+    own = file.parent.name
+    file.rename(file.parent.parent / next(x for x in directories if x != own) / file.name)
+
+
 def _rename_directory(file: Path) -> None:
     own = file.parent / f"dir {file.name}"
     own.mkdir()
@@ -109,10 +115,8 @@ KINDS: Final[dict[str, Callable[[Path], object]]] = {
         file.with_name(file.name + " twice")
     ),
     "moved up": lambda file: file.rename(file.parent.parent / file.name),
-    "moved to another MDT": lambda file: file.rename(file.parent.parent / "mdt1" / file.name),
-    "moved into a striped directory": lambda file: file.rename(
-        file.parent.parent / "striped" / file.name
-    ),
+    "moved to another MDT": lambda file: _move(file, "mdt0", "mdt1"),
+    "moved into a striped directory": lambda file: _move(file, "striped", "mdt0"),
     "moved into a new directory": _rename_directory,
     "linked": lambda file: os.link(file, file.with_name(file.name + ".link")),
     "linked elsewhere": lambda file: os.link(file, file.parent.parent / (file.name + ".link")),

@@ -125,7 +125,7 @@ def permanent(subject: Subject) -> str:
     before = cluster.parameter(mdt.server, parameter)
     wanted = "33%"
     site = tunables(subject, {"qos_threshold_rr": wanted}, permanent=["qos_threshold_rr"])
-    roll_out(subject, site)
+    actions = roll_out(subject, site)
     log = cluster.on(mdt.server, "lctl", "--device", "MGS", "llog_print", "params")
     require("qos_threshold_rr" in log and "33" in log, f"the MGS has {log[-300:]!r}")
     now = cluster.parameter(mdt.server, parameter)
@@ -137,7 +137,8 @@ def permanent(subject: Subject) -> str:
         second.server, f"lod.{cluster.name}-{second.name}-mdtlov.qos_threshold_rr"
     )
     require(again == wanted, f"{second.name}: {again} after a remount")
-    subject.json("revert", site, "--all", "--apply", code=None)
+    for action in actions:  # what other rows set stays: a value that was reverted is set no more
+        subject.json("revert", site, action["id"], "--apply", code=None)
     log = cluster.on(mdt.server, "lctl", "--device", "MGS", "llog_print", "params", code=None)
     current = [line for line in log.splitlines() if "qos_threshold_rr" in line]
     now = cluster.parameter(mdt.server, parameter)
