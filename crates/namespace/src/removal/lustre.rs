@@ -3,7 +3,7 @@
 //! | step | what it proves |
 //! |---|---|
 //! | 1. the identifier is one of a file that clients see | the call below answers 0 to any other and does nothing |
-//! | 2. `.lustre/fid/FID` is asked, servers included: type, device, birth, owner, size, every time, links, project; the rules again | it is the planned file, unused and unchanged since the plan |
+//! | 2. `.lustre/fid/FID` is asked, servers included: type, device, birth, owner, size, blocks, every time, links, project; the rules again | it is the planned file, unused and unchanged since the plan |
 //! | 3. every path that it has now, as many as it has links | the planned path is among them, all lie beneath the root and none is exempt |
 //! | 4. `LL_IOC_RMFID` on a few files at once | a file that is open anywhere is refused by the server; each name is looked up again under a lock |
 //! | 5. `.lustre/fid/FID` is asked again | it is gone, whatever step 4 answered |
@@ -172,6 +172,12 @@ impl<F: ByFid> Job<'_, F> {
             present.entry.project = Some(self.lustre.project(fid)?);
         }
         self.checks.allow(planned, &present.entry)?;
+        // What a client punches out of a file, or allocates for it, moves the ctime of its objects,
+        // and that client goes on answering with the ctime that it holds; the blocks it does know.
+        let as_allocated = planned.entry.allocated_bytes == present.entry.allocated_bytes;
+        if self.checks.exact_sizes && !as_allocated {
+            return Err(Outcome::ChangedSize.into());
+        }
         if present.fixed {
             return Err(Outcome::Immutable.into());
         }

@@ -233,12 +233,13 @@ fn a_check_touches_nothing() {
 #[test]
 fn what_changed_is_kept() {
     type Change = fn(&mut File);
-    let changes: [(Change, &str); 14] = [
+    let changes: [(Change, &str); 15] = [
         (|file| file.entry.times.access_ns = Some(NOW_S * 1_000_000_000), "changed_atime"),
         (|file| file.entry.times.modification_ns = Some(0), "changed_mtime"),
         (|file| file.entry.times.change_ns = Some(1), "ctime_only"),
         (|file| file.entry.times.birth_ns = Some(1), "not_same"),
         (|file| file.entry.size_bytes = 11, "changed_size"),
+        (|file| file.entry.allocated_bytes = 0, "changed_size"),
         (|file| file.entry.uid = 7, "changed_owner"),
         (|file| file.entry.device = 8, "moved"),
         (|file| file.entry.kind = FileType::SymbolicLink, "changed_type"),
