@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
         "targets are stopped, filled and made read-only, servers are reset, files are deleted.",
     )
     made.add_argument(
-        "--site", type=Path, required=True, help="site file; its policies are not used"
+        "--site", type=Path, help="site file, except with --list; its policies are not used"
     )
     made.add_argument(
         "--directory", type=Path, help="on that file system (default: live below its path)"
@@ -50,6 +50,12 @@ def main() -> int:
     """Run what did not pass yet; return 0 if every row that was to be run has passed."""
     words = parser().parse_args()
     chosen = [row for row in CAPABILITIES.values() if not words.only or row.name in words.only]
+    if words.site is None:
+        if words.list:
+            print(table(chosen, {}))
+            return 0
+        print("error: --site is missing: the file of the site under test", file=sys.stderr)
+        return 2
     if not (words.understood or words.list):
         print(
             f"error: this destroys what is on the file system of {words.site}\n"
