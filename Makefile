@@ -106,7 +106,7 @@ lint-python: .venv/.core .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/house_style.py
-	$(BIN)/basedpyright --level error
+	$(BIN)/pyrefly check $$(git ls-files "src/*.py" "tests/*.py" "benchmarks/*.py")
 
 lint-rust: .venv/.core
 	cargo fmt --all --check

@@ -1,4 +1,4 @@
-"""House style as a test: what ruff, pyright and import-linter do not check.
+"""House style as a test: what ruff, pyrefly and import-linter do not check.
 
 Each rule is a function that yields complaints; ``make lint`` fails when there are any.
 """

@@ -365,7 +365,7 @@ def format_value(value: float | int | str | bool | None, unit: str | None) -> st
     if isinstance(value, str):
         return value
     formatter = _FORMATTERS.get(unit or "")
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and float(value).is_integer():
         value = int(value)  # a count that went through arithmetic is still a count
     if formatter is not None:
         return formatter(value)

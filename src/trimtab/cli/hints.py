@@ -76,7 +76,7 @@ def command(directory: str, **job: Any) -> None:
     from trimtab.report import documents
 
     try:
-        request = JobRequest(**{**job, "mpi": Mpi(job["mpi"])})
+        request = JobRequest(**(job | {"mpi": Mpi(job["mpi"])}))
     except ValueError as error:
         hint = "sizes and numbers are over 0"
         raise UsageError(str(error), code="job-invalid", hint=hint) from error

@@ -266,7 +266,9 @@ class Schema:
                     self._put(root, at, Group(at, inside, mark.comment, item, mark.named))
                 else:
                     kind = self._kinds.get(".".join(at))
-                    like = kind and Entry((*at, "like"), (*inside, "like"), _like(kind), None)
+                    like = (
+                        Entry((*at, "like"), (*inside, "like"), _like(kind), None) if kind else None
+                    )
                     must = _default(each) is MISSING
                     self._put(root, at, Table(at, inside, mark.comment, like=like, must=must))
                     self._add(mark.model, root, inside, at)

@@ -263,7 +263,7 @@ class DaskWorkers:
         try:
             threads = client.sync(client.scheduler.ncores, callback_timeout=_WORKERS_S)
             self._counted = sum(threads.values())
-        except (OSError, TimeoutError, AttributeError, TypeError) as error:
+        except (OSError, AttributeError, TypeError) as error:
             raise _lost() from error
         self._count_at_s = time.monotonic()
         return self._counted

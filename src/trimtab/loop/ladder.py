@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.judge.ladder.build import MARGIN, Scale, build_ladder
@@ -196,7 +196,7 @@ def with_data_sheet(hardware: Hardware) -> tuple[Hardware, tuple[str, ...]]:
     sheet = data_sheet(hardware.drive)
     if isinstance(sheet, NotAvailable):
         return hardware, (f"[hardware] drive: {sheet.reason}",)
-    rates = {}
+    rates: dict[str, Any] = {}
     for name, (attribute, unit) in _OF_DATA_SHEET.items():
         value = getattr(sheet, attribute)
         if value is not None:

@@ -153,8 +153,13 @@ class _Printed:
             began = printed and printed.replace(tzinfo=self.zone)
             self.block, self.inside = _Block(seconds, began), True
         elif match := _GROUP.fullmatch(line):
-            part = "servers" if match[1] == "Server" else "clients"
-            self.block = replace(self.block, **{part: " ".join(match[2].split())})
+            nids = " ".join(match[2].split())
+            is_server = match[1] == "Server"
+            self.block = (
+                replace(self.block, servers=nids)
+                if is_server
+                else replace(self.block, clients=nids)
+            )
         elif _FINISHED.fullmatch(line):
             self.inside = False
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from trimtab.model.drive_table import PARTS, ROWS, Row
 from trimtab.model.telemetry import NotAvailable
@@ -197,6 +197,7 @@ def _common(sheets: list[DataSheet]) -> DataSheet:
             return sheet
     differing = [name for name in _FIGURES if len({getattr(sheet_, name) for sheet_ in sheets}) > 1]
     note = "depends on the capacity, which is not given: " + ", ".join(differing)
+    unknown: dict[str, Any] = dict.fromkeys(differing)
     return replace(
         sheets[0],
         capacities_bytes=tuple(
@@ -204,5 +205,5 @@ def _common(sheets: list[DataSheet]) -> DataSheet:
         ),
         sources=tuple(dict.fromkeys(source for sheet in sheets for source in sheet.sources)),
         note=note if differing else sheets[0].note,
-        **dict.fromkeys(differing),
+        **unknown,
     )

@@ -157,7 +157,7 @@ class ChainedFile:
     def __init__(self, path: Path, file: int) -> None:
         self.path = path
         self._file = file
-        self._sum = FIRST_SUM
+        self._sum: str = FIRST_SUM
         self._broken = False
 
     def read(self, *, hint: str) -> Chain:

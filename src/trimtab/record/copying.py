@@ -164,7 +164,7 @@ def _copy_rows(
     reading = source.execution_options(yield_per=_ROWS_AT_ONCE)
     query = select(table).order_by(*order).where(*_whole(table, lost))
     for part in reading.execute(query).mappings().partitions():
-        sink.execute(insert(table), [dict(row) for row in part])
+        sink.execute(insert(table), [dict(row) for row in part])  # pyrefly: ignore[no-matching-overload]
         yield len(part)
     if sink.dialect.name == "postgresql" and "number" in table.c:
         sequence = func.pg_get_serial_sequence(table.name, "number")

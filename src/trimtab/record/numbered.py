@@ -53,7 +53,8 @@ class NumberedLines:
 
     def __init__(self, path: Path, directory: int, *, hint: str) -> None:
         self.path, self.count = path, 0
-        self._directory, self._hint, self._sum = directory, hint, FIRST_SUM
+        self._directory, self._hint = directory, hint
+        self._sum: str = FIRST_SUM
 
     @property
     def last_sum(self) -> str:

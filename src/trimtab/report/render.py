@@ -119,7 +119,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"stylesheet": stylesheet(), "trimtab_version": __version__, "text": text}
+    made.globals |= {"stylesheet": stylesheet(), "trimtab_version": __version__, "text": text}  # pyrefly: ignore[bad-assignment]
     return made
 
 

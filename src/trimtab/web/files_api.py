@@ -230,7 +230,7 @@ def target_life(request: Request, desk: DeskOf, site: str, target: Target) -> Re
         frame = _readings(desk, site, target, times[::-1][::step][::-1])
         judged = desk.judged(site)
         surveys = None if judged is None else judged.surveys
-        rows: list[tuple[datetime, str, float]] = []
+        rows: list[tuple[Any, ...]] = []
         if surveys is not None:
             of_target = surveys.filter(pl.col("target") == target).sort("at")
             rows = of_target.select("at", "metric", "value").rows()

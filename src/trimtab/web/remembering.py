@@ -212,7 +212,9 @@ class Remembering:
                 self._fill(site, fresh, names)
             else:
                 mark, values = self._elsewhere(site, names)
-                slots = {(name,): _Slot(is_made=True, value=of) for name, of in values.items()}
+                slots: dict[tuple[str, ...], _Slot] = {
+                    (name,): _Slot(is_made=True, value=of) for name, of in values.items()
+                }
                 fresh = _View(mark, OrderedDict(slots))
                 self.forget_mark(site)  # that state may be a newer one than was asked for
         except BaseException:

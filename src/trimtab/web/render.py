@@ -54,7 +54,7 @@ def _templates() -> Environment:
     kit = environment()
     loader = ChoiceLoader([PackageLoader("trimtab.web", "templates"), kit.loader])  # type: ignore[list-item]
     made = kit.overlay(loader=loader)
-    made.globals |= {
+    made.globals |= {  # pyrefly: ignore[bad-assignment]
         "value": format_value,
         "bytes": format_bytes,
         "percent": format_percent,

@@ -143,7 +143,7 @@ def _print_target(state: SiteState, target_state: TargetState, out: Console) -> 
     telemetry, settings = list(_reading_rows(seen.readings)), list(_setting_rows(seen.settings))
     sources = {source for _, _, source in telemetry + settings}
     for trouble in target_state.troubles:
-        if trouble.source not in (None, trouble.text) and len(sources) > 1:
+        if trouble.source and trouble.source != trouble.text and len(sources) > 1:
             line = f"{trouble.id} ({trouble.severity.value}) is read from {visible(trouble.source)}"
             print_wrapped(out, line, _STYLES[trouble.severity])
     _print_facts(out, "telemetry", telemetry)

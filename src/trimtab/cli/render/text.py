@@ -107,7 +107,8 @@ def table(*names: str, **options: Any) -> Table:
     """
     from rich.table import Table
 
-    made = Table(**{"box": None, "pad_edge": False, "header_style": "dim", **options})
+    usual: dict[str, Any] = {"box": None, "pad_edge": False, "header_style": "dim"}
+    made = Table(**(usual | options))
     for name in names:
         title = name.removesuffix("!").removesuffix(">")
         made.add_column(

@@ -123,7 +123,8 @@ class Job:
         self.pipes = {}
         self.began_s = self.ended_s = 0.0
         self.over = False
-        self.exit_code = self.signal = None
+        self.exit_code: int | None = None
+        self.signal: int | None = None
         self.timed_out = False
         self.stopping_s = None
         self.killed = False
@@ -282,7 +283,7 @@ class Reader(Job):
         self.place = mmap.mmap(-1, 8192)
         self.begin = 0
         self.restarts = 0
-        self.moved = (None, time.monotonic())
+        self.moved: tuple[bytes | None, float] = (None, time.monotonic())
         self._rest = b""
 
     def work(self, ends):
@@ -407,7 +408,7 @@ def run_jobs(request, tree, answer, end_s):
     """Run the reader and the commands, a few at a time, and put what they say into the answer."""
     budget_bytes = request.get("limit_bytes") or (64 << 20)
     hung = hanging()
-    running = []  # type: list[Job]
+    running: list[Job] = []
     own_name = os.path.basename(os.path.realpath(sys.executable or "python3"))
     if hung.get(own_name[:15], 0) < HUNG_LIMIT:
         running.append(Reader(request, tree, answer, max(0.1, end_s - time.monotonic())))

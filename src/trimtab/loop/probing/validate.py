@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from trimtab.errors import RefusedError, TrimtabError, UsageError
+from trimtab.errors import RefusedError, TrimtabError
 from trimtab.launch import bounded
 from trimtab.loop.probing.mount_check import why_wrong_mount
 from trimtab.loop.probing.reach import Reach
@@ -177,7 +177,7 @@ def _store(site: Site, reach: Reach) -> Iterator[Checked]:
     label = f"store {site.store.url or '(default)'}"
     try:
         location = locate(site.store.url, raw=site.store.raw)
-    except (TrimtabError, UsageError) as error:
+    except TrimtabError as error:
         yield Checked(label, False, error.message)
         return
     yield Checked(label, True, f"{location}; raw outputs in {visible(os.fspath(location.raw))}")

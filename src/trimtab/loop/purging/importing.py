@@ -111,8 +111,8 @@ def names_of(description: ListDescription) -> Names:
         for part in text.split(",")
     ):
         return NO_NAMES
-    users = description.users and _numbers(description.users)
-    groups = description.groups and _numbers(description.groups)
+    users = _numbers(description.users) if description.users else None
+    groups = _numbers(description.groups) if description.groups else None
     return Names(
         {account.pw_name: account.pw_uid for account in pwd.getpwall()} if users is None else users,
         {group.gr_name: group.gr_gid for group in grp.getgrall()} if groups is None else groups,

@@ -98,7 +98,7 @@ def _log(
     ended = utc_now()
     try:
         site = site_file(where)
-        with open_store(with_store(site and site.site, store_url), create=True) as store:
+        with open_store(with_store(site.site if site else None, store_url), create=True) as store:
             for kind, detail in entries:
                 add_event(
                     store,

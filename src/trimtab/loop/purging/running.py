@@ -173,8 +173,8 @@ def run_plan(
         plan=plan_line(plan, loaded.sha256),
         horizon_s=plan.horizon.before_s,
         terms=partial(_terms, options, plan.file_system.kind),
-        remover=partial(removers, quarantine=asides[0]),
-        restorer=partial(removers, quarantine=asides[1], before_s=BEFORE_ALL_TIMES_S),
+        remover=partial(removers, quarantine=asides[0]),  # pyrefly: ignore[bad-argument-type]
+        restorer=partial(removers, quarantine=asides[1], before_s=BEFORE_ALL_TIMES_S),  # pyrefly: ignore[bad-argument-type]
         codes=_codes(),
         listing=CandidatesListing(candidates, plan.candidates.files),
         surroundings=world,

@@ -389,8 +389,8 @@ def _takes_turns(rows: pl.DataFrame, name: str) -> bool:
     by_chance = 1 - float((shares**2).sum())
     spread = rows["value"].var()
     within = rows.select((pl.col("value") - pl.col("value").mean().over(name)).var()).item()
-    return (
-        bool(spread)
+    return bool(
+        spread
         and 2 * len(shares) * shares.min() >= 1  # type: ignore[operator]
         and alternate >= 0.8 * by_chance  # type: ignore[operator]
         and within <= 0.5 * spread

@@ -301,7 +301,8 @@ class _Reader:
         # Several that end at once are not told apart.
         before = last.jobs[-1] if last.jobs and self._group is None else None
         ending = self._start.ending
-        host = ending.pop() if before is None and len({*ending}) == 1 else before and before.host
+        alone = before is None and len({*ending}) == 1
+        host = ending.pop() if alone else before.host if before else None
         group, jobs, error = (int(match[key]) for key in ("group", "jobs", "error"))
         self._job = _Job(match["name"], group, jobs, error, match["time"], number, host)
         self._side, self._percentiles, self._group = None, None, None

@@ -95,8 +95,10 @@ class _Group:
         sides: set[Side] = set()
         for words in self.test.commands:
             if words[0] == "add_test":
-                sides |= {"client"} if _value(words, "--from") == self.group else set()
-                sides |= {"server"} if _value(words, "--to") == self.group else set()
+                if _value(words, "--from") == self.group:
+                    sides.add("client")
+                if _value(words, "--to") == self.group:
+                    sides.add("server")
         if sides:
             return sides.pop() if len(sides) == 1 else None
         return _SIDES.get(self.group.lower())

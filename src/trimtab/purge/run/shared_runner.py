@@ -156,7 +156,7 @@ def run_shared(
 class SharedRun(Run):
     """One run of several that are under way."""
 
-    journal: SharedJournal
+    journal: SharedJournal  # pyrefly: ignore[bad-override-mutable-attribute]
 
     def __init__(
         self,

@@ -23,8 +23,8 @@ import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime
-from functools import cache
-from operator import attrgetter
+from functools import cache, reduce
+from operator import attrgetter, or_
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from trimtab.message import Message, code_of
@@ -268,7 +268,7 @@ def _annotation(kind: type, name: str) -> Any:
 def _without_none(hint: Any) -> Any:
     if get_origin(hint) in {Union, types.UnionType}:
         rest = tuple(part for part in get_args(hint) if part is not types.NoneType)
-        return Union[rest] if len(rest) < len(get_args(hint)) else hint  # noqa: UP007 (of a tuple)
+        return reduce(or_, rest) if len(rest) < len(get_args(hint)) else hint
     return hint
 
 
