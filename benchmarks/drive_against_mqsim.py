@@ -283,7 +283,7 @@ def amplifications(program: Path, writes: int, seed: int) -> Iterator[dict[str, 
         }
         for policy in ("GREEDY", "RGA"):
             other = theirs(program, trace, at, policy).amplification
-            row = {
+            row: dict[str, object] = {
                 "trace": name,
                 "mqsim_policy": policy,
                 "mqsim": other,
@@ -314,7 +314,7 @@ def latencies(program: Path, writes: int, seed: int) -> Iterator[dict[str, objec
         other = {name: float(np.quantile(got.latencies_s, at)) for name, at in part.items()}
         other["mean_s"] = float(got.latencies_s.mean())
         one = window(got.amplification, 1 / gap_s, 60.0)
-        row = {
+        row: dict[str, object] = {
             "load": load,
             "mqsim": other,
             "trimtab": one,

@@ -202,7 +202,7 @@ class Lustre:
     def __init__(self, names: int) -> None:
         self.directories = names // (FILES + 1)
         self.last = names
-        self.names: dict[int, list[tuple[int, bytes]]] = {}
+        self.names: dict[int, Sequence[tuple[int, bytes]]] = {}
         """Of files that somebody changed: directory and name; nothing of what is gone."""
         self.changed: dict[int, int] = {}
         self.made: set[int] = set()
@@ -210,7 +210,7 @@ class Lustre:
         self.index = self.looked = self.cleared = 0
         self.cpu_s = self.wall_s = 0.0
 
-    def names_of(self, number: int) -> list[tuple[int, bytes]]:
+    def names_of(self, number: int) -> Sequence[tuple[int, bytes]]:
         """Return the names of a file."""
         if number in self.names:
             return self.names[number]

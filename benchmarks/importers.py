@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, default=ROOT / "build" / "bench-importers")
     asked = parser.parse_args()
     asked.directory.mkdir(parents=True, exist_ok=True)
-    result = json.loads(RESULT.read_text()) if RESULT.exists() else {"formats": {}}
+    result: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.exists() else {"formats": {}}
     result = {
         "what": "rows a second of processor time, user and system, of an import on one thread; "
         "start of the process taken off; medians",

@@ -130,7 +130,8 @@ def in_turns(
 
 
 def scan(root: Path, index: Path, **terms: Any) -> Manifest:
-    return scan_index(str(root), index, ScanOptions(**{"threads": 2, **terms}), version="0")
+    asked: dict[str, Any] = {"threads": 2, **terms}
+    return scan_index(str(root), index, ScanOptions(**asked), version="0")
 
 
 def local(asked: argparse.Namespace) -> dict[str, Any]:

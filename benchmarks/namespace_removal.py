@@ -151,7 +151,11 @@ def a_tree(directory: Path, files: int, size_bytes: int, hours: int) -> Path:
 
 def command(*argv: str) -> Callable[[], None]:
     """Return what runs a command."""
-    return lambda: subprocess.run(argv, check=True) and None
+
+    def run() -> None:
+        subprocess.run(argv, check=True)
+
+    return run
 
 
 def bare(tree: Path, *, threads: int, aside: bool = False) -> Callable[[], None]:

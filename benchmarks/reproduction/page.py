@@ -109,7 +109,7 @@ def _kept_row(seeded: SeededRow) -> dict[str, Any]:
         {"words": printed} if isinstance(printed, str) else asdict(printed) | {"words": None}
     )
     for name in ("twin", "error"):
-        if values[name] is not None and not math.isfinite(values[name]):
+        if (value := values[name]) is not None and not math.isfinite(value):
             values[name] = None
     return values | {
         "kind": seeded.row.kind,

@@ -31,7 +31,7 @@ CLUSTERSHELL = {
 class _NeverAsked(NodeUtils.GroupResolver):
     """ClusterShell's default resolver, which knows the examples of its package."""
 
-    def _source(self, namespace: str | None) -> NoReturn:
+    def _source(self, *namespace: object) -> NoReturn:
         raise AssertionError(f"ClusterShell's default resolver was asked for {namespace}")
 
 

@@ -12,6 +12,7 @@ import shutil
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -108,7 +109,7 @@ def test_the_recipe_for_reframe_reads_the_document_of_a_probe(
     (code,) = re.findall(
         r"^```python\n(.*?)^```$", (ROOT / "docs/peers.md").read_text(), re.M | re.S
     )
-    names = {
+    names: dict[str, Any] = {
         "sanity_function": lambda method: method,
         "performance_function": lambda unit: lambda method: method,
     }

@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -201,8 +202,9 @@ def test_the_text_gives_the_program_what_was_said(tmp_path):
 
 @pytest.mark.parametrize("name", ["osts", "nodes", "tasks_per_node", "transfer_size_bytes"])
 def test_nothing_is_refused(name):
+    changed: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match=name):
-        replace(JobRequest(osts=1, nodes=1), **{name: 0})
+        replace(JobRequest(osts=1, nodes=1), **changed)
 
 
 @pytest.mark.cli

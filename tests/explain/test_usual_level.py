@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -32,7 +33,7 @@ WRITES, READS = (
 BEGIN = 50
 
 
-def usual_at(*incidents: dict[str, object]) -> dict[str, tuple[float | None, object]]:
+def usual_at(*incidents: dict[str, Any]) -> dict[str, tuple[float | None, object]]:
     """Return the usual level of writes, lowered from an hour on, and of reads, and its end."""
     frames = {
         key: pl.DataFrame(
@@ -77,9 +78,9 @@ class TwoSizes(SmallSite):
             for tasks, minutes in ((512, 0), (4096, 30)):
                 assert run.at is not None
                 at = run.at + timedelta(minutes=minutes)
-                parameters = {"spec": {"tasks": tasks, "transfer_size_bytes": 2**20}}
+                spec = {"tasks": tasks, "transfer_size_bytes": 2**20}
                 identifier = f"{run.id[:-4]}{tasks:04d}"
-                yield replace(run, id=identifier, at=at, until=at, parameters=parameters)
+                yield replace(run, id=identifier, at=at, until=at, parameters={"spec": spec})
 
 
 def test_series_of_one_probe_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:

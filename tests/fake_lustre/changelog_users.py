@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .state import FakeLustre, FakeTarget, Output
 
-DEFAULT_MASK = (
+DEFAULT_MASK: str = (
     "MARK CREAT MKDIR HLINK SLINK MKNOD UNLNK RMDIR RENME RNMTO CLOSE LYOUT TRUNC SATTR XATTR HSM "
     "MTIME CTIME MIGRT FLRW RESYNC "
 )

@@ -25,7 +25,6 @@ import ctypes
 import os
 import stat
 import sys
-from collections.abc import Sequence
 
 OWN = ("dev", "etc", "mnt", "proc", "run", "sys", "var")
 """Of a machine's root, what is the machine's; the rest is this host's."""
@@ -197,5 +196,4 @@ def _call(name: str, *arguments: object) -> None:
 
 if __name__ == "__main__":
     enter(sys.argv[1])
-    words: Sequence[str] = sys.argv[2:]
-    os.execvp(words[0], words)
+    os.execvp(sys.argv[2], sys.argv[2:])

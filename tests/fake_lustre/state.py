@@ -521,7 +521,7 @@ class FakeLustre:
         values: dict[str, Any] = json.loads(text)
         values["servers"] = [FakeServer(**one) for one in values["servers"]]
         values["targets"] = [
-            FakeTarget(**{**one, "drives": [FakeDrive(**drive) for drive in one["drives"]]})
+            FakeTarget(**(one | {"drives": [FakeDrive(**drive) for drive in one["drives"]]}))
             for one in values["targets"]
         ]
         values["faults"] = [Fault(**one) for one in values["faults"]]

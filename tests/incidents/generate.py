@@ -12,7 +12,7 @@ from tests.incidents.mechanism import Mechanism
 from tests.incidents.sites import site_for
 from tests.incidents.system import Book, System, make_system, make_weather, stream
 from tests.incidents.telemetry import write_snapshots
-from tests.incidents.world import Cause, Incident, Run, SiteFacts, Spec, Truth, World
+from tests.incidents.world import Cause, Incident, Run, Site, SiteFacts, Spec, Truth, World
 
 if TYPE_CHECKING:
     from tests.incidents.system import Weather
@@ -135,7 +135,7 @@ def _without(
     return simulate(system, weather, [], book, begin=begin, end=end)
 
 
-def _healthy(system: System, cause: str) -> object:
+def _healthy(system: System, cause: str) -> Site:
     site = system.site
     if cause == "few-targets-open":
         return replace(site, gate=False)

@@ -1,6 +1,7 @@
 """Every rule at its boundary, and what must not be accused."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 from tests.support.each import for_each
@@ -65,7 +66,7 @@ BELIEVED = {
     "loop, dropped and read once": (LOOP, {"caches_dropped": True, "file_bytes": 10 * GIB}),
 }
 
-NOT_BELIEVED = {
+NOT_BELIEVED: dict[str, tuple[RepetitionFacts, dict[str, Any], str, list[float]]] = {
     "time not said": (WRITE, {"elapsed_s": None}, "time-not-reported", []),
     "bytes not said": (WRITE, {"bytes_moved": None}, "bytes-not-reported", []),
     "nothing moved": (WRITE, {"bytes_moved": 0}, "nothing-moved", []),

@@ -29,7 +29,7 @@ def walk(root: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 def rows_of(root: Path) -> dict[str, tuple[int, ...]]:
     """Return of each name what an index has too: type, size of files, owner, links, mtime."""
-    rows = {}
+    rows: dict[str, tuple[int, ...]] = {}
     for name, status in walk(root):
         size = status.st_size if S_ISREG(status.st_mode) else 0
         kind = status.st_mode & 0o170000

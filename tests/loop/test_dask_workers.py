@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -288,10 +288,7 @@ def test_a_job_of_slurm_simulates_what_this_host_does(slurm: Cluster, tmp_path: 
         while not (place / "scheduler.json").exists():
             assert slurm.queue(), (tmp_path / "job.out").read_text()
             time.sleep(0.2)
-        _, by_workers = what_if(WhatIf(**{
-            **{name: getattr(question, name) for name in question.__slots__},
-            "dask": str(place / "scheduler.json"),
-        }))  # fmt: skip
+        _, by_workers = what_if(replace(question, dask=str(place / "scheduler.json")))
     finally:
         slurm.cancel_all()
     assert by_workers.rows == alone.rows

@@ -52,7 +52,7 @@ def kept(directory: Path, name: str = "small.db") -> dict[str, Any]:
     """All that a store holds, with what was printed and with the truth beside it."""
     with Store.open(f"sqlite:///{directory / name}") as store:
         runs = [store.run(one.id, outputs=True) for one in store.runs(limit=10_000)]
-        state = {
+        state: dict[str, Any] = {
             "sites": [(one.name, one.timezone) for one in store.sites()],
             "runs": [
                 (one.id, one.probe, one.status, one.at, one.until, one.samples, one.problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from tests.measure.damage import cuts
@@ -56,7 +57,7 @@ ATA = {
 }
 
 
-def document(*parts: dict[str, object], **changes: object) -> str:
+def document(*parts: dict[str, Any], **changes: object) -> str:
     head = {name: NVME[name] for name in ("json_format_version", "smartctl", "smart_status")}
     merged: dict[str, object] = {} if parts and parts[0] is NVME else dict(head)
     for part in parts:

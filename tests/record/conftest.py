@@ -28,7 +28,7 @@ def the_migrations_make_each_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_upgrade", made_stores.MIGRATE)
 
 
-def _postgresql_programs() -> Path | None:
+def _postgresql_programs() -> Path:
     """Return the directory of PostgreSQL's server programs, which Debian keeps off the PATH."""
     found = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda one: int(one.parts[4])
@@ -36,7 +36,9 @@ def _postgresql_programs() -> Path | None:
     if found:
         return found[-1].parent
     program = shutil.which("initdb")
-    return Path(program).parent if program else None
+    if program is None:
+        pytest.skip("PostgreSQL's server is not installed (Debian: postgresql)")
+    return Path(program).parent
 
 
 def _unprivileged_account() -> tuple[int, int] | None:
@@ -54,8 +56,6 @@ def _unprivileged_account() -> tuple[int, int] | None:
 def postgresql_directory() -> Iterator[Path]:
     """Yield the directory of the socket of a private server, without a network port."""
     programs = _postgresql_programs()
-    if programs is None:
-        pytest.skip("PostgreSQL's server is not installed (Debian: postgresql)")
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     account = _unprivileged_account()
     directory = Path(tempfile.mkdtemp(prefix="trimtab-pg-", dir="/tmp"))  # a socket's path is short

@@ -166,7 +166,7 @@ def test_a_lease_is_one_process_s_until_it_lapses(store: Store) -> None:
     def take(holder: str, hour: int, **named: object) -> str | None:
         now = NOON + hour * HOUR
         there = store.take_lease("scratch", holder, now=now, until=now + 2 * HOUR, **named)  # type: ignore[arg-type]
-        return there and there.holder
+        return None if there is None else there.holder
 
     assert take("a", 0) is None
     assert take("b", 1) == "a"

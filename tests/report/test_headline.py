@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import polars as pl
 import pytest
@@ -144,7 +145,8 @@ def test_without_series_it_says_so() -> None:
 
 @pytest.mark.parametrize("name", ["changes", "regimes"])
 def test_without_changes_or_levels_nothing_lasts(name: str) -> None:
-    assert level_now(replace(WORSE, **{name: ()})) is None
+    changed: dict[str, Any] = {name: ()}
+    assert level_now(replace(WORSE, **changed)) is None
 
 
 def test_a_lasting_incident_is_told_with_its_cause_and_what_to_do() -> None:

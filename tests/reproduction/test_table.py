@@ -10,7 +10,7 @@ from benchmarks.reproduction import aging
 from benchmarks.reproduction.page import headline
 from benchmarks.reproduction.predict import layers
 from benchmarks.reproduction.seconds import window
-from benchmarks.reproduction.statements import AIM, CLASSES, Figure, SeededRow, statements
+from benchmarks.reproduction.statements import AIM, CLASSES, Figure, RowClass, SeededRow, statements
 from benchmarks.reproduction.table import (
     SEEDS,
     Reproduction,
@@ -99,7 +99,7 @@ def test_only_all_osts_whole_and_enough_seeds_are_scored(short) -> None:
 
 
 def test_rows_of_one_group_are_one_and_fitted_groups_are_none() -> None:
-    def prediction(id: str, group: str, row_class="prediction") -> SeededRow:
+    def prediction(id: str, group: str, row_class: RowClass = "prediction") -> SeededRow:
         row = layers()[10].row
         return SeededRow(
             replace(row, id=id, group=group, row_class=row_class, printed=Figure(1.0), twin=1.0)

@@ -96,7 +96,7 @@ def _answer(opcode: int, node: int, body: bytes, made: LazySizes) -> bytes | int
         18: lambda: _release(node, made),
         26: lambda: struct.pack("<IIIIHHI", 7, 31, 0, _IOCTL_DIR, 0, 0, 4096).ljust(64, b"\0"),
         27: lambda: bytes(16),  # OPENDIR
-        28: lambda: _entries(*struct.unpack_from("<QI", body, 8), made),  # READDIR
+        28: lambda: _entries(*struct.unpack_from("<QI", body, 8), made=made),  # READDIR
         29: lambda: b"",  # RELEASEDIR
         39: lambda: _ioctl(struct.unpack_from("<I", body, 12)[0]),
     }

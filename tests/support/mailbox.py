@@ -217,8 +217,7 @@ class _Session(socketserver.StreamRequestHandler):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.owner.tls)
         self.request = context.wrap_socket(self.request, server_side=True)
-        self.rfile = self.request.makefile("rb")
-        self.wfile = self.request.makefile("wb", 0)
+        self.setup()  # its files anew, of the encrypted socket
 
     def verb_auth(self, rest: str) -> bool:
         post = self.owner.post

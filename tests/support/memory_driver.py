@@ -269,7 +269,7 @@ class MemoryDriver:
             "server": state.server,
             "bytes_written_total": state.written_bytes,
             "bytes_discarded_total": state.discarded_bytes,
-            "last_trim_at": state.last_trim_at and state.last_trim_at.isoformat(),
+            "last_trim_at": state.last_trim_at.isoformat() if state.last_trim_at else None,
             **state.readings,
         }
         if not state.answers:

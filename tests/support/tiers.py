@@ -172,8 +172,8 @@ def _audit_spawned_workers() -> None:
     """Raise an audit event for the processes of `multiprocessing`, which raise none themselves."""
     spawn = multiprocessing.util.spawnv_passfds
 
-    def audited(path: Any, *arguments: Any) -> int:
+    def audited(path: bytes, args: Any, passfds: Any) -> int:
         sys.audit("multiprocessing.spawn", path)
-        return spawn(path, *arguments)
+        return spawn(path, args, passfds)
 
     multiprocessing.util.spawnv_passfds = audited

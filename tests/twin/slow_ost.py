@@ -215,12 +215,12 @@ class SlowOst:
         count = min(max(count, 1), units)
         ends = [units * number // count for number in range(count + 1)] if count else [0]
         files: list[list[int]] = [[] for _ in range(count)]
-        still = [[file, ends[at + 1] - ends[at]] for at, file in enumerate(files)]
+        still = [(file, ends[at + 1] - ends[at]) for at, file in enumerate(files)]
         while (number := self._below(len(still))) is not None:
             file, left = still[number]
             length = min(left, REQUEST)
             self._request(file, length, None)
-            still[number][1] -= length
+            still[number] = (file, left - length)
             if length == left:
                 drop(still, number)
         for file in files:

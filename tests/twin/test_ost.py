@@ -224,7 +224,8 @@ def amplification(
 
     A trim after each so many capacities, a reset likewise.
     """
-    fleet = OstFleet(1, **{"spare": 0.12, "groups": 16, "threads": 1, "seed": 1, **more})
+    made: dict[str, Any] = {"spare": 0.12, "groups": 16, "threads": 1, "seed": 1, **more}
+    fleet = OstFleet(1, **made)
     fleet.fill([full], churn=0.0)
     steps, step = 600, 0.005
     counted = []

@@ -22,7 +22,7 @@ PM1733: dict[str, Any] = {
 
 
 def window(**given_terms: Any) -> dict[str, Any]:
-    return run_window(WindowTerms(**{**PM1733, "seed": 1, **given_terms}))
+    return run_window(WindowTerms(**(PM1733 | {"seed": 1} | given_terms)))
 
 
 def efficiency(found: dict[str, Any], amplification: float) -> float:
@@ -97,7 +97,7 @@ def check_against_the_slow_one(asked) -> None:
 
 def test_they_agree_where_the_throttle_goes_all_its_way() -> None:
     """Long enough for many windows of the throttle, and reads slow enough to be throttled for."""
-    asked = {
+    asked: dict[str, Any] = {
         **PM1733,
         "drives": 4,
         "data": 2,

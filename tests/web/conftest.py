@@ -65,11 +65,10 @@ def keep_small_site(path: Path) -> Path:
         store.add_snapshot(SITE, Snapshot(hour(RUNS), "lustre", True, seen))
         evidence = {"what": HOSTILE, "weight": 1.0, "at": "2026-01-10T00:00:00Z", "source": HOSTILE}
         cause = {"cause": "x", "title": HOSTILE, "confidence": 0.9, "evidence": [evidence]}
-        document = {"probe": "hourly", "metric": "write_bandwidth", "causes": [cause]}
         begin, detected = hour(120), hour(126)
         incident = KeptIncident(
             "incident-1", SITE, begin, None, detected, "level", "open", "confirmed", 0.7, HOSTILE,
-            document,
+            {"probe": "hourly", "metric": "write_bandwidth", "causes": [cause]},
         )  # fmt: skip
         store.keep_incidents(SITE, [incident], since=None, judged=Judged(hour(RUNS), hour(RUNS)))
         store.ensure_site(f"{HOSTILE}/../../etc", driver="local")

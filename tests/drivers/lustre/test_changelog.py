@@ -7,6 +7,7 @@ import random
 import re
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -84,7 +85,7 @@ def _records(draw: st.DrawFn) -> Record:
     kind = draw(st.sampled_from(list(RecordType)))
     if kind == RecordType.MARK:
         return Record(draw(st.integers(0, 2**64 - 1)), kind, 0, None, None, mark=0x10000)
-    more = {}
+    more: dict[str, Any] = {}
     if kind in (RecordType.RENAME, RecordType.MIGRATE):
         more = {
             "source": draw(_fids), "source_parent": draw(_fids), "old_name": draw(_names),

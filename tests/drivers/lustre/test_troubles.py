@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from tests.fake_lustre.state import FakeLustre, Fault
+from tests.fake_lustre.state import FakeLustre, Fault, FaultKind
 from tests.support.each import for_each
 from tests.support.narrow import instance, present
 
@@ -61,6 +61,10 @@ def _fill(target: str, share: float) -> Change:
         one.used_bytes = int(one.capacity_bytes * share)
 
     return change
+
+
+def _break_ssh(kind: FaultKind) -> Change:
+    return lambda fake: fake.faults.append(Fault(kind, host="oss1", command="ssh"))
 
 
 CLIENT = "client"
@@ -144,7 +148,7 @@ CASES: dict[str, tuple[Change, dict[str, list[str]], bool]] = {
     ),
     **{
         f"a server's answer: {kind}": (
-            lambda fake, kind=kind: fake.faults.append(Fault(kind, host="oss1", command="ssh")),
+            _break_ssh(kind),
             {"oss1": ["no-answer"]},
             False,
         )

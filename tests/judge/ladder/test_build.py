@@ -15,6 +15,7 @@ from trimtab.judge.ladder.build import build_ladder
 from trimtab.message import code_of
 from trimtab.model.hardware import Parity, parse_figure
 from trimtab.model.ladder import Coverage, LadderInput, LimitKind
+from trimtab.model.run import Layer
 
 WRITE = "write_bandwidth"
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -70,7 +71,7 @@ def test_megabytes_and_mebibytes_are_told_apart() -> None:
 
 
 def limit(*rates: str, margin: float = 0.1, metric: str = "read_bandwidth"):
-    layers = ("drive", "ost", "network", "client")
+    layers: tuple[Layer, ...] = ("drive", "ost", "network", "client")
     rungs = [rung(layer, rate, metric) for layer, rate in zip(layers, rates, strict=True) if rate]
     return track(*rungs, margin=margin).limit
 

@@ -33,7 +33,7 @@ def cause(identifier: str, title: str, confidence: float) -> dict[str, Any]:
 
 
 def incident(identifier: str, **changes: Any) -> KeptIncident:
-    document = {
+    document: dict[str, object] = {
         "causes": [cause("trim-overdue", "no trim", 0.93)],
         "unexplained": False,
         "deciding": "trim one target",

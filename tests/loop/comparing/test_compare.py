@@ -412,7 +412,7 @@ def test_files_of_published_results(tmp_path):
         path = tmp_path / f"{name}.toml"
         path.write_text(TABLES.format(mean=mean, window=window))
         paths.append(str(path))
-    result = compare_sides(Request(*paths))
+    result = compare_sides(Request(paths[0], paths[1]))
     assert [one.effects[0].metric for one in result.series] == [
         "write_bandwidth",
         "read_bandwidth",

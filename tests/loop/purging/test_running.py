@@ -143,7 +143,7 @@ def place(tmp_path: Path) -> PurgePlace:
 
 
 def _ran(
-    tmp_path: Path, place: PurgePlace, *, policy: Path | None = None, **changes: str
+    tmp_path: Path, place: PurgePlace, *, policy: Path | None = None, **changes: Any
 ) -> tuple[Ran, list[tuple[str, ...]]]:
     """Return what a dry run came to whose root is not mounted, and who was asked."""
     text = policy_text(POLICY, every_key=True)

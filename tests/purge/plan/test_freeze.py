@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -155,7 +156,7 @@ def test_rubbish_is_no_list_of_candidates(tmp_path: Path) -> None:
     ],
 )
 def test_times_that_contradict_one_another_are_refused(
-    tmp_path: Path, changed: dict[str, object]
+    tmp_path: Path, changed: dict[str, Any]
 ) -> None:
     with pytest.raises(UsageError):
         make(tmp_path / "plan", ROWS, replace(draft(), **changed))

@@ -304,7 +304,7 @@ def test_what_is_done_beneath_a_root_is_done_where_it_was_looked_at(tmp_path):
     root = tmp_path / "root"
     root.mkdir()
     (root / "planned").touch()
-    held = []
+    held: list[int] = []
     assert root_facts(str(root), keep=held.append).trouble is None
     subprocess.run(["mount", "-t", "tmpfs", "other", root], check=True)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +87,7 @@ def state_of(
     )
 
 
-def changed(state: TargetState, **arrays: object) -> TargetState:
+def changed(state: TargetState, **arrays: Any) -> TargetState:
     """Return a state with other arrays of its OSTs."""
     return replace(state, osts=replace(state.osts, **arrays))
 

@@ -14,7 +14,7 @@ from trimtab.errors import UsageError
 from trimtab.measure import ior as real
 from trimtab.measure.phases import PhaseRequest
 from trimtab.measure.source import Source
-from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
+from trimtab.model.run import Access, ProbeSpec, RawOutput, RunStatus
 from trimtab.twin.instruments.ior import (
     MIB,
     IorPhase,
@@ -116,10 +116,11 @@ def test_its_parser_gives_back_the_figures(tasks, transfers, times, as_json):
     words += ["-i", str(len(times))]
     words += ["-O", "summaryFormat=JSON"] if as_json else []
     command = parse_command(words, tasks=tasks, nodes=1)
+    accesses: tuple[Access, ...] = ("write", "read")
     phases = tuple(
         IorPhase(access, command.aggregate_bytes, took, took * 0.99, 0.01 * took, 0.01 * took, 0.01)
         for pair in times
-        for access, took in zip(("write", "read"), pair, strict=True)
+        for access, took in zip(accesses, pair, strict=True)
     )
     output = print_ior(command, IorResult(BEGAN, BEGAN + timedelta(hours=1), phases))
     (read,) = real.FORMAT.read(Source("ior.out", output))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from trimtab.twin.scenario.model import (
     Clients,
@@ -23,7 +24,7 @@ START = datetime(2023, 7, 1, tzinfo=UTC)
 DRIVE = DriveModel("pm1733", 15.36e12, 3.5e9, 3.2e9, 800e3, 133e3, 0.12, 1.0)
 
 
-def small(days: float = 3.0, **changed: object) -> Scenario:
+def small(days: float = 3.0, **changed: Any) -> Scenario:
     """Return eight OSTs like Perlmutter's, an hour an epoch, a column each."""
     scenario = Scenario(
         name="small",

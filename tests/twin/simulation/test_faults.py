@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_an_ost_that_failed_over_is_on_its_partner():
     assert carriers(np.array([True, False, False, False]), 2).tolist() == [1, 0, 1, 1]
 
 
-def _with(raid: Raid, fault: Fault, **osts: object) -> Scenario:
+def _with(raid: Raid, fault: Fault, **osts: Any) -> Scenario:
     scenario = small(faults=(fault,))
     return replace(scenario, osts=replace(scenario.osts, raid=raid, **osts))
 
