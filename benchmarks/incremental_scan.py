@@ -147,7 +147,7 @@ def local(asked: argparse.Namespace) -> dict[str, Any]:
 
 def waiting(asked: argparse.Namespace) -> dict[str, Any]:
     """Compare where each call waits."""
-    carrying.KINDS |= {"fuse"}  # pyright: ignore[reportAttributeAccessIssue]
+    carrying.KINDS |= {"fuse"}
     terms = {"wait_s": WAIT_S, "directories": 400, "files": FILES}
     with (
         tempfile.TemporaryDirectory(dir=asked.directory) as point,

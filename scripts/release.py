@@ -79,13 +79,13 @@ def bill_of_materials(wheel: Path, wheelhouse: Path) -> str:
 
     Packages of Python as they are in the wheelhouse, crates from ``Cargo.lock``, with their hashes.
     """
-    from cyclonedx.model import HashAlgorithm, HashType  # pyright: ignore[reportMissingImports]
-    from cyclonedx.model.bom import Bom  # pyright: ignore[reportMissingImports]
-    from cyclonedx.model.component import Component, ComponentType  # pyright: ignore[reportMissingImports]
-    from cyclonedx.output.json import JsonV1Dot6  # pyright: ignore[reportMissingImports]
-    from cyclonedx.schema import SchemaVersion  # pyright: ignore[reportMissingImports]
-    from cyclonedx.validation.json import JsonStrictValidator  # pyright: ignore[reportMissingImports]
-    from packageurl import PackageURL  # pyright: ignore[reportMissingImports]
+    from cyclonedx.model import HashAlgorithm, HashType  # pyrefly: ignore[missing-import]
+    from cyclonedx.model.bom import Bom  # pyrefly: ignore[missing-import]
+    from cyclonedx.model.component import Component, ComponentType  # pyrefly: ignore[missing-import]
+    from cyclonedx.output.json import JsonV1Dot6  # pyrefly: ignore[missing-import]
+    from cyclonedx.schema import SchemaVersion  # pyrefly: ignore[missing-import]
+    from cyclonedx.validation.json import JsonStrictValidator  # pyrefly: ignore[missing-import]
+    from packageurl import PackageURL  # pyrefly: ignore[missing-import]
 
     def part(kind: str, name: str, version: str, sha256: str) -> Component:
         url = PackageURL(kind, None, name, version)

@@ -72,7 +72,7 @@ def _answer(task: dict[str, Any], values: Floats) -> list[tuple[int, Found]]:
 
 def _otava(every: int) -> Detect:
     def detect(values: Floats, threshold: float, first: int) -> Iterator[tuple[int, Found]]:
-        from otava.analysis import compute_change_points  # pyright: ignore[reportMissingImports]
+        from otava.analysis import compute_change_points  # pyrefly: ignore[missing-import]
 
         series, known, before = values.tolist(), None, 0
         for end in range(max(first, 8), len(series) + 1, every):
@@ -97,7 +97,7 @@ def _otava(every: int) -> Detect:
 
 def _ruptures(min_size: int, check_every: int) -> Detect:
     def detect(values: Floats, threshold: float, first: int) -> Iterator[tuple[int, Found]]:
-        from ruptures import KernelCPD  # pyright: ignore[reportMissingImports]
+        from ruptures import KernelCPD  # pyrefly: ignore[missing-import]
 
         scaled = (values - np.median(values)) / _noise(values)
         sums = np.concatenate([[0.0], np.cumsum(scaled)])
@@ -115,7 +115,7 @@ def _ruptures(min_size: int, check_every: int) -> Detect:
 
 def _ruptures_whole(scale: Callable[[Floats], float]) -> Detect:
     def detect(values: Floats, threshold: float, _: int) -> Iterator[tuple[int, Found]]:
-        from ruptures import KernelCPD  # pyright: ignore[reportMissingImports]
+        from ruptures import KernelCPD  # pyrefly: ignore[missing-import]
 
         scaled = (values - np.median(values)) / scale(values)
         borders = KernelCPD(kernel="linear", min_size=2).fit(scaled).predict(pen=threshold)[:-1]

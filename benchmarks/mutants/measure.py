@@ -22,11 +22,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from cosmic_ray.commands.init import init  # pyright: ignore[reportMissingImports]
-from cosmic_ray.mutating import mutate_and_test  # pyright: ignore[reportMissingImports]
-from cosmic_ray.testing import run_tests  # pyright: ignore[reportMissingImports]
-from cosmic_ray.work_db import WorkDB, use_db  # pyright: ignore[reportMissingImports]
-from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult  # pyright: ignore[reportMissingImports]
+from cosmic_ray.commands.init import init  # pyrefly: ignore[missing-import]
+from cosmic_ray.mutating import mutate_and_test  # pyrefly: ignore[missing-import]
+from cosmic_ray.testing import run_tests  # pyrefly: ignore[missing-import]
+from cosmic_ray.work_db import WorkDB, use_db  # pyrefly: ignore[missing-import]
+from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult  # pyrefly: ignore[missing-import]
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))

@@ -246,12 +246,12 @@ def _statement(record: Mapping[str, str]) -> Statement:
         seed=record["document"],
         layer=record["layer"],
         quantity=record["quantity"],
-        printed=Figure(float(printed), relation, upto) if relation else printed,  # pyright: ignore[reportArgumentType]
+        printed=Figure(float(printed), relation, upto) if relation else printed,  # pyrefly: ignore[bad-argument-type]
         unit=record["unit"],
         note=record["note"],
         data=record["data"] == "data",
-        needs=needs,  # pyright: ignore[reportArgumentType]
-        declared=declared or None,  # pyright: ignore[reportArgumentType]
+        needs=needs,  # pyrefly: ignore[bad-argument-type]
+        declared=declared or None,
         group=record["group"],
     )
 

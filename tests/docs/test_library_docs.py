@@ -38,5 +38,5 @@ def test_the_logged_change_is_the_likeliest_cause(
     ran: tuple[dict[str, object], list[str]],
 ) -> None:
     explanation = ran[0]["explanation"]
-    assert explanation.causes[0].cause == "configuration-change"  # pyright: ignore[reportAttributeAccessIssue]
+    assert explanation.causes[0].cause == "configuration-change"  # pyrefly: ignore[missing-attribute]
     assert "checksums" in ran[1][-1]

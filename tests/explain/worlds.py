@@ -71,7 +71,7 @@ def known_of(world: World) -> Known:
         now=max(ends),
         series=series_of(world, runs),
         surveys=pl.DataFrame(
-            [tuple(row[name] for name in SURVEYS) for row in world.surveys],  # pyright: ignore[reportGeneralTypeIssues]
+            [tuple(row[name] for name in SURVEYS) for row in world.surveys],  # pyrefly: ignore[bad-typed-dict-key]
             schema=SURVEYS,
             orient="row",
         ),

@@ -43,7 +43,7 @@ def site_for(spec: Spec) -> Site:
     ):
         # What costs clients time is seen by a probe that they bind, and by no other.
         wanted["bound_by"] = "clients"
-    return Site(**wanted)  # pyright: ignore[reportArgumentType]
+    return Site(**wanted)  # pyrefly: ignore[bad-argument-type]
 
 
 def _wants(cause: Cause, variant: str | None, strength: float, rng: Generator) -> dict[str, object]:

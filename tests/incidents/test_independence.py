@@ -53,7 +53,7 @@ def test_the_contract_names_both() -> None:
     contract = _contract()
     assert contract["type"] == "independence"
     modules = {"trimtab", "tests.incidents", "tests.worlds"}
-    assert set(contract["modules"]) == modules  # pyright: ignore[reportArgumentType]
+    assert set(contract["modules"]) == modules  # pyrefly: ignore[bad-argument-type]
 
 
 @pytest.mark.system

@@ -30,7 +30,7 @@ Cause = Literal[
     "cached-read",
     "bad-checksums",
 ]
-CAUSES: Final[tuple[Cause, ...]] = Cause.__args__  # pyright: ignore[reportAttributeAccessIssue]
+CAUSES: Final[tuple[Cause, ...]] = Cause.__args__  # pyrefly: ignore[missing-attribute]
 
 Value = float | int | str | bool
 START: Final = datetime(2026, 3, 2, tzinfo=UTC)

@@ -59,4 +59,4 @@ def change(place: int, before: float, after: float, **more: object) -> ChangePoi
         "n_after": 10,
         "reason": "made for a test",
     }
-    return ChangePoint(**{**facts, **more})  # pyright: ignore[reportArgumentType]
+    return ChangePoint(**{**facts, **more})  # pyrefly: ignore[bad-argument-type]

@@ -27,7 +27,7 @@ def ar(n, phi, seed):
 def spearman(first, second):
     """Return correlation and p-value as scipy has them, made for independent pairs."""
     found = stats.spearmanr(first, second)
-    return float(found[0]), float(found[1])  # pyright: ignore[reportArgumentType]
+    return float(found[0]), float(found[1])
 
 
 def single(values, beside, **more):

@@ -298,7 +298,7 @@ class Snapshots(Sequence[Mapping[str, Any]]):
     def __len__(self) -> int:
         return len(self.at_hours)
 
-    def __getitem__(self, index: int) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __getitem__(self, index: int) -> Mapping[str, Any]:  # pyrefly: ignore[bad-override]
         return Snapshot(self, self.at_hours[index])
 
     def made(self, hour: int) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
         )
     assumed = None if drive is None else preset(drive)
     # One of the two is there, as was just seen.
-    terms = Terms(spare if assumed is None else assumed.spare, **options_given)  # pyright: ignore[reportArgumentType]
+    terms = Terms(spare if assumed is None else assumed.spare, **options_given)  # pyrefly: ignore[bad-argument-type]
     with progress_bar() as progress:
         result = simulate(terms, progress)
     name = None if assumed is None else assumed.name

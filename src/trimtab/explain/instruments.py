@@ -127,11 +127,11 @@ def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument
             saw,
             Message("too-few-surveys", "too few surveys of good hours for its spread"),
         )
-    middle = float(spread.get_column("middle").median())  # pyright: ignore[reportArgumentType]
+    middle = float(spread.get_column("middle").median())  # pyrefly: ignore[bad-argument-type]
     relative = (spread.get_column("sd") / spread.get_column("middle")).median()
     limits = survey_limit(
         middle,
-        float(relative),  # pyright: ignore[reportArgumentType]
+        float(relative),  # pyrefly: ignore[bad-argument-type]
         runs=max(1, bad.get_column("run").n_unique()),
         runs_before=good.get_column("run").n_unique(),
     )

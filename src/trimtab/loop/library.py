@@ -293,7 +293,7 @@ def to_pandas(frame: pl.DataFrame) -> pandas.DataFrame:
     for series in frame:
         if isinstance(series.dtype, pl.Datetime):
             naive = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-            columns[series.name] = pandas.Series(naive.to_numpy()).dt.tz_localize("UTC")  # pyrefly: ignore[no-matching-overload]
+            columns[series.name] = pandas.Series(naive.to_numpy()).dt.tz_localize("UTC")
         else:
             columns[series.name] = series.to_numpy() if series.dtype.is_numeric() else list(series)
     return pandas.DataFrame(columns)

@@ -40,7 +40,7 @@ def test_filled_alone() -> None:
 def test_noise_of_the_others_is_taken_into_account() -> None:
     def used(target: str, at: object) -> float:
         grown = 0.006 * (OSTS.index(target) % 6) ** 2  # 0 to 15 points, all of them
-        return SIZE * (0.5 + (grown if at >= BAD_FROM else 0))  # pyright: ignore[reportOperatorIssue]
+        return SIZE * (0.5 + (grown if at >= BAD_FROM else 0))  # pyrefly: ignore[unsupported-operation]
 
     of = sound(gauge("used_bytes", used), gauge("available_bytes", 0.3 * SIZE))
     assert shows(CAUSE, of, "filled-alone").found is not Found.FOR
@@ -56,7 +56,7 @@ def test_a_target_that_is_slow_itself() -> None:
 
 def test_growth_that_came_after_the_first_bad_runs() -> None:
     def used(_: str, at: object) -> float:
-        late = at >= BAD_FROM + 8 * HOUR  # pyright: ignore[reportOperatorIssue]
+        late = at >= BAD_FROM + 8 * HOUR  # pyrefly: ignore[unsupported-operation]
         return SIZE * (0.9 if late else 0.6)
 
     of = sound(gauge("used_bytes", used, targets=[ONE]))

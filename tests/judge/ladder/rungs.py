@@ -35,7 +35,7 @@ def rung(
     else:
         estimate = of_values([value * GB for value in rate], Basis.REPETITIONS)
     given: dict[str, object] = {"coverage": ONE, **more}
-    return Rung(layer, metric, estimate, **given)  # pyright: ignore[reportArgumentType]
+    return Rung(layer, metric, estimate, **given)  # pyrefly: ignore[bad-argument-type]
 
 
 def track(

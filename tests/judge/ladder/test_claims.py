@@ -25,7 +25,7 @@ FIGURES = {
 
 
 def match(value: str, formula: str | None, **more: object) -> Match:
-    claim = Claim("x", parse_figure(value), formula, **more)  # pyright: ignore[reportArgumentType]
+    claim = Claim("x", parse_figure(value), formula, **more)  # pyrefly: ignore[bad-argument-type]
     return check_claim(claim, FIGURES).match
 
 

@@ -466,7 +466,7 @@ def test_a_permanent_setting_needs_a_driver_that_can(tmp_path: Path) -> None:
     assert memory.state["OST0000"].permanent == {SETTING: "0"}
     assert action.outcome is Outcome.DONE
 
-    memory.capabilities = memory.capabilities - {"permanent"}  # pyright: ignore[reportAttributeAccessIssue]
+    memory.capabilities = memory.capabilities - {"permanent"}
     before = dict(memory.state["OST0000"].settings)
     with surroundings(tmp_path, memory) as around:
         (action,) = apply(plan(instruction(before="0", value="1", permanent=True)), around)

@@ -42,7 +42,7 @@ def slowly(row: dict[str, object], prefix: bytes) -> tuple[str, dict[str, object
     used = datetime.fromtimestamp(at, UTC)
     text = escape(path)
     known = row["known"]
-    listed = {True: "before", False: "new", None: "-"}[known]  # pyright: ignore[reportArgumentType]
+    listed = {True: "before", False: "new", None: "-"}[known]  # pyrefly: ignore[bad-index]
     line = f"{used:%Y-%m-%d}  {format_bytes(row['size_bytes']):>8}  {listed:<6}  {text}"
     plain = text.encode() == path
     fields = {

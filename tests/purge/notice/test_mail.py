@@ -51,13 +51,13 @@ def plan(tmp_path: Path, site: Path) -> LoadedPlan:
 
 def notices(site: Path, **changed: object) -> Notices:
     made = Notices(directory=str(site), mail_to="{user}@example.org", mail_from=SENDER)
-    return replace(made, **changed)  # pyright: ignore[reportArgumentType]
+    return replace(made, **changed)  # pyrefly: ignore[bad-argument-type]
 
 
 def send(plan: LoadedPlan, site: Path, server: Post, **options: object) -> MailResult:
     changed = options.pop("notices", notices(site))
     with Mailer(MailServer("127.0.0.1", server.port), timeout_s=5.0) as mailer:
-        return mail(plan, changed, mailer, clock=clock(), **options)  # pyright: ignore[reportArgumentType]
+        return mail(plan, changed, mailer, clock=clock(), **options)  # pyrefly: ignore[bad-argument-type]
 
 
 def test_everybody_gets_one_mail_and_only_one(plan: LoadedPlan, site: Path, server: Post) -> None:

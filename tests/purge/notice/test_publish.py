@@ -54,7 +54,7 @@ def book() -> Book:
 
 def run(loaded: LoadedPlan, site: Path, **options: object) -> Published:
     values = {"accounts": book(), "clock": clock()}
-    return publish(loaded, KEY, Notices(directory=str(site)), **(values | options))  # pyright: ignore[reportArgumentType]
+    return publish(loaded, KEY, Notices(directory=str(site)), **(values | options))  # pyrefly: ignore[bad-argument-type]
 
 
 def lists_of(site: Path, loaded: LoadedPlan) -> Path:

@@ -32,7 +32,7 @@ def facts(tmp_path: Path, made: PlanDraft | None = None, **changed: object) -> F
         "change": Change(1200, 11145, 300),
         "contact": "consult@example.org",
     }
-    return Facts(**(values | changed))  # pyright: ignore[reportArgumentType]
+    return Facts(**(values | changed))  # pyrefly: ignore[bad-argument-type]
 
 
 def test_a_list_says_what_when_and_why(tmp_path: Path) -> None:

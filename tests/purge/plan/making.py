@@ -123,7 +123,7 @@ def draft(made_at: datetime = MADE_AT, **changed: object) -> PlanDraft:
         ),
         quarantine=f"{QUARANTINE_PREFIX}{'ab' * 16}",
     )
-    return replace(made, **changed)  # pyright: ignore[reportArgumentType]
+    return replace(made, **changed)  # pyrefly: ignore[bad-argument-type]
 
 
 def make(

@@ -46,7 +46,7 @@ def publication(loaded: LoadedPlan, **changed: object) -> Publication:
         "previous_plan_id": None,
         "lists": (),
     }
-    return Publication(**(values | changed))  # pyright: ignore[reportArgumentType]
+    return Publication(**(values | changed))  # pyrefly: ignore[bad-argument-type]
 
 
 def publish(loaded: LoadedPlan, evidence: Publication, key: SigningKey = KEY) -> LoadedPlan:

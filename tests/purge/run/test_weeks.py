@@ -240,7 +240,7 @@ def job_of(weeks: Weeks, directory, number: int, *, apply: bool) -> Job:
         plan=plan_line("plan-1", "", weeks.rows, "/scratch", "simulated"),
         horizon_s=NOW_S,
         terms=terms,
-        remover=Remover,  # pyright: ignore[reportArgumentType]
+        remover=Remover,  # pyrefly: ignore[bad-argument-type]
         restorer=lambda: Restorer(weeks),
         codes=CODES,
         listing=Table(np.array(weeks.uids, np.uint32), np.array(weeks.sizes, np.uint64)),

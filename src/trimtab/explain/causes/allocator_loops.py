@@ -73,7 +73,7 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     over_limit = flags(rate, pl.col("value") >= RATE_LIMIT)
     names = targets_of(over_limit)
     per_target = bad.group_by("target").agg(pl.col("value").median())
-    worst = float(per_target.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
+    worst = float(per_target.get_column("value").max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     time = in_time(rate, ratio=_TIMES, present_from=RATE_LIMIT, absent=-0.8)
     slow = between_targets(
         rate, breadth(context), ratio=_TIMES, present_from=RATE_LIMIT, absent=-0.9
@@ -161,7 +161,7 @@ def _full(seen: Observations) -> Evidence:
     bad = seen.fullness().filter(pl.col("bad"))
     if bad.is_empty():
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source="used_bytes")
-    fullest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
+    fullest = float(bad.get_column("value").max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     contrast = expected(fullest, _NEEDS_FULL, over=0.3, under=-0.7, scale=0.03)
     return sign.of(contrast, source="used_bytes, available_bytes")
 

@@ -69,7 +69,7 @@ def _counted(context: Context) -> Evidence:
         # Nothing is slow for a transfer that is sent again: as an incident it has one of its own.
         weight = _GREW if context.incident.shape is Shape.INTEGRITY else _GREW_BESIDE
         return sign.weighed(text, weight, value=n, reference=0.0, targets=sorted(grown), at=first)
-    most = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
+    most = float(bad.get_column("value").max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     if most > 0:
         text = f"{most:.0f} {_WHAT} counted before the bad hours, none in them"
         return sign.weighed(

@@ -93,7 +93,7 @@ def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
         .sort("at")
     )
     most = times.get_column("parts").max()
-    complete = times.filter(pl.col("parts") >= _WHOLE * float(most or 0))  # pyright: ignore[reportArgumentType]
+    complete = times.filter(pl.col("parts") >= _WHOLE * float(most or 0))  # pyrefly: ignore[bad-argument-type]
     return complete.select("at", "seconds", "value", "bad").rows()
 
 

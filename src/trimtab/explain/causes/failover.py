@@ -92,7 +92,7 @@ def _doubled(serving: pl.DataFrame) -> Evidence:
     most = None if bad.is_empty() else bad.group_by("at").agg(pl.col("relative").max())
     value = None if most is None else most.get_column("relative").median()
     contrast = expected(
-        None if value is None else float(value),  # pyright: ignore[reportArgumentType]
+        None if value is None else float(value),  # pyrefly: ignore[bad-argument-type]
         _DOUBLED,
         over=0.5,
         under=-0.4,

@@ -105,7 +105,7 @@ def _closed(seen: Observations) -> pl.DataFrame:
 def _share(closed: pl.DataFrame) -> float | None:
     """Return the median share of closed targets in the bad hours."""
     bad = _at_each_time(closed).filter(pl.col("bad")).get_column("value")
-    return None if bad.is_empty() else float(bad.median() or 0.0)  # pyright: ignore[reportArgumentType]
+    return None if bad.is_empty() else float(bad.median() or 0.0)  # pyrefly: ignore[bad-argument-type]
 
 
 def _at_each_time(closed: pl.DataFrame) -> pl.DataFrame:
@@ -219,7 +219,7 @@ def _enough(context: Context, open_share: float | None) -> Evidence:
     rates = surveys.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
     if rates.is_empty():
         return sign.missing("no-survey", f"no survey has {metric} of single targets")
-    rate_of_one = float(rates.get_column("value").median() or 0.0)  # pyright: ignore[reportArgumentType]
+    rate_of_one = float(rates.get_column("value").median() or 0.0)  # pyrefly: ignore[bad-argument-type]
     n = rates.get_column("target").n_unique()
     level = sorted(usual)[len(usual) // 2]
     carried = rate_of_one * n * open_share

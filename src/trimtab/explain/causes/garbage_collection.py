@@ -68,7 +68,7 @@ def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
         apart = _BETWEEN.not_available(why, subject=f"{_WRITTEN}, slow and fast targets")
         return (_IN_TIME.not_available(why), apart)
     per_target = bad.group_by("target").agg(pl.col("value").median())
-    middle = float(per_target.get_column("value").median() or 0.0)  # pyright: ignore[reportArgumentType]
+    middle = float(per_target.get_column("value").median() or 0.0)  # pyrefly: ignore[bad-argument-type]
     # A figure over the drive's whole life hardly moves, whatever the drives do now.
     absent = (0.0, 0.0) if _hardly_moves(figures) else (-0.5, -0.7)
     limit = expected(middle, LIMIT, over=0.6, under=-0.2, scale=0.25)

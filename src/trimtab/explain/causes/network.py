@@ -119,7 +119,7 @@ def _would_show(context: Context, frame: pl.DataFrame) -> bool:
     good = frame.filter(~pl.col("bad")).group_by("at").agg(pl.col("value").min())["value"]
     if good.len() < _TESTS:
         return servers == 1
-    scatter = 1.4826 * float((good - good.median()).abs().median())  # pyright: ignore[reportArgumentType, reportOptionalOperand]
+    scatter = 1.4826 * float((good - good.median()).abs().median())  # pyrefly: ignore[bad-argument-type]
     return drop >= max(1 - 1 / _SLOWER, 2 * scatter)
 
 
@@ -282,7 +282,7 @@ def _saturated(context: Context) -> Evidence:
         return sign.not_available(seen.why_not("network_bytes_total", kinds=SERVERS))
     # Sent and received together, and the line rate is each way: over it is over half of both.
     middle = bad.group_by("target").agg(pl.col("value").median()).get_column("value").max()
-    share = float(middle or 0.0) / figure.value  # pyright: ignore[reportArgumentType]
+    share = float(middle or 0.0) / figure.value  # pyrefly: ignore[bad-argument-type]
     text = f"{subject}: {format_percent(share, 0)} on the busiest"
     # Below it says nothing: a slow network carries less, too.
     weight = 0.5 if share >= _SATURATED else 0.0

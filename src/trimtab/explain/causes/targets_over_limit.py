@@ -63,7 +63,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Evidence:
-    fullest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
+    fullest = float(bad.get_column("value").max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     n = bad.get_column("target").n_unique()
     subject = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)}"
     if worst:

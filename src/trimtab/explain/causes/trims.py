@@ -282,7 +282,7 @@ def _share_of_some(context: Context, trim: Event) -> float | None:
     after = relative.filter(pl.col("at") > end_of(trim)).get_column("value")
     if before.is_empty() or after.is_empty():
         return None
-    low, now = (float(level) for level in (before.median(), after.median()))  # pyright: ignore[reportArgumentType]
+    low, now = (float(level) for level in (before.median(), after.median()))  # pyrefly: ignore[bad-argument-type]
     return max(-1.0, min(1.5, (now - low) / (1 - low))) if low < _LAGGED else None
 
 

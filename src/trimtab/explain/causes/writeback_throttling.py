@@ -72,7 +72,7 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     bad = latency.filter(pl.col("bad") & (pl.col("value") > 0))
     if bad.is_empty():
         return sign.weighed(f"{subject}: nothing is throttled", 0.0, unit=None)
-    longest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
+    longest = float(bad.get_column("value").max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     text = f"longest latency target {format_duration(longest)}; flash needs 0"
     rotational = settings(context, "queue/rotational").filter(pl.col("bad"))
     if rotational.height and rotational.get_column("value").str.starts_with("1").all():

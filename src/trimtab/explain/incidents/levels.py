@@ -109,7 +109,7 @@ def _changes(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[_Change]:
         begin = max((edge for edge in edges if edge < place), default=0)
         end = min((edge for edge in edges if edge > place), default=frame.height)
         sides = ended[max(begin, place - _LEVEL_RUNS) : place], ended[place:end][:_LEVEL_RUNS]
-        shares = [float(side.mean() or 0.0) if len(side) else 1.0 for side in sides]  # pyright: ignore[reportArgumentType]
+        shares = [float(side.mean() or 0.0) if len(side) else 1.0 for side in sides]  # pyrefly: ignore[bad-argument-type]
         before, after, lost = point.before, point.after, None
         # A time has no value for a run that did not finish: it is left out of the series.
         # Runs that were lost before, perhaps long before, make no lower level a better one.

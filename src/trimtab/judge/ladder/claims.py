@@ -107,7 +107,7 @@ def _worked_out(
     formula: str, node: ast.expr, figures: Mapping[str, Figure], filling: bool
 ) -> Bounds:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        value = float(node.value)  # pyright: ignore[reportArgumentType]
+        value = float(node.value)  # pyrefly: ignore[bad-argument-type]
         return Bounds(value, value, value, (0, 0))
     name = _dotted(node)
     if name is not None:

@@ -104,7 +104,7 @@ class MetricsServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request."""
 
-    server: MetricsServer  # pyright: ignore[reportIncompatibleVariableOverride] (of that alone)
+    server: MetricsServer  # pyrefly: ignore[bad-override-mutable-attribute] (of that alone)
     timeout = DEADLINE_S
     server_version = "trimtab"
     sys_version = ""

@@ -36,4 +36,4 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
     # Philox takes any key as it is; generators that spread a seed first take longer than the draws.
     # NumPy takes any ISeedSequence; its stubs know only its own.
-    return np.random.Generator(np.random.Philox(_Key(digest)))  # pyright: ignore[reportArgumentType]
+    return np.random.Generator(np.random.Philox(_Key(digest)))  # pyrefly: ignore[bad-argument-type]
