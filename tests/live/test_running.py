@@ -165,6 +165,13 @@ def test_no_difference_between_an_index_and_a_listing_passes() -> None:
         with pytest.raises(Wrong):
             require_equal(altered, seen)
     require_equal({**seen, "a": ("f", 4, 1, 1, 9)}, seen, sizes=False)
+    earlier = {**seen, "a": (*seen["a"][:4], seen["a"][4] - 1)}
+    require_equal(earlier, seen, sizes=False)
+    with pytest.raises(Wrong):
+        require_equal(earlier, seen)
+    for row in ((*seen["a"][:4], seen["a"][4] + 1), (*seen["a"][:4], seen["a"][4] - 2)):
+        with pytest.raises(Wrong):
+            require_equal({**seen, "a": row}, seen, sizes=False)
 
 
 def test_work_makes_trees_that_are_listed_whole(tmp_path: Path) -> None:

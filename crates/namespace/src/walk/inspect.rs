@@ -138,7 +138,15 @@ impl Inspector {
     fn stat(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
         let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
         let Some(patience) = &self.patience else {
-            return statx(directory, name, self.flags, mask);
+            let stat = statx(directory, name, self.flags, mask)?;
+            // What a Lustre client keeps of a directory may be older than its own last change of
+            // it; to ask the MDT costs no OST.
+            let is_kept = self.flags.contains(AtFlags::STATX_DONT_SYNC)
+                && FileType::of_mode(stat.stx_mode.into()) == FileType::Directory;
+            return match is_kept {
+                true => statx(directory, name, self.flags - AtFlags::STATX_DONT_SYNC, mask),
+                false => Ok(stat),
+            };
         };
         let (flags, name) = (self.flags, name.to_owned());
         let directory = directory.try_clone_to_owned().map_err(|_| last_errno())?;
