@@ -237,30 +237,43 @@ def gamma_lower_and_density(
 
 
 def _gamma_series(shape: Floats, x: Floats) -> Floats:
+    """Return P(shape, x) over its density; of each, whatever is asked beside it."""
+    import numpy as np
+
+    totals, open_ = np.empty_like(x), np.arange(len(x))
     term = 1 / shape
     total = term.copy()
     for step in range(1, _TERMS_MAXIMUM):
-        term *= x / (shape + step)
-        total += term
-        if step % 8 == 0 and (term < total * 1e-16).all():
-            return total
-    if not len(x):
-        return total
+        if not len(open_):
+            return totals
+        term = term * x / (shape + step)
+        total = total + term
+        if step % 8 == 0:
+            more = term >= total * 1e-16
+            totals[open_[~more]] = total[~more]
+            open_, shape, x, term, total = (each[more] for each in (open_, shape, x, term, total))
     raise ArithmeticError("the series of the incomplete gamma function did not converge")
 
 
 def _gamma_fraction(shape: Floats, x: Floats) -> Floats:
-    """Return Q(shape, x) over its density, by Lentz's method."""
+    """Return Q(shape, x) over its density, by Lentz's method; of each as `_gamma_series`."""
     import numpy as np
 
+    values, open_ = np.empty_like(x), np.arange(len(x))
     value = x + 1 - shape
     upper, lower = value.copy(), np.zeros_like(x)
     for step in range(1, _TERMS_MAXIMUM):
+        if not len(open_):
+            return 1 / values
         numerator, denominator = step * (shape - step), x + 2 * step + 1 - shape
         lower = 1 / (denominator + numerator * lower)
         upper = denominator + numerator / upper
         factor = upper * lower
-        value *= factor
-        if step % 8 == 0 and (np.abs(factor - 1) < 1e-15).all():
-            return 1 / value
+        value = value * factor
+        if step % 8 == 0:
+            more = np.abs(factor - 1) >= 1e-15
+            values[open_[~more]] = value[~more]
+            open_, shape, x, value, upper, lower = (
+                each[more] for each in (open_, shape, x, value, upper, lower)
+            )
     raise ArithmeticError("the fraction of the incomplete gamma function did not converge")

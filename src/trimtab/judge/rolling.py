@@ -37,6 +37,8 @@ _CELLS_MOST: Final = 20_000_000
 runs every minute each window shares all but one of 2,880 runs with the next."""
 
 _MICROSECONDS: Final = 1e6
+_INTERVAL_MINIMUM: Final = 6
+"""Of fewer the COV has no interval."""
 
 
 def rolling(
@@ -194,10 +196,11 @@ def _statuses(
 
 
 def _figures(counting: _Occasions, windows: _Windows, level: float) -> _Figures:
+    """Return COV and both ends of its interval of each window: `spread.cov_interval_of_history`."""
     import numpy as np
 
     n = windows.n
-    figures = _Figures(*(np.full(len(n), np.nan) for _ in range(3)))
+    cov, lag1, kurtosis, low, high = (np.full(len(n), np.nan) for _ in range(5))
     for size in np.unique(n):
         if size < 2:
             continue
@@ -207,13 +210,19 @@ def _figures(counting: _Occasions, windows: _Windows, level: float) -> _Figures:
             part = places[begin : begin + step]
             cells = windows.begin[part][:, None] + np.arange(size)
             within = counting.within[cells].mean(axis=1)
-            ends = _spread(counting.mean[cells], within, level)
-            figures.cov[part], figures.low[part], figures.high[part] = ends
-    return figures
+            cov[part], lag1[part], kurtosis[part] = _spread(counting.mean[cells], within)
+    # The quantiles of an interval cost most: those of all windows together.
+    enough = n >= _INTERVAL_MINIMUM
+    defined = np.flatnonzero(enough & (cov > 0))
+    low[enough & (cov == 0)] = high[enough & (cov == 0)] = 0.0
+    low[defined], high[defined] = _interval(
+        cov[defined], lag1[defined], kurtosis[defined], n[defined], level
+    )
+    return _Figures(cov, low, high)
 
 
-def _spread(rows: Floats, within: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-    """Return COV and both ends of its interval of each row: `spread.cov_interval_of_history`."""
+def _spread(rows: Floats, within: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return COV, lag-1 autocorrelation and excess kurtosis of each row that varies."""
     import numpy as np
 
     n = rows.shape[1]
@@ -225,17 +234,12 @@ def _spread(rows: Floats, within: Floats, level: float) -> tuple[Floats, Floats,
         k = np.where(
             mean > 0, np.where(alike, 0.0, np.sqrt(squares / (n - 1) + within) / mean), np.nan
         )
-    low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
-    low[k == 0] = high[k == 0] = 0.0
-    if n >= 6:
-        defined = np.flatnonzero(k > 0)
-        kurtosis = _excess_kurtosis(centred[defined], squares[defined])
-        low[defined], high[defined] = _interval(
-            k[defined], _lag1(rows[defined]), kurtosis, n, level
-        )
-    else:
-        low[k == 0] = high[k == 0] = np.nan
-    return k, low, high
+    lag1, kurtosis = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    varies = np.flatnonzero(k > 0)
+    if n >= _INTERVAL_MINIMUM:
+        lag1[varies] = _lag1(rows[varies])
+        kurtosis[varies] = _excess_kurtosis(centred[varies], squares[varies])
+    return k, lag1, kurtosis
 
 
 def _excess_kurtosis(centred: Floats, squares: Floats) -> Floats:
@@ -280,7 +284,7 @@ def _normal_scores(n: int) -> Floats:
 
 
 def _interval(
-    k: Floats, lag1: Floats, kurtosis: Floats, n: int, level: float
+    k: Floats, lag1: Floats, kurtosis: Floats, n: Ints, level: float
 ) -> tuple[Floats, Floats]:
     import numpy as np
 
@@ -288,7 +292,7 @@ def _interval(
     phi = np.clip(corrected, 0.0, AUTOCORRELATION_MAXIMUM)
     hidden = 1 / np.maximum(n * (1 - phi) / (1 + phi), 2.0)
     raised = k * np.sqrt(np.maximum(1.0, (n - 1) / (n * (1 - hidden))))
-    cautious = np.clip(corrected + 1 / math.sqrt(n), 0.0, AUTOCORRELATION_MAXIMUM)
+    cautious = np.clip(corrected + 1 / np.sqrt(n), 0.0, AUTOCORRELATION_MAXIMUM)
     independent = n * (1 - cautious**2) / (1 + cautious**2) * 2 / (2 + np.maximum(kurtosis, 0.0))
     return _cov_interval(raised, np.maximum(2.0, independent), level)
 
