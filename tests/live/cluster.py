@@ -79,6 +79,11 @@ class Cluster:
         """Return what a command prints on this client; raise where it ends with another code."""
         return self._run(argv, argv, timeout_s, code)
 
+    def forget(self) -> None:
+        """Make this client ask again for attributes: those that it kept can be a second old."""
+        self.here("lctl", "set_param", "ldlm.namespaces.*-mdc-*.lru_size=clear")
+        self.here("sysctl", "-qw", "vm.drop_caches=3")
+
     def on(self, server: str, *argv: str, timeout_s: float = 120.0, code: int | None = 0) -> str:
         """Return what a command prints on a server, as root."""
         return self._run(self.words_on(server, argv), argv, timeout_s, code)

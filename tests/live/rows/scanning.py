@@ -141,10 +141,15 @@ def reading(subject: Subject) -> str:
         (root / f"fresh{number}").write_bytes(b"z" * 3000)
     subject.cluster.here("sync", "-f", str(root), timeout_s=900.0)
     time.sleep(10.0)
-    before = times_of(root)
+
+    def times() -> dict[str, tuple[int, int, int]]:
+        subject.cluster.forget()
+        return times_of(root)
+
+    before = times()
 
     def require_unmoved(what: str) -> None:
-        after = times_of(root)
+        after = times()
         moved = [name for name in after if after[name][1:] != before[name][1:]]
         examples = "; ".join(f"{n!r}: {before[n][1:]}, then {after[n][1:]}" for n in moved[:3])
         require(not moved, f"{what} moved mtime or ctime of {len(moved)} names: {examples}")
@@ -175,8 +180,7 @@ def calls(subject: Subject) -> str:
 
     index = subject.state / "slow-index"
     cluster.here("rm", "-rf", str(index))
-    cluster.here("sysctl", "-qw", "vm.drop_caches=3")
-    cluster.here("lctl", "set_param", "ldlm.namespaces.*mdc*.lru_size=clear")
+    cluster.forget()
     words = ("purge", "scan", str(root), "--index", str(index), "--calls-per-mdt", str(limit))
     rates = []
     with subject.running(*words, log="calls.txt") as process:
