@@ -148,9 +148,8 @@ def _wholes(readings: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
         text = str(name)
         if text in space:
             continue
-        over = of_name.group_by("at", maintain_order=True).agg(
-            pl.col("number").mean().alias("mean"),
-            pl.col("number").max().alias("max"),
+        over = _by_time(of_name, "number").select(
+            "at", mean=pl.col("number").list.mean(), max=pl.col("number").list.max()
         )
         if text.endswith("_total"):
             yield text, _rates(of_name)
@@ -173,10 +172,10 @@ def _rates(counters: pl.DataFrame) -> pl.DataFrame:
         seconds=pl.col("at").diff().over(by_counter).dt.total_microseconds() / 1e6,
         grown=pl.col("number").diff().over(by_counter),
     )
-    rated = steps.filter((pl.col("seconds") > 0) & (pl.col("grown") >= 0))
-    return rated.group_by("at", maintain_order=True).agg(
-        value=(pl.col("grown") / pl.col("seconds")).sum()
+    rated = steps.filter((pl.col("seconds") > 0) & (pl.col("grown") >= 0)).select(
+        "at", value=pl.col("grown") / pl.col("seconds")
     )
+    return _by_time(rated, "value").with_columns(pl.col("value").list.sum())
 
 
 def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -188,11 +187,20 @@ def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
         for name in ("used_bytes", "available_bytes")
     ]
     joined = sides[0].join(sides[1], on=["at", "target"], maintain_order="left")
-    used, available = pl.col("used_bytes"), pl.col("available_bytes")
-    by_time = joined.filter(used + available > 0).group_by("at", maintain_order=True)
+    used, whole = pl.col("used_bytes"), pl.col("used_bytes") + pl.col("available_bytes")
     if joined.is_empty():
         return
-    whole = by_time.agg(value=used.sum() / (used.sum() + available.sum()))
-    fullest = by_time.agg(value=(used / (used + available)).max())
-    yield "fullness (all targets)", whole
-    yield "fullness (fullest target)", fullest
+    rows = joined.filter(whole > 0).select("at", used=used, whole=whole, share=used / whole)
+    over = _by_time(rows, "used", "whole", "share")
+    together = pl.col("used").list.sum() / pl.col("whole").list.sum()
+    yield "fullness (all targets)", over.select("at", value=together)
+    yield "fullness (fullest target)", over.select("at", value=pl.col("share").list.max())
+
+
+def _by_time(rows: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    """Return the values of each time, as lists in the order of the rows.
+
+    What a group-by adds up by itself differs in its last bits from process to process, and they
+    decide which values are alike.
+    """
+    return rows.group_by("at", maintain_order=True).agg(*columns)
