@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.goldens.facts import ROWS_HEAD
 from scripts.goldens.pages import facts
 from scripts.goldens.place import PLACE, ROOT, answers, fresh
 from tests.incidents.generate import make_world
@@ -97,8 +96,7 @@ def world() -> Iterator[tuple[str, Any]]:
         "event-list": "event list world",
         "store-check": "store check",
     }
-    for name, answer in answers(commands, store="world.db"):
-        yield name, _strongest(answer) if name == "correlate" else answer
+    yield from answers(commands, store="world.db")
     for page in ("judge", "month"):
         yield f"page-{page}", facts((directory / f"{page}.html").read_text())
 
@@ -133,18 +131,6 @@ def alone() -> Iterator[tuple[str, Any]]:
     yield from answers(commands, store="none.db")
     for page in ("series", "ladder"):
         yield f"page-{page}", facts((directory / f"{page}.html").read_text())
-
-
-def _strongest(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the first correlations: the last bits of a mean decide which of the others are alike.
-
-    They depend on the order of its rows, which is another in each process.
-    """
-    series = [
-        {**one, "correlations": one["correlations"][:ROWS_HEAD]}
-        for one in answer["document"]["series"]
-    ]
-    return {**answer, "document": {**answer["document"], "series": series}}
 
 
 def _shown() -> Iterator[tuple[str, Any]]:
