@@ -251,7 +251,8 @@ def _gamma_series(shape: Floats, x: Floats) -> Floats:
         if step % 8 == 0:
             more = term >= total * 1e-16
             totals[open_[~more]] = total[~more]
-            open_, shape, x, term, total = (each[more] for each in (open_, shape, x, term, total))
+            open_ = open_[more]
+            shape, x, term, total = (each[more] for each in (shape, x, term, total))
     raise ArithmeticError("the series of the incomplete gamma function did not converge")
 
 
@@ -273,7 +274,6 @@ def _gamma_fraction(shape: Floats, x: Floats) -> Floats:
         if step % 8 == 0:
             more = np.abs(factor - 1) >= 1e-15
             values[open_[~more]] = value[~more]
-            open_, shape, x, value, upper, lower = (
-                each[more] for each in (open_, shape, x, value, upper, lower)
-            )
+            open_ = open_[more]
+            shape, x, value, upper, lower = (each[more] for each in (shape, x, value, upper, lower))
     raise ArithmeticError("the fraction of the incomplete gamma function did not converge")

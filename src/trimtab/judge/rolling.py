@@ -2,8 +2,9 @@
 
 What `judge_history` says of the runs up to each of them, all windows at once: a year of hourly
 runs is 8,760 windows, and one by one they take half a minute. Windows of the same number of runs
-are the rows of one matrix; ranks, moments and quantiles are taken along its rows. Of runs made
-close together (`judge.occasions`) the window ends with the last, and each occasion is in a row.
+are the rows of one matrix; ranks and moments are taken along its rows, and quantiles of the windows
+of every length together. Of runs made close together (`judge.occasions`) the window ends with the
+last, and each occasion is in a row.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from typing import TYPE_CHECKING, Final
 from trimtab.judge.frame import counted, normalised
 from trimtab.judge.occasions import OCCASIONS_MINIMUM, occasions
 from trimtab.judge.quantiles import chi_square_quantiles, normal_quantile
-from trimtab.judge.spread import AUTOCORRELATION_MAXIMUM, MCKAY_COV_MAXIMUM
+from trimtab.judge.spread import (
+    AUTOCORRELATION_MAXIMUM,
+    INTERVAL_MINIMUM,
+    MCKAY_COV_MAXIMUM,
+)
 from trimtab.judge.variability import SPACING_S, SPAN_MINIMUM_S
 from trimtab.model.series import CovAt
 from trimtab.model.site import LIMITS
@@ -37,8 +42,6 @@ _CELLS_MOST: Final = 20_000_000
 runs every minute each window shares all but one of 2,880 runs with the next."""
 
 _MICROSECONDS: Final = 1e6
-_INTERVAL_MINIMUM: Final = 6
-"""Of fewer the COV has no interval."""
 
 
 def rolling(
@@ -212,7 +215,7 @@ def _figures(counting: _Occasions, windows: _Windows, level: float) -> _Figures:
             within = counting.within[cells].mean(axis=1)
             cov[part], lag1[part], kurtosis[part] = _spread(counting.mean[cells], within)
     # The quantiles of an interval cost most: those of all windows together.
-    enough = n >= _INTERVAL_MINIMUM
+    enough = n >= INTERVAL_MINIMUM
     defined = np.flatnonzero(enough & (cov > 0))
     low[enough & (cov == 0)] = high[enough & (cov == 0)] = 0.0
     low[defined], high[defined] = _interval(
@@ -236,7 +239,7 @@ def _spread(rows: Floats, within: Floats) -> tuple[Floats, Floats, Floats]:
         )
     lag1, kurtosis = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     varies = np.flatnonzero(k > 0)
-    if n >= _INTERVAL_MINIMUM:
+    if n >= INTERVAL_MINIMUM:
         lag1[varies] = _lag1(rows[varies])
         kurtosis[varies] = _excess_kurtosis(centred[varies], squares[varies])
     return k, lag1, kurtosis

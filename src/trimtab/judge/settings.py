@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
@@ -247,11 +248,17 @@ def dunnett_quantile(probability: float, count: int, degrees: float) -> float:
     return (low + high) / 2
 
 
-def _nodes(count: int, low: float, high: float) -> tuple[Floats, Floats]:
-    """Return points of an interval and what each weighs, by the rule of Gauss and Legendre."""
+@cache
+def _legendre(count: int) -> tuple[Floats, Floats]:
+    """Return the points of that rule from -1 to 1; to find them costs as much as to use them."""
     from numpy.polynomial.legendre import leggauss
 
-    nodes, weights = leggauss(count)
+    return leggauss(count)
+
+
+def _nodes(count: int, low: float, high: float) -> tuple[Floats, Floats]:
+    """Return points of an interval and what each weighs, by the rule of Gauss and Legendre."""
+    nodes, weights = _legendre(count)
     return low + (nodes + 1) / 2 * (high - low), weights
 
 

@@ -29,6 +29,9 @@ _MANY: Final = 20_000
 MCKAY_COV_MAXIMUM = 0.33
 """Above it the modified McKay interval is not to be used (Vangel 1996)."""
 
+INTERVAL_MINIMUM = 6
+"""Values that the interval of a COV over a history needs: fewer say nothing of its memory."""
+
 
 def cov(values: Sequence[float], within: float = 0.0) -> float | None:
     """Return the coefficient of variation: sample standard deviation (n - 1) over mean.
@@ -263,7 +266,7 @@ def cov_interval_of_history(
     """
     k = cov(values, within)
     n = len(values)
-    if k is None or n < 6:
+    if k is None or n < INTERVAL_MINIMUM:
         return None
     if k == 0:
         return Interval(0.0, 0.0, level)

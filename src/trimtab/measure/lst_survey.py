@@ -27,7 +27,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import BANDWIDTH, Measurement, Notes, first_reason, status_of
@@ -153,13 +153,9 @@ class _Printed:
             began = printed and printed.replace(tzinfo=self.zone)
             self.block, self.inside = _Block(seconds, began), True
         elif match := _GROUP.fullmatch(line):
-            nids = " ".join(match[2].split())
-            is_server = match[1] == "Server"
-            self.block = (
-                replace(self.block, servers=nids)
-                if is_server
-                else replace(self.block, clients=nids)
-            )
+            part = "servers" if match[1] == "Server" else "clients"
+            named: dict[str, Any] = {part: " ".join(match[2].split())}
+            self.block = replace(self.block, **named)
         elif _FINISHED.fullmatch(line):
             self.inside = False
         else:

@@ -141,12 +141,11 @@ impl Inspector {
             let stat = statx(directory, name, self.flags, mask)?;
             // What a Lustre client keeps of a directory may be older than its own last change of
             // it; to ask the MDT costs no OST.
-            let is_kept = self.flags.contains(AtFlags::STATX_DONT_SYNC)
-                && FileType::of_mode(stat.stx_mode.into()) == FileType::Directory;
-            return match is_kept {
-                true => statx(directory, name, self.flags - AtFlags::STATX_DONT_SYNC, mask),
-                false => Ok(stat),
-            };
+            let is_directory = FileType::of_mode(stat.stx_mode.into()) == FileType::Directory;
+            if is_directory && self.flags.contains(AtFlags::STATX_DONT_SYNC) {
+                return statx(directory, name, self.flags - AtFlags::STATX_DONT_SYNC, mask);
+            }
+            return Ok(stat);
         };
         let (flags, name) = (self.flags, name.to_owned());
         let directory = directory.try_clone_to_owned().map_err(|_| last_errno())?;
