@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.live.listing import Work
+from tests.live.listing import Work, works
 from tests.live.rows.scanning import indexed, peopled, require_equal, scan, witnessed
 from tests.live.running import capability, require
 from tests.live.subject import Subject
@@ -40,6 +43,34 @@ def caught_up(subject: Subject, site: str, index: Path) -> None:
     subject.trimtab("purge", "follow", site, "--index", str(index), "--once")
 
 
+def renamed_directories(subject: Subject, root: Path) -> dict[Path, str]:
+    """Make an empty directory on every MDT, rename it, and return the FID by path.
+
+    A rename that came before the end of the scan makes `follow` list the directory by its FID.
+    """
+    made = {}
+    for mdt in range(len(subject.cluster.mdts)):
+        new, renamed = root / f"new{mdt}", root / f"renamed{mdt}"
+        require(works(["mkdir", "-i", str(mdt), str(new)]), f"lfs mkdir -i {mdt} {new}")
+        new.rename(renamed)
+        made[renamed] = subject.cluster.here("lfs", "path2fid", str(renamed)).strip()
+    return made
+
+
+def bad_addresses(subject: Subject, fids: Sequence[str]) -> int:
+    """Return how many removed directories answer EFAULT to an open by FID.
+
+    That is where MDT0000 remembers that another MDT had the directory.
+    """
+    count = 0
+    for fid in fids:
+        try:
+            os.close(os.open(subject.cluster.path / ".lustre/fid" / fid, os.O_RDONLY))
+        except OSError as error:
+            count += error.errno == errno.EFAULT
+    return count
+
+
 @capability("follow: random work and kills", "lstat of every name by this program, changelog_users")
 def follow(subject: Subject) -> str:
     """After any work, and however often it was killed, the index is what a listing shows."""
@@ -48,7 +79,13 @@ def follow(subject: Subject) -> str:
     require(not any(users(subject).values()), f"others read changelogs here: {users(subject)}")
     register(subject, site)
     below = str(root.relative_to(subject.cluster.path))
+    dead = renamed_directories(subject, root)
     index = scan(subject, subject.cluster.path, "followed-index", "--sizes", "exact")
+    for directory in dead:
+        directory.rmdir()
+    bad = bad_addresses(subject, list(dead.values()))
+    caught_up(subject, site, index)
+    require_equal(indexed(subject, index, below), witnessed(root), sizes=False)
     work, chance = Work(root, 7, len(subject.cluster.mdts)), random.Random(7)
     rounds = kills = 0
     end_s = time.monotonic() + subject.minutes * 60
@@ -69,7 +106,9 @@ def follow(subject: Subject) -> str:
     subject.trimtab("purge", "follow", site, "--index", str(index), "--compact")
     require_equal(indexed(subject, index, below), seen, sizes=False)
     acts = sum(work.acts.values())
-    return f"{acts} acts in {rounds} rounds, {kills} kills: {len(seen)} names equal, also compacted"
+    removed = f"{len(dead)} directories removed unseen, {bad} of them EFAULT"
+    done = f"{acts} acts in {rounds} rounds, {kills} kills"
+    return f"{done}: {len(seen)} names equal, also compacted; {removed}"
 
 
 @capability("follow: rescan after lost records", "lstat of every name by this program")
