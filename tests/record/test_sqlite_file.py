@@ -581,6 +581,6 @@ def test_many_creations_at_once_make_one_store(tmp_path: Path) -> None:
     for round_ in range(5):
         path, barrier = tmp_path / str(round_) / "t.db", context.Barrier(4)
         run_together([context.Process(target=_create, args=(path, barrier)) for _ in range(4)])
-        # Two that close at the same time may each leave the log to the other; who opens next clears it.
+        # Two that close at once may each leave the log to the other; who opens next clears it.
         Store.open(path).close()
         assert [one.name for one in path.parent.iterdir()] == ["t.db"]
