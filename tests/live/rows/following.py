@@ -47,10 +47,12 @@ def renamed_directories(subject: Subject, root: Path) -> dict[Path, str]:
     """Make an empty directory on every MDT, rename it, and return the FID by path.
 
     A rename that came before the end of the scan makes `follow` list the directory by its FID.
+    Their own directory is on MDT0000, which knows the FIDs of the others by that.
     """
-    made = {}
+    made, above = {}, root / "renamed"
+    require(works(["mkdir", "-i", "0", str(above)]), f"lfs mkdir -i 0 {above}")
     for mdt in range(len(subject.cluster.mdts)):
-        new, renamed = root / f"new{mdt}", root / f"renamed{mdt}"
+        new, renamed = above / f"new{mdt}", above / f"renamed{mdt}"
         require(works(["mkdir", "-i", str(mdt), str(new)]), f"lfs mkdir -i {mdt} {new}")
         new.rename(renamed)
         made[renamed] = subject.cluster.here("lfs", "path2fid", str(renamed)).strip()
