@@ -38,9 +38,9 @@ def register(subject: Subject, site: str) -> None:
     require(False, f"readers after --register: {users(subject)}")
 
 
-def caught_up(subject: Subject, site: str, index: Path) -> None:
-    """Follow to the end of the changelogs."""
-    subject.trimtab("purge", "follow", site, "--index", str(index), "--once")
+def caught_up(subject: Subject, site: str, index: Path) -> str:
+    """Follow to the end of the changelogs, and return what is said of the rounds."""
+    return subject.trimtab("purge", "follow", site, "--index", str(index), "--once").stderr
 
 
 def renamed_directories(subject: Subject, root: Path) -> dict[Path, str]:
@@ -86,7 +86,9 @@ def follow(subject: Subject) -> str:
     for directory in dead:
         directory.rmdir()
     bad = bad_addresses(subject, list(dead.values()))
-    caught_up(subject, site, index)
+    # What is not known to be gone would be asked for again, and make the index stale after a while.
+    said = caught_up(subject, site, index)
+    require("to be tried again" not in said, f"{bad} directories answer EFAULT: {said}")
     require_equal(indexed(subject, index, below), witnessed(root), sizes=False)
     work, chance = Work(root, 7, len(subject.cluster.mdts)), random.Random(7)
     rounds = kills = 0
