@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     help="Also write every run to a Parquet file: its settings, seed and figures.",
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Work everything out anew, and keep nothing.")
+@options.keep
 @options.report
 @options.as_json
 @options.extent_options
@@ -70,6 +71,7 @@ def command(
     results: str | None,
     runs: str | None,
     again: bool,
+    keep: str | None,
     report: str | None,
     **options_given: Any,
 ) -> None:
@@ -98,6 +100,11 @@ def command(
     remains = "runs that ended are kept: the same command goes on with the others"
     with progress_bar(remains=NOTHING_KEPT if again else remains) as progress:
         scenario, swept = what_if(terms, progress)
+    if keep is not None:
+        from trimtab.launch.process import utc_now
+        from trimtab.loop.results import keep_result, whatif_result
+
+        keep_result(keep, None, whatif_result(scenario, swept), utc_now())
     if report is not None:
         write_report(Path(report), render_whatif(scenario, swept))
     if runs is not None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from trimtab.errors import TrimtabError, UsageError
+from trimtab.errors import TrimtabError
 from trimtab.loop.excluded_runs import doubts_text
 from trimtab.loop.monthly import space_at
 from trimtab.loop.purging.plans import own_lists
@@ -33,8 +33,6 @@ from trimtab.web.render import ROWS, link, page, when
 from trimtab.web.result_api import Asking, approved, shown_owners
 
 if TYPE_CHECKING:
-    from trimtab.judge.ladder.build import Scale
-    from trimtab.loop.results import Result, Value
     from trimtab.report.chart import Chart
     from trimtab.report.sections import Drawings
     from trimtab.twin.scenario.model import Scenario
@@ -43,22 +41,6 @@ if TYPE_CHECKING:
 router = APIRouter(include_in_schema=False)
 _SNAPSHOTS: Final = 60
 _EVENTS: Final = 20
-
-
-def _chosen(results: Sequence[Result[Value]], file: str) -> Result[Value] | None:
-    """Return the result of a file, the newest where none is named.
-
-    Raises
-    ------
-    UsageError
-        No result is of that file.
-    """
-    for result in results:
-        if file in ("", result.file):
-            return result
-    if file:
-        raise UsageError("there is no such result", code="page-unknown")
-    return None
 
 
 # Ladder
@@ -70,19 +52,10 @@ def ladder_page(
     desk: DeskOf,
     site: str,
     *,
-    file: Address = "",
     per: Literal["", "whole", "server", "ost", "drive"] = "",
 ) -> Response:
-    """Show the efficiency of each layer: of the newest results, or of published figures."""
-    published = desk.results().ladders
-    scale: Scale | None = per or None
-    if file:
-        held = _chosen(published, file)
-        assert held is not None
-        ladder = held.value
-    else:
-        ladder = desk.ladder(site, scale)
-    document = ladder_document(ladder)
+    """Show the efficiency of each layer, of the newest results."""
+    document = ladder_document(desk.ladder(site, per or None))
     return page(
         request,
         desk,
@@ -91,10 +64,8 @@ def ladder_page(
         "ladder.html.j2",
         document=document,
         sections=_drawn(desk, document),
-        published=published,
-        file=file,
         per=per,
-        command=f"trimtab ladder {'FILE.toml' if file else site}",
+        command=f"trimtab ladder {site}",
     )
 
 
@@ -147,12 +118,12 @@ def purge_page(
     identity: Asking,
     site: str,
     *,
-    file: Address = "",
+    result: Address = "",
     offset: Offset = 0,
 ) -> Response:
     """Show horizon, owners, plans and past runs; a viewer sees of owners themselves alone."""
     horizons = desk.horizons(site)
-    chosen = _chosen(horizons, file)
+    chosen = horizons.chosen(result)
     only, now = shown_owners(identity), desk.now(site)
     plans, problems = desk.plans(site)
     of_runs = _runs(desk, site, only)
@@ -177,7 +148,7 @@ def purge_page(
         site,
         "purge",
         "purge.html.j2",
-        horizons=horizons,
+        horizons=horizons.held,
         chosen=chosen,
         document=document,
         sections=sections,
@@ -186,7 +157,7 @@ def purge_page(
         plans_directory=None
         if (at := desk.place(site).site) is None
         else at.policies.purge.directory,
-        problems=desk.results().problems,
+        problems=horizons.problems,
         plan_problems=problems,
         lists=tuple(own_lists(plans, identity.user, now, offset=offset, limit=ROWS)),
         offset=offset,
@@ -196,7 +167,6 @@ def purge_page(
         space=desk.remembered(site, "space", make=lambda: drawn([_space(desk, site)])),
         events=events[: -_EVENTS - 1 : -1],
         events_total=len(events),
-        directory=desk.results_directory,
     )
 
 
@@ -234,10 +204,10 @@ async def approve_form(request: Request, desk: DeskOf, admin: Admin, site: str) 
 
 
 @router.get("/s/{site:path}/twin")
-def twin_page(request: Request, desk: DeskOf, site: str, *, file: Address = "") -> Response:
+def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = "") -> Response:
     """Show what was asked of the twin, the scenario of a simulated site, and those there are."""
-    place, results = desk.place(site), desk.results()
-    chosen = _chosen(results.what_ifs, file)
+    place, results = desk.place(site), desk.what_ifs(site)
+    chosen = results.chosen(result)
     problem, scenario = None, None
     try:
         if (of_file := place.site) is not None:
@@ -255,7 +225,7 @@ def twin_page(request: Request, desk: DeskOf, site: str, *, file: Address = "") 
         site,
         "twin",
         "twin.html.j2",
-        results=results.what_ifs,
+        results=results.held,
         chosen=chosen,
         document=document,
         sections=sections,
@@ -265,7 +235,6 @@ def twin_page(request: Request, desk: DeskOf, site: str, *, file: Address = "") 
         facts=() if scenario is None else tuple(_facts(scenario)),
         timeline=None if scenario is None else _timeline(scenario),
         presets=desk.recent("presets", make=_presets),
-        directory=desk.results_directory,
     )
 
 

@@ -56,10 +56,11 @@ if TYPE_CHECKING:
 @terms.threads
 @options.dask_or_site
 @options.store
+@options.keep
 @options.report
 @options.as_json
 @options.extent_options
-def command(directory: Path, report: str | None, **options_given: Any) -> None:
+def command(directory: Path, report: str | None, keep: str | None, **options_given: Any) -> None:
     """Find the age cut-off that reaches a target, and what each cut-off frees, by owner.
 
     The horizon is the earliest cut-off at which deleting everything last used before it brings
@@ -88,6 +89,10 @@ def command(directory: Path, report: str | None, **options_given: Any) -> None:
     with progress_bar() as progress:
         progress("reading the index", 0.0)
         horizons = ask_horizon(question, now=utc_now())
+    if keep is not None:
+        from trimtab.loop.results import horizon_result, keep_result
+
+        keep_result(keep, options_given["store_url"], horizon_result(horizons), utc_now())
     if report is not None:
         from trimtab.report.purge import render_horizon
         from trimtab.report.write import write_report

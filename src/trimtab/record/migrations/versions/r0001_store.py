@@ -29,6 +29,7 @@ def upgrade() -> None:
     _create_incident()
     _create_action()
     _create_acting()
+    _create_result()
     _create_alert()
 
 
@@ -205,6 +206,17 @@ def _create_acting() -> None:
         sa.PrimaryKeyConstraint("site", name="pk_acting"),
         sa.ForeignKeyConstraint(["site"], ["site.number"], name="fk_acting_site"),
     )
+
+
+def _create_result() -> None:
+    _create_identified(
+        "result",
+        *_required(sa.Text, "kind"),
+        *_required(sa.BigInteger, "at"),
+        *_required(sa.Text, "document"),
+        *_optional(sa.BigInteger, "checksum"),
+    )
+    _index("result", "site", "kind", "at")
 
 
 def _create_alert() -> None:
