@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import partial
 from typing import Final
 
 from trimtab.model.action import Action, Instruction, Outcome
 from trimtab.model.incident import Explanation, IncidentState
-from trimtab.model.series import SiteJudgement
+from trimtab.model.series import SeriesJudgement, SiteJudgement
 from trimtab.model.standing import SiteStanding
 from trimtab.model.status import ProbeCost
 from trimtab.purge.report import PurgeReport
@@ -124,12 +125,13 @@ def _incidents_answer(incidents: Sequence[Explanation]) -> str:
 
 def _sections(month: Month) -> Iterator[Section]:
     ranked = sorted(month.judgement.series, key=series_rank)
-    panels = [panel_chart(series, f"panel{place}") for place, series in enumerate(ranked[:_PANELS])]
     yield Section(
         "Verdicts",
         lines=() if ranked else ("No series has runs to judge.",),
         tables=(summary_table(ranked),),
-        charts=tuple(_with_keys(panels)),
+        charts=tuple(
+            partial(_panel, series, place) for place, series in enumerate(ranked[:_PANELS])
+        ),
         notes=month.judgement.notes,
     )
     yield Section(
@@ -140,7 +142,7 @@ def _sections(month: Month) -> Iterator[Section]:
     yield Section(
         "Space",
         lines=() if month.space else ("No snapshot says how full it was.",),
-        charts=(space_chart(month.space),),
+        charts=(partial(space_chart, month.space),),
         tables=(_space_table(month.space),),
     )
     yield from _purge_sections(month)
@@ -152,11 +154,10 @@ def _sections(month: Month) -> Iterator[Section]:
     )
 
 
-def _with_keys(panels: Sequence[Chart | None]) -> Iterator[Chart]:
-    """Yield charts, the first with the legend that all of them share."""
-    drawn = [panel for panel in panels if panel is not None]
-    for place, panel in enumerate(drawn):
-        yield replace(panel, legend=PANEL_KEYS) if place == 0 else panel
+def _panel(series: SeriesJudgement, place: int) -> Chart | None:
+    """Return a series drawn; the first has the legend that all of them share."""
+    chart = panel_chart(series, f"panel{place}")
+    return chart and replace(chart, legend=chart.legend if place else PANEL_KEYS)
 
 
 def _incidents_table(incidents: Sequence[Explanation]) -> Table | None:
