@@ -25,7 +25,7 @@ from trimtab.loop.ladder import of_file
 from trimtab.model.series import SeriesKey, SiteJudgement
 from trimtab.model.sweep import MeasuredPoint, SweepAnalysis
 from trimtab.report.check import render_check
-from trimtab.report.judge import render_judgement
+from trimtab.report.judge import judge_document
 from trimtab.report.ladder import ladder_document
 from trimtab.report.sections import render_document
 from trimtab.report.sweep import sweep_document
@@ -84,7 +84,7 @@ def judge_page() -> str:
         (target_tails(surveys, "write_bandwidth"),),
         notes=("2 runs of the probe nightly are too few to judge",),
     )
-    return render_judgement(judgement, frames, surveys)
+    return render_document(judge_document(judgement, frames, surveys))
 
 
 def sweep_analysis() -> SweepAnalysis:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from typing import Final
 
 from trimtab.model.action import Action, Instruction, Outcome
 from trimtab.model.incident import Explanation, IncidentState
-from trimtab.model.series import SeriesJudgement, SiteJudgement
+from trimtab.model.series import SiteJudgement
 from trimtab.model.standing import SiteStanding
 from trimtab.model.status import ProbeCost
 from trimtab.purge.report import PurgeReport
@@ -24,8 +24,7 @@ from trimtab.report.answers import (
 )
 from trimtab.report.chart import ACCENT, SECOND, Chart, data, layered, time_axis
 from trimtab.report.headline import headline, series_rank, tone_of
-from trimtab.report.judge import summary_table
-from trimtab.report.judge_charts import PANEL_KEYS, panel_chart
+from trimtab.report.judge import panel, summary_table
 from trimtab.report.kit import Cell, Key, Table, Tone, row, table
 from trimtab.report.purge import runs_answer, runs_sections
 from trimtab.report.sections import Document, Section
@@ -130,7 +129,7 @@ def _sections(month: Month) -> Iterator[Section]:
         lines=() if ranked else ("No series has runs to judge.",),
         tables=(summary_table(ranked),),
         charts=tuple(
-            partial(_panel, series, place) for place, series in enumerate(ranked[:_PANELS])
+            partial(panel, series, place) for place, series in enumerate(ranked[:_PANELS])
         ),
         notes=month.judgement.notes,
     )
@@ -152,12 +151,6 @@ def _sections(month: Month) -> Iterator[Section]:
         lines=() if month.actions else ("Nothing was changed.",),
         tables=(_actions_table(month.actions),),
     )
-
-
-def _panel(series: SeriesJudgement, place: int) -> Chart | None:
-    """Return a series drawn; the first has the legend that all of them share."""
-    chart = panel_chart(series, f"panel{place}")
-    return chart and replace(chart, legend=chart.legend if place else PANEL_KEYS)
 
 
 def _incidents_table(incidents: Sequence[Explanation]) -> Table | None:
