@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.cli import options
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
+from trimtab.cli.render.text import natural_width, taken_width
 from trimtab.units import plural
 from trimtab.visible import visible
 
@@ -29,9 +30,6 @@ _ROWS: Final = 8
 """Of each table on the screen."""
 _NOTES: Final = 3
 """Of each section on the screen."""
-_CELLS_BESIDE: Final = 6
-"""Cells of a row up to which an interval stands beside its figure, not below."""
-_GAP: Final = (" ", "\n")
 _NUMBER_LEAST: Final = 10
 """Characters of a column of numbers, which may be wrapped."""
 
@@ -93,7 +91,10 @@ def _print_table(out: Console, table: Table) -> None:
         Column(visible(name), right=number, wraps=True, least=_NUMBER_LEAST)
         for name, number in table.heads
     ]
-    rows = [[_cell(cell, row) for cell in row.cells] for row in shown]
+    beside = [[_words(cell, " ") for cell in row.cells] for row in shown]
+    widths = map(natural_width, zip([column.title for column in columns], *beside, strict=True))
+    gap = " " if taken_width(widths) <= out.width else "\n"
+    rows = [[_cell(cell, row, gap) for cell in row.cells] for row in shown]
     print_rows(out, columns, rows, indent=2)
     for row in shown:
         if row.note:
@@ -103,16 +104,17 @@ def _print_table(out: Console, table: Table) -> None:
         print_wrapped(out, table.caption, "dim", indent=2)
 
 
-def _cell(cell: Cell, row: Row) -> Text:
+def _words(cell: Cell, gap: str) -> str:
+    """Return the text of a cell, what qualifies it in brackets beside it or below."""
+    text, small = visible(cell.text), visible(cell.small)
+    return f"{text}{gap}({small})" if text and small else text or small
+
+
+def _cell(cell: Cell, row: Row, gap: str) -> Text:
     from rich.text import Text
 
-    words = cell.text or cell.small
-    if cell.text and cell.small:
-        words = f"{cell.text}{_GAP[len(row.cells) > _CELLS_BESIDE]}({cell.small})"
     style = _STYLES[cell.tone] if cell.tone is not None else ""
-    return Text(
-        "\n".join(map(visible, words.split("\n"))), style=f"{style} bold" if row.marked else style
-    )
+    return Text(_words(cell, gap), style=f"{style} bold" if row.marked else style)
 
 
 def _print_left(out: Console, count: int, noun: str) -> None:
