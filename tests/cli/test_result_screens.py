@@ -30,7 +30,6 @@ from trimtab.cli.render.screen import SCREEN_LINES
 from trimtab.cli.render.watch import print_state
 from trimtab.cli.size import print_sizing
 from trimtab.cli.sweep import print_sweep
-from trimtab.cli.twin import print_scenario, print_scenarios
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.acting.effects import PlanEffect
 from trimtab.loop.acting.session import Visit
@@ -48,6 +47,7 @@ from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 from trimtab.report.check import sorted_findings
 from trimtab.report.ladder import ladder_document
 from trimtab.report.purge import horizon_document, runs_document
+from trimtab.report.scenario import scenario_document, scenarios_document
 from trimtab.report.sections import Document
 from trimtab.report.whatif import assumed, whatif_document
 from trimtab.site.ladder_file import load_ladder
@@ -222,8 +222,8 @@ SCREENS: dict[str, Callable[[], None]] = {
     "purge report": lambda: print_document(runs_document(purge_runs(), "/var/lib/trimtab")),
     "size": _size,
     "sweep": _sweep,
-    "twin list": lambda: print_scenarios(map(load_scenario, preset_names())),
-    "twin show": lambda: print_scenario(load_scenario("perlmutter")),
+    "twin list": lambda: print_document(scenarios_document([*map(load_scenario, preset_names())])),
+    "twin show": lambda: print_document(scenario_document(load_scenario("perlmutter"))),
     "watch": _watch,
     "whatif": lambda: print_document(_whatif()),
 }

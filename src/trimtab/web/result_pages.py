@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -16,7 +15,6 @@ from trimtab.loop.monthly import space_at
 from trimtab.loop.purging.plans import own_lists
 from trimtab.loop.whatif import scenario_of_site
 from trimtab.model.event import EventKind
-from trimtab.report.kit import Table, row, table
 from trimtab.report.ladder import ladder_document
 from trimtab.report.monthly import space_chart
 from trimtab.report.purge import horizon_document, runs_document
@@ -24,7 +22,6 @@ from trimtab.report.render import drawn
 from trimtab.report.sections import Document, Section, drawn_sections
 from trimtab.report.sweep import sweep_document
 from trimtab.report.whatif import whatif_document
-from trimtab.units import format_bytes
 from trimtab.web.access import Role
 from trimtab.web.api import Admin, DeskOf, heavy_with
 from trimtab.web.pages import Address, Offset
@@ -33,9 +30,9 @@ from trimtab.web.render import ROWS, link, page, when
 from trimtab.web.result_api import Asking, approved, shown_owners
 
 if TYPE_CHECKING:
+    from trimtab.model.site import Site
     from trimtab.report.chart import Chart
     from trimtab.report.sections import Drawings
-    from trimtab.twin.scenario.model import Scenario
     from trimtab.web.desk import Desk
 
 router = APIRouter(include_in_schema=False)
@@ -211,14 +208,14 @@ def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = ""
     problem, scenario = None, None
     try:
         if (of_file := place.site) is not None:
-            scenario = desk.recent("scenario", site, make=lambda: scenario_of_site(of_file))
+            scenario = desk.recent("scenario", site, make=lambda: _scenario(of_file))
     except TrimtabError as error:
         problem = error
-    document, sections = None, ()
+    document = None
     if chosen is not None:
-        held = chosen.value
-        document = whatif_document(held.scenario, held.swept)
-        sections = _drawn(desk, document)
+        document = whatif_document(chosen.value.scenario, chosen.value.swept)
+    shown = [document, scenario, desk.recent("presets", make=_presets)]
+    sections = [part for each in shown if each is not None for part in _drawn(desk, each)]
     return page(
         request,
         desk,
@@ -232,51 +229,20 @@ def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = ""
         problems=results.problems,
         problem=problem,
         scenario=scenario,
-        facts=() if scenario is None else tuple(_facts(scenario)),
-        timeline=None if scenario is None else _timeline(scenario),
-        presets=desk.recent("presets", make=_presets),
     )
 
 
-def _facts(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    from trimtab.twin.scenario.facts import built_of, probe_text, used_by
+def _scenario(site: Site) -> Document | None:
+    """Return the scenario of a site of the twin."""
+    from trimtab.report.scenario import scenario_document
 
-    yield "time", f"{when(scenario.start)} and {scenario.length_s / 86400:.0f} days from then"
-    yield from built_of(scenario)
-    yield from used_by(scenario)
-    for probe in scenario.probes:
-        yield f"probe {probe.name}", probe_text(probe, scenario)
+    scenario = scenario_of_site(site)
+    return None if scenario is None else scenario_document(scenario)
 
 
-def _timeline(scenario: Scenario) -> Table | None:
-    from trimtab.twin.scenario.facts import timeline
-
-    return table(
-        ("at (UTC)", "until", "what"),
-        (
-            row(when(moment.at)[:-4], "" if moment.until is None else when(moment.until)[:-4],
-                moment.text)
-            for moment in timeline(scenario)
-        ),
-    )  # fmt: skip
-
-
-def _presets() -> Table | None:
+def _presets() -> Document:
     """Return the scenarios that are built in."""
-    from trimtab.twin.scenario.geometry import capacity_bytes
+    from trimtab.report.scenario import scenarios_document
     from trimtab.twin.scenario.load import load_scenario, preset_names
 
-    scenarios = [load_scenario(name) for name in preset_names()]
-    return table(
-        ("scenario", "what", "OSTs>", "holds>", "days>"),
-        (
-            row(
-                entry.name,
-                entry.title,
-                f"{entry.osts.count:,}",
-                format_bytes(capacity_bytes(entry)),
-                f"{entry.length_s / 86400:,.0f}",
-            )
-            for entry in scenarios
-        ),
-    )
+    return scenarios_document([load_scenario(name) for name in preset_names()])
