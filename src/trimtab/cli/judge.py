@@ -13,6 +13,8 @@ from trimtab.cli.opened import opened
 from trimtab.cli.output import show
 from trimtab.cli.render.document import print_document
 from trimtab.errors import UsageError
+from trimtab.message import code_of
+from trimtab.model.series import RUNS_LEFT_OUT
 
 if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
@@ -136,6 +138,7 @@ def _answer(judged: Any, standing: SiteStanding | None, report: str | None) -> N
     from trimtab.report import documents
     from trimtab.report.judge import judge_document
 
+    left_out = [note for note in judged.judgement.notes if code_of(note) == RUNS_LEFT_OUT]
     page = judge_document(judged.judgement, judged.frames, judged.surveys, standing)
     if report is not None:
         from trimtab.report.sections import render_document
@@ -144,5 +147,5 @@ def _answer(judged: Any, standing: SiteStanding | None, report: str | None) -> N
         write_report(Path(report), render_document(page))
     show(
         lambda: documents.judged.JudgeDocument(judged.judgement, judged.store, judged.file, report),
-        lambda: print_document(page),
+        lambda: print_document(page, more=left_out),
     )

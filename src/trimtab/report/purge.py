@@ -68,7 +68,7 @@ def horizon_document(
         f"{text.moment_text(datetime.fromtimestamp(answer.as_of_s, UTC))}",
         tone=_STATUS[needed.status][1],
         answer=horizon_answer(answer),
-        details=tuple(word for word in answer.words if word not in rules)[1:4],
+        details=tuple(word for word in answer.words if word not in rules)[1:],
         sections=tuple(_horizon_sections(answer, total, tuple(rules), tuple(notes), only)),
     )
 
