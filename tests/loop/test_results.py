@@ -88,9 +88,11 @@ def test_a_what_if_comes_out_as_it_went_in_without_its_runs(store):
     (held,) = results_of(store, SITE, WhatIfResult).held
     assert held.value == kept
     assert held.value.swept.without_effect["trim"].code == "varied-idle"
-    assert whatif_document(scenario.name, held.value.swept) == whatif_document(
-        scenario.name, kept.swept
-    )
+    pages = [whatif_document(scenario.name, each) for each in (held.value.swept, kept.swept)]
+    again, page = (replace(page, sections=()) for page in pages)
+    assert again == page
+    again, page = ([section.tables for section in page.sections] for page in pages)
+    assert again == page
 
 
 def test_the_newest_of_a_site_and_kind_comes_first(store):

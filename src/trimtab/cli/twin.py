@@ -106,7 +106,6 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
 
 @command.command("list")
 @options.as_json
-@options.extent_options
 def list_() -> None:
     """List the built-in scenarios."""
     from trimtab.report import documents

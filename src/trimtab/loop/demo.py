@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trimtab.errors import UnreadableError
 from trimtab.launch.process import utc_now
 from trimtab.loop.results import (
     HorizonResult,
@@ -82,8 +83,11 @@ def is_prepared(directory: Path) -> bool:
     if not site_file_of(directory).exists():
         return False
     site = open_site(str(site_file_of(directory))).site
-    with open_store(site.store.url, create=True) as store:
-        return bool(results_of(store, site.name, HorizonResult).held)
+    try:
+        with open_store(site.store.url) as store:
+            return bool(results_of(store, site.name, HorizonResult).held)
+    except UnreadableError:
+        return False
 
 
 def prepare_demo(directory: Path, progress: Progress, *, until_s: float | None = None) -> None:
