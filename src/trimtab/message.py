@@ -51,6 +51,20 @@ class Message(str):
         message.code = code
         return message
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> object:
+        """Keep the code in what pydantic writes and reads: ``[code, text]``."""
+        from pydantic_core import core_schema
+
+        text = core_schema.str_schema()
+        return core_schema.no_info_after_validator_function(
+            lambda pair: cls(*pair),
+            core_schema.tuple_schema([text, text]),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda message: (message.code, str(message))
+            ),
+        )
+
     def __reduce__(self) -> tuple[type[Message], tuple[str, str]]:
         """Keep the code when the sentence passes to another process."""
         return Message, (self.code, str(self))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,18 +21,15 @@ from tests.report.pages import EXAMPLES, sweep_analysis, swept_policies
 from tests.report.purge_pages import USAGE, horizon_answer_of, purge_runs
 
 from trimtab.cli.import_ import print_imported
-from trimtab.cli.ladder import print_ladder
-from trimtab.cli.purge.horizon import print_horizon
+from trimtab.cli.options import Extent
 from trimtab.cli.purge.query import print_answer
-from trimtab.cli.purge.report import print_report
 from trimtab.cli.render.acting import print_ledger, print_visit
 from trimtab.cli.render.check import print_check
+from trimtab.cli.render.document import print_document
 from trimtab.cli.render.screen import SCREEN_LINES
 from trimtab.cli.render.watch import print_state
 from trimtab.cli.size import print_sizing
 from trimtab.cli.sweep import print_sweep
-from trimtab.cli.twin import print_scenario, print_scenarios
-from trimtab.cli.whatif import print_swept
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.acting.effects import PlanEffect
 from trimtab.loop.acting.session import Visit
@@ -43,9 +41,15 @@ from trimtab.model.imported import UNRECOGNISED, FileStatus, Imported, ImportedF
 from trimtab.model.run import Sample
 from trimtab.model.site import Site
 from trimtab.model.standing import SiteStanding
+from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.index.query import Answer
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 from trimtab.report.check import sorted_findings
+from trimtab.report.ladder import ladder_document
+from trimtab.report.purge import horizon_document, runs_document
+from trimtab.report.scenario import scenario_document, scenarios_document
+from trimtab.report.sections import Document
+from trimtab.report.whatif import assumed, whatif_document
 from trimtab.site.ladder_file import load_ladder
 from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.load import load_scenario, preset_names
@@ -56,17 +60,24 @@ from trimtab.whatif.sizing.sizing import size
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 
-def _horizon() -> None:
-    rules = SimpleNamespace(words=("Files younger than 14 d stay.",))
-    horizons = SimpleNamespace(
-        answer=horizon_answer_of(0.7), usage=USAGE, rules=rules, notes=("The index is 6 h old.",),
-        policy=SimpleNamespace(root="/scratch"), files=21_000_000, allocated_bytes=10**16,
-    )  # fmt: skip
-    print_horizon(cast(Any, horizons))
+def _horizon() -> Document:
+    return horizon_document(
+        "/scratch",
+        horizon_answer_of(0.7),
+        USAGE,
+        total=Freed(21_000_000, 10**16),
+        rules=("Files younger than 14 d stay.",),
+        notes=("The index is 6 h old.",),
+    )
 
 
-def _ladder() -> None:
-    print_ladder(build_ladder(of_file(load_ladder(EXAMPLES / "perlmutter.toml"))))
+def _whatif() -> Document:
+    scenario, swept = swept_policies()
+    return whatif_document(scenario.name, swept, assumed(scenario))
+
+
+def _ladder() -> Document:
+    return ladder_document(build_ladder(of_file(load_ladder(EXAMPLES / "perlmutter.toml"))))
 
 
 def _check() -> None:
@@ -75,7 +86,7 @@ def _check() -> None:
 
 
 def _sweep() -> None:
-    sweep = SimpleNamespace(name="sizes", rounds=3, points=range(24), fixed={})
+    sweep = SimpleNamespace(name="sizes", site="scratch", rounds=3, points=range(24), fixed={})
     print_sweep(SweepState(cast(Any, sweep), (), ()), sweep_analysis(), "STORE")
 
 
@@ -205,16 +216,16 @@ SCREENS: dict[str, Callable[[], None]] = {
     "tune applied": _applied,
     "check": _check,
     "import": _import,
-    "ladder": _ladder,
-    "purge horizon": _horizon,
+    "ladder": lambda: print_document(_ladder()),
+    "purge horizon": lambda: print_document(_horizon()),
     "purge query": _query,
-    "purge report": partial(print_report, purge_runs(), "/var/lib/trimtab/purge"),
+    "purge report": lambda: print_document(runs_document(purge_runs(), "/var/lib/trimtab")),
     "size": _size,
     "sweep": _sweep,
-    "twin list": lambda: print_scenarios(map(load_scenario, preset_names())),
-    "twin show": lambda: print_scenario(load_scenario("perlmutter")),
+    "twin list": lambda: print_document(scenarios_document([*map(load_scenario, preset_names())])),
+    "twin show": lambda: print_document(scenario_document(load_scenario("perlmutter"))),
     "watch": _watch,
-    "whatif": lambda: print_swept(*swept_policies()),
+    "whatif": lambda: print_document(_whatif()),
 }
 
 
@@ -236,3 +247,24 @@ def test_a_screen_fits_its_terminal(
     assert len(lines) <= SCREEN_LINES
     assert [line for line in lines if cell_len(line) > width] == []
     assert "\n".join(lines) == snapshot
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("width", [40, 56, 80, 120, 200])
+@pytest.mark.parametrize("made", [_horizon, _ladder, _whatif])
+def test_with_all_a_document_has_every_cell_at_every_width(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    made: Callable[[], Document],
+    width: int,
+) -> None:
+    document = made()
+    show, everything = partial(print_document, document), Extent(everything=True)
+    lines = printed(show, capsys, monkeypatch, width=width, extent=everything)
+    assert [line for line in lines if cell_len(line) > width] == []
+    shown = Counter("".join("".join(lines).split()))
+    tables = [table for section in document.sections for table in section.tables if table]
+    wanted = Counter("".join(
+        "".join(cell.text.split()) for table in tables for row in table.rows for cell in row.cells
+    ))  # fmt: skip
+    assert wanted - shown == Counter()

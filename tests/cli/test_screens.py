@@ -31,8 +31,8 @@ from trimtab.cli.event import print_events
 from trimtab.cli.hints import print_hints
 from trimtab.cli.main import trimtab
 from trimtab.cli.options import _EXTENT, Extent
+from trimtab.cli.render.document import print_document
 from trimtab.cli.render.incidents import print_explanation, print_incidents
-from trimtab.cli.render.judge import print_judgement
 from trimtab.cli.render.kept import print_runs, print_show
 from trimtab.cli.render.screen import SCREEN_LINES
 from trimtab.cli.render.status import print_status
@@ -52,6 +52,7 @@ from trimtab.model.standing import SiteStanding
 from trimtab.model.target import SiteState, Trouble
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.store import Store
+from trimtab.report.judge import judge_document
 
 pytestmark = pytest.mark.cli
 
@@ -97,8 +98,10 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
     _write_series(directory / "series.csv")
     return {
         "status": partial(print_status, known_status, standings_of(store, known_status)),
-        "judge": partial(print_judgement, judgement, None, of_judgement),
-        "judge of a file": partial(print_judgement, judge_file("series.csv").judgement),
+        "judge": partial(print_document, judge_document(judgement, {}, None, of_judgement)),
+        "judge of a file": partial(
+            print_document, judge_document(judge_file("series.csv").judgement, {})
+        ),
         "incidents": partial(
             print_incidents,
             explained.explanations,
@@ -215,8 +218,8 @@ def test_top_is_the_number_of_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines = printed(screens["judge"], capsys, monkeypatch, width=160, extent=Extent(top=2))
-    (header,) = (at for at, line in enumerate(lines) if line.startswith("series"))
-    assert lines[header + 3].startswith("... 3 more series")
+    (header,) = (at for at, line in enumerate(lines) if line.split()[:1] == ["series"])
+    assert lines[header + 3].strip() == "... 3 more rows"
 
 
 @pytest.mark.parametrize("name", ["incidents", "explain"])

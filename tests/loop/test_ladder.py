@@ -481,7 +481,7 @@ def test_from_an_import_to_the_ladder_of_a_site(tmp_path: Path) -> None:
     assert {one["layer"] for one in shown.document["absent"]} == {"drive"}
     text = trimtab("ladder", site, "--all", store=kept).stdout
     assert "no drive rung" in text
-    assert "limit: " in text
+    assert "Limit: " in text
 
 
 @pytest.mark.cli

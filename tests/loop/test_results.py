@@ -1,60 +1,127 @@
-"""What a directory of results holds: whole documents, the newest first, and why others are not."""
+"""Results of commands come out of the store as they went in, the newest first."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.report.documents.test_reading import horizon_json, whatif_json
-from tests.report.purge_pages import horizon_answer_of
+import pytest
+from tests.report.pages import swept_policies
+from tests.report.purge_pages import TIB, USAGE, horizon_answer_of
+from tests.support.codes import raises
 
-from trimtab.loop.results import Results, results_in, signature_of
+from trimtab.errors import UsageError
+from trimtab.loop.results import (
+    HorizonResult,
+    WhatIfResult,
+    add_result,
+    results_of,
+    whatif_result,
+)
+from trimtab.message import Message
+from trimtab.purge.horizon.answer import Answer
+from trimtab.purge.horizon.curve import Freed
+from trimtab.purge.horizon.horizon import HorizonStatus
+from trimtab.purge.horizon.targets import Group, GroupHorizon, GroupHorizons
+from trimtab.purge.horizon.usage import Usage
+from trimtab.record.kept import KeptResult
+from trimtab.record.store import Store
+from trimtab.report.whatif import whatif_document
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
-
-
-def filled(directory: Path) -> Path:
-    """Fill a directory with a result of each kind, and with what is none."""
-    directory.mkdir()
-    (directory / "ages.json").write_bytes(horizon_json(horizon_answer_of(0.7)))
-    (directory / "trims.json").write_bytes(whatif_json())
-    (directory / "perlmutter.toml").write_text((EXAMPLES / "perlmutter.toml").read_text())
-    (directory / "purge-policy.toml").write_text((EXAMPLES / "purge-policy.toml").read_text())
-    (directory / "status.json").write_text('{"schema_version": 1, "series": []}')
-    (directory / "half.json").write_bytes(whatif_json()[:900])
-    (directory / "link.json").symlink_to(directory / "ages.json")
-    (directory / "deep.json").mkdir()
-    os.mkfifo(directory / "pipe.json")
-    return directory
-
-
-def test_each_kind_is_found_and_what_is_damaged_is_told(tmp_path):
-    found = results_in(filled(tmp_path / "results"))
-    assert [held.file for held in found.horizons] == ["ages.json"]
-    assert [held.file for held in found.what_ifs] == ["trims.json"]
-    assert [held.file for held in found.ladders] == ["perlmutter.toml"]
-    (problem,) = found.problems
-    assert problem.startswith("half.json: not a whole document")
-    assert problem.code == "document-damaged"
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+SITE = "scratch"
 
 
-def test_the_newest_comes_first(tmp_path):
-    for number, name in enumerate(("b", "a", "c")):
-        (tmp_path / f"{name}.json").write_bytes(whatif_json())
-        os.utime(tmp_path / f"{name}.json", (1_000_000 + number, 1_000_000 + number))
-    assert [held.file for held in results_in(tmp_path).what_ifs] == ["c.json", "a.json", "b.json"]
+def kept_horizon(answer: Answer, root: str = "/scratch") -> HorizonResult:
+    """Return a horizon as it is kept."""
+    total = Freed(21_000_000, 26_500 * TIB)
+    words = ("Files younger than 14 d stay.",)
+    return HorizonResult(root, "i", answer, USAGE, words, total, ("6 h old",))
 
 
-def test_a_directory_that_is_not_there_holds_nothing(tmp_path):
-    assert results_in(tmp_path / "none") == Results()
-    assert signature_of(tmp_path / "none") == ()
-    (problem,) = results_in(Path("/proc/version")).problems
-    assert problem.code == "results-unreadable"
+def kept_whatif() -> WhatIfResult:
+    """Return a sweep as it is kept."""
+    return whatif_result(*swept_policies())
 
 
-def test_the_signature_changes_with_a_file(tmp_path):
-    before = signature_of(tmp_path)
-    (tmp_path / "x.json").write_text("{}")
-    middle = signature_of(tmp_path)
-    (tmp_path / "x.json").write_text("{} ")
-    assert len({before, middle, signature_of(tmp_path)}) == 3
+def with_groups(answer: Answer) -> Answer:
+    """Return the answer with what each OST needs, and each pool."""
+
+    def horizons(*groups: Group) -> GroupHorizons:
+        rows = tuple(
+            GroupHorizon(
+                group, Usage(9 * TIB, TIB), HorizonStatus.REACHED, TIB, 400_000,
+                None, Freed(5, TIB), Usage(8 * TIB, 2 * TIB),
+            )
+            for group in groups
+        )  # fmt: skip
+        needed, hour = answer.needed, (answer.as_of_s // 3600 - 14 * 24)
+        return GroupHorizons(hour, needed.cut_off_hour, needed.target, needed.freed, rows)
+
+    osts = horizons(Group("OST", "OST0000", (0,), 0.75), Group("OST", "OST001f", (31,), 0.75))
+    return replace(answer, osts=osts, pools=horizons(Group("pool", "flash", (0, 31), 0.8)))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "t.db") as opened:
+        opened.ensure_site(SITE, driver="lustre", path="/scratch")
+        opened.ensure_site("other")
+        yield opened
+
+
+@pytest.mark.parametrize("target", [0.2, 0.7, 0.9])
+def test_a_horizon_comes_out_as_it_went_in(store, target):
+    kept = kept_horizon(with_groups(horizon_answer_of(target)))
+    add_result(store, SITE, kept, NOW)
+    (held,) = results_of(store, SITE, HorizonResult).held
+    assert (held.value, held.at) == (kept, NOW)
+
+
+def test_a_what_if_comes_out_as_it_went_in_without_its_runs(store):
+    scenario, swept = swept_policies()
+    why = Message("varied-idle", "no figure depends on it")
+    kept = whatif_result(scenario, replace(swept, without_effect={"trim": why}))
+    add_result(store, SITE, kept, NOW)
+    (held,) = results_of(store, SITE, WhatIfResult).held
+    assert held.value == kept
+    assert held.value.swept.without_effect["trim"].code == "varied-idle"
+    pages = [whatif_document(scenario.name, each) for each in (held.value.swept, kept.swept)]
+    again, page = (replace(page, sections=()) for page in pages)
+    assert again == page
+    again, page = ([section.tables for section in page.sections] for page in pages)
+    assert again == page
+
+
+def test_the_newest_of_a_site_and_kind_comes_first(store):
+    for days in (1, 3, 2):
+        add_result(store, SITE, kept_whatif(), NOW - timedelta(days=days))
+    add_result(store, SITE, kept_horizon(horizon_answer_of(0.7)), NOW)
+    add_result(store, "other", kept_whatif(), NOW)
+    results = results_of(store, SITE, WhatIfResult)
+    assert [(NOW - held.at).days for held in results.held] == [1, 2, 3]
+    assert results.chosen("") is results.held[0]
+    assert results.chosen(results.held[2].id) is results.held[2]
+    with raises(UsageError, "page-unknown"):
+        results.chosen("none")
+
+
+def test_what_another_version_kept_is_counted_and_left_out(store):
+    assert results_of(store, SITE, HorizonResult).problems == ()
+    document: dict[str, object] = {"root": "/scratch", "index": "i"}
+    store.add_result(KeptResult("1", SITE, "horizon", NOW, document))
+    add_result(store, SITE, kept_horizon(horizon_answer_of(0.7)), NOW)
+    results = results_of(store, SITE, HorizonResult)
+    assert len(results.held) == 1
+    (problem,) = results.problems
+    assert problem.code == "results-unread"
+    assert problem.startswith("1 result")
+
+
+def test_a_kept_result_changes_the_mark_of_its_site(store):
+    before = store.mark(SITE)
+    add_result(store, SITE, kept_whatif(), NOW)
+    assert store.mark(SITE) != before
+    assert store.integrity(contents=True) == ()

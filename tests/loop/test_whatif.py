@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.cli.whatif import print_swept
+from trimtab.cli.render.document import print_document
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.loop.whatif import WhatIf, default_results, results_file, scenario_of, what_if
+from trimtab.report.whatif import whatif_document
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.whatif.figures import KINDS
 
@@ -149,7 +150,8 @@ def test_refusals_of_the_command(small, tmp_path):
 
 def test_no_setting_of_integrity_is_ever_recommended(small, capsys):
     asked = WhatIf(str(small), ("clients.checksums=on,off",), until_s=7200.0, workers=1)
-    print_swept(*what_if(asked))
+    scenario, swept = what_if(asked)
+    print_document(whatif_document(scenario.name, swept))
     text = capsys.readouterr().out
     assert "never recommended off" in text
     assert "recommended:" not in text

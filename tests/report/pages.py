@@ -25,10 +25,11 @@ from trimtab.loop.ladder import of_file
 from trimtab.model.series import SeriesKey, SiteJudgement
 from trimtab.model.sweep import MeasuredPoint, SweepAnalysis
 from trimtab.report.check import render_check
-from trimtab.report.judge import render_judgement
-from trimtab.report.ladder import render_ladder
-from trimtab.report.sweep import render_sweep
-from trimtab.report.whatif import render_whatif
+from trimtab.report.judge import judge_document
+from trimtab.report.ladder import ladder_document
+from trimtab.report.sections import render_document
+from trimtab.report.sweep import sweep_document
+from trimtab.report.whatif import assumed, whatif_document
 from trimtab.site.ladder_file import load_ladder
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
@@ -83,7 +84,7 @@ def judge_page() -> str:
         (target_tails(surveys, "write_bandwidth"),),
         notes=("2 runs of the probe nightly are too few to judge",),
     )
-    return render_judgement(judgement, frames, surveys)
+    return render_document(judge_document(judgement, frames, surveys))
 
 
 def sweep_analysis() -> SweepAnalysis:
@@ -110,12 +111,12 @@ def sweep_analysis() -> SweepAnalysis:
 
 def sweep_page() -> str:
     """Return the page of a sweep over nodes and transfer sizes."""
-    return render_sweep("nodes and sizes", "scratch", sweep_analysis())
+    return render_document(sweep_document("nodes and sizes", "scratch", sweep_analysis()))
 
 
 def ladder_page(name: str) -> str:
     """Return the page of the published figures of one system."""
-    return render_ladder(build_ladder(of_file(load_ladder(EXAMPLES / name))))
+    return render_document(ladder_document(build_ladder(of_file(load_ladder(EXAMPLES / name)))))
 
 
 def swept_policies() -> tuple[Scenario, Swept]:
@@ -148,7 +149,8 @@ def swept_policies() -> tuple[Scenario, Swept]:
 
 def whatif_page() -> str:
     """Return the page of six simulated policies."""
-    return render_whatif(*swept_policies())
+    scenario, swept = swept_policies()
+    return render_document(whatif_document(scenario.name, swept, assumed(scenario)))
 
 
 def check_page() -> str:

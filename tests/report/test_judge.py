@@ -18,7 +18,8 @@ from trimtab.judge.series import judge_series
 from trimtab.judge.targets import target_tails
 from trimtab.model.series import ChangeStatus, SeriesJudgement, SeriesKey, SiteJudgement
 from trimtab.report import judge_charts
-from trimtab.report.judge import render_judgement
+from trimtab.report.judge import judge_document
+from trimtab.report.sections import render_document
 
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 KEY = SeriesKey("scratch", "hourly", "ior", "write_bandwidth", "B/s")
@@ -112,17 +113,17 @@ def test_the_page_shows_names_and_runs_nothing(
     hostile = replace(judged, key=replace(KEY, probe=name), asked={"path": name})
     tails = target_tails(surveys, "write_bandwidth")
     judgement = SiteJudgement(name, FIRST, FIRST, (hostile,), (tails,), notes=(name,))
-    html = render_judgement(judgement, {hostile.key: frame}, surveys)
+    html = render_document(judge_document(judgement, {hostile.key: frame}, surveys))
     assert "<script" not in html
     assert html.count("&lt;script&gt;") >= 3
     assert html.count('class="drawing"') == 5
     assert "style=" not in html
-    assert html == render_judgement(judgement, {hostile.key: frame}, surveys)
+    assert html == render_document(judge_document(judgement, {hostile.key: frame}, surveys))
     assert "confirmed" in html
 
 
 def test_a_page_of_nothing_is_a_page() -> None:
-    html = render_judgement(SiteJudgement("none", None, None, ()), {})
+    html = render_document(judge_document(SiteJudgement("none", None, None, ()), {}))
     assert "none" in html
 
 
@@ -130,12 +131,16 @@ def test_a_page_of_nothing_is_a_page() -> None:
 def test_a_name_of_others_is_not_changed(metric: str, frame: pl.DataFrame) -> None:
     """A small letter more or less is a factor of eight, or of a thousand."""
     judged = judge_series(frame, SeriesKey("scratch", "hourly", "file", metric, ""))
-    page = render_judgement(SiteJudgement("scratch", None, None, (judged,)), {judged.key: frame})
+    page = render_document(
+        judge_document(SiteJudgement("scratch", None, None, (judged,)), {judged.key: frame})
+    )
     assert f"<h2>{metric} of hourly</h2>" in page
     chart = known(judge_charts.panel_chart(judged, "x"))
     assert chart.title == f"hourly {metric}"
 
 
 def test_a_metric_of_ours_begins_a_heading(judged: SeriesJudgement, frame: pl.DataFrame) -> None:
-    page = render_judgement(SiteJudgement("scratch", None, None, (judged,)), {judged.key: frame})
+    page = render_document(
+        judge_document(SiteJudgement("scratch", None, None, (judged,)), {judged.key: frame})
+    )
     assert "<h2>Write bandwidth of hourly (ior)" in page

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from tests.support.known import known
 
-from trimtab.cli.ladder import print_ladder
+from trimtab.cli.render.document import print_document
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.hardware import parse_figure
 from trimtab.model.ladder import LEVEL_NAMES, CheckedClaim, Claim, Ladder, LadderInput, Match
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.judged import LadderDocument
-from trimtab.report.ladder import ladder_chart, render_ladder, track_table
+from trimtab.report.ladder import ladder_chart, ladder_document, track_table
 from trimtab.report.ladder_text import computed_text, rate_text
+from trimtab.report.sections import render_document
 from trimtab.site.ladder_file import load_ladder, parse_ladder
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -29,8 +30,8 @@ def perlmutter() -> Ladder:
 
 
 def test_the_page_stands_alone_and_is_the_same_each_time(perlmutter: Ladder) -> None:
-    page = render_ladder(perlmutter)
-    assert page == render_ladder(perlmutter)
+    page = render_document(ladder_document(perlmutter))
+    assert page == render_document(ladder_document(perlmutter))
     assert "<script" not in page
     assert "http://" not in page.replace("http://www.w3.org/", "")
     for text in ("Write bandwidth", "27.0 GB/s", "87.1 % of OST", "drive limited", "88.4 %"):
@@ -115,34 +116,34 @@ def test_hostile_names_reach_neither_terminal_nor_page(
         '[[printed]]\nwhat = "<b>what"\nvalue = "88.4 %"\n'
     )
     ladder = build_ladder(of_file(parse_ladder(text, "x")))
-    page = render_ladder(ladder)
+    page = render_document(ladder_document(ladder))
     for tag in ("<script>y", "<img", "<i>drive", "<b>what", "a<b>"):
         assert tag not in page
     hostile = replace(ladder, name="x\x1b[31m\u202ey", notes=("\x07 bell",))
-    print_ladder(hostile)
+    print_document(ladder_document(hostile))
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert "\u202e" not in shown
-    assert "\x1b" not in render_ladder(hostile)
+    assert "\x1b" not in render_document(ladder_document(hostile))
 
 
 def test_a_rate_of_unknown_size_is_shown_as_measured(capsys: pytest.CaptureFixture[str]) -> None:
     text = '[ladder]\nname = "x"\n[[rung]]\nlayer = "client"\nwrite = "3 GB/s"\n'
     ladder = build_ladder(of_file(parse_ladder(text, "x")))
-    print_ladder(ladder)
+    print_document(ladder_document(ladder))
     shown = capsys.readouterr().out
     assert "(3.00 GB/s)" in shown
     assert "share of the whole unknown" in shown
     assert ladder_chart(ladder, ladder.tracks[0]) is None
-    assert "(3.00 GB/s)" in render_ladder(ladder)
+    assert "(3.00 GB/s)" in render_document(ladder_document(ladder))
 
 
 def test_nothing_at_all(capsys: pytest.CaptureFixture[str]) -> None:
     empty = build_ladder(LadderInput("x", load_ladder(EXAMPLES / "perlmutter.toml").hardware, ()))
-    print_ladder(empty)
+    print_document(ladder_document(empty))
     assert "Nothing is kept" in capsys.readouterr().out
-    assert "Nothing is kept" in render_ladder(empty)
+    assert "Nothing is kept" in render_document(ladder_document(empty))
     assert json.loads(to_json(LadderDocument(empty)))["tracks"] == []
 
 

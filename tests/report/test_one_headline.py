@@ -20,8 +20,8 @@ from tests.support.small_site import HOUR, START, hour
 
 from trimtab.cli.alerts import print_alerts
 from trimtab.cli.render.acting import print_visit
+from trimtab.cli.render.document import print_document
 from trimtab.cli.render.incidents import print_incidents
-from trimtab.cli.render.judge import print_judgement
 from trimtab.cli.render.status import print_status
 from trimtab.cli.render.targets import print_kept, print_targets
 from trimtab.cli.render.watch import print_slots, print_state
@@ -53,6 +53,7 @@ from trimtab.record.store import Store
 from trimtab.report.answers import plan_answer
 from trimtab.report.headline import headline, site_troubles, targets_headline, tone_of
 from trimtab.report.health import health
+from trimtab.report.judge import judge_document
 
 RUNS: Final = 240
 EVERY_H: Final = 3
@@ -246,7 +247,7 @@ class Pair:
         watch = WatchState(self.site, where, END, None, ())
         plan = Plan(self.site, "tunables", END, END)
         yield partial(print_status, status, standings_of(self.store, status))
-        yield partial(print_judgement, self.judgement, None, both)
+        yield partial(print_document, judge_document(self.judgement, {}, None, both))
         yield partial(print_incidents, self.explanations, (), (), searched)
         yield partial(print_targets, live)
         yield partial(print_kept, "0123456789abc", where, live)

@@ -10,7 +10,8 @@ from trimtab.judge.sweep import analyse_sweep
 from trimtab.model.sweep import MeasuredPoint, SweepPoint
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.judged import SweepDocument
-from trimtab.report.sweep import heat_chart, render_sweep
+from trimtab.report.sections import render_document
+from trimtab.report.sweep import heat_chart, sweep_document
 
 HOSTILE = "</td><script>alert(1)</script>"
 
@@ -33,12 +34,14 @@ def points() -> list[MeasuredPoint]:
 
 
 def test_the_page_loads_nothing_and_believes_no_word() -> None:
-    page = render_sweep(f"a {HOSTILE}", "scratch", analyse_sweep(points()))
+    page = render_document(sweep_document(f"a {HOSTILE}", "scratch", analyse_sweep(points())))
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
     assert page.count('class="drawing"') == 2
     assert "8.00 GB/s" in page
-    assert page == render_sweep(f"a {HOSTILE}", "scratch", analyse_sweep(points()))
+    assert page == render_document(
+        sweep_document(f"a {HOSTILE}", "scratch", analyse_sweep(points()))
+    )
 
 
 def test_a_hole_in_the_map_is_a_dash() -> None:

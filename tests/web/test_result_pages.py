@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.loop.test_results import kept_horizon, kept_whatif
 from tests.purge.notice.making import Book, clock
 from tests.purge.plan.making import KEY, Row, draft, file_system, make
-from tests.report.documents.test_reading import horizon_json, whatif_json
 from tests.report.pages import swept_policies
 from tests.report.purge_pages import horizon_answer_of
 from tests.support.documents import misfits
@@ -25,17 +25,20 @@ from tests.web.test_pages import Inline
 
 from trimtab.loop.event_log import Place, add_event
 from trimtab.loop.purging.place import PurgePlace, prepared
+from trimtab.loop.results import add_result
 from trimtab.loop.sweep import stored_sweep
 from trimtab.model.event import EventKind
 from trimtab.model.identifier import identifier_of
-from trimtab.model.ladder import LEVEL_NAMES
 from trimtab.model.policies import Policies, PurgePlanPolicy
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site
 from trimtab.purge.notice.notify import publish
 from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.policy import Notices
+from trimtab.record.kept import KeptResult
 from trimtab.record.store import Store
+from trimtab.report.documents.encode import to_json
+from trimtab.report.documents.simulated import WhatIfDocument
 from trimtab.report.whatif import whatif_answers
 from trimtab.web import result_api
 from trimtab.web.access import Asking, Identity, ProxyAccess
@@ -87,15 +90,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory, lists: Path) -> Iterator[Desk
     home = tmp_path_factory.mktemp("results")
     with Store.open(SmallSite().keep(home / "t.db")) as store:
         store.add_runs(list(sweep_runs()))
-        results, plans = home / "results", home / "plans"
-        results.mkdir()
+        plans = home / "plans"
         plans.mkdir(mode=0o700)
-        root = f"/{SITE}".encode()
-        (results / "ages.json").write_bytes(horizon_json(horizon_answer_of(0.7), root))
-        (results / "other.json").write_bytes(horizon_json(horizon_answer_of(0.6), b"/other"))
-        (results / "trims.json").write_bytes(whatif_json())
-        (results / "figures.toml").write_text((EXAMPLES / "perlmutter.toml").read_text())
-        (results / "half.json").write_text("{")
+        add_result(store, SITE, kept_horizon(horizon_answer_of(0.7), f"/{SITE}"), NOW)
+        add_result(store, SITE, kept_whatif(), NOW)
+        store.add_result(KeptResult("half", SITE, "what-if", MADE_AT, {}))
         policies = Policies(purge=PurgePlanPolicy(directory=str(plans)))
         site = Site(SITE, "lustre", f"/{SITE}", policies=policies)
         place = PurgePlace(home / "purge")
@@ -147,10 +146,11 @@ def ada(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     return person(desk, "ada")
 
 
-def test_no_page_has_code_or_style_inside(admin, plan):
+def test_no_page_has_code_or_style_inside(admin, desk, plan):
     for path in (
-        "ladder", "ladder?file=figures.toml", "ladder?per=ost", "sweeps", "sweeps?name=sizes",
-        "purge", "purge?file=ages.json", "twin", "twin?file=trims.json",
+        "ladder", "ladder?per=ost", "sweeps", "sweeps?name=sizes", "purge",
+        f"purge?result={desk.horizons(SITE).held[0].id}", "twin",
+        f"twin?result={desk.what_ifs(SITE).held[0].id}",
     ):  # fmt: skip
         page = admin.get(f"{ROOT}/{path}")
         assert page.status_code == 200, (path, page.text[-500:])
@@ -160,31 +160,19 @@ def test_no_page_has_code_or_style_inside(admin, plan):
         assert "<h1>" in page.text
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["ladder?file=../t.db", "ladder?file=ages.json", "twin?file=ages.json", "purge?file=other.json",
-     "sweeps?name=none"],
-)  # fmt: skip
-def test_only_results_of_the_kind_and_site_are_named(admin, path):
-    assert admin.get(f"{ROOT}/{path}").status_code == 404
+@pytest.mark.parametrize("page", ["twin", "purge"])
+def test_only_results_of_the_kind_are_named(admin, desk, page):
+    kept = desk.horizons(SITE) if page == "twin" else desk.what_ifs(SITE)
+    assert admin.get(f"{ROOT}/{page}?result={kept.held[0].id}").status_code == 404
+    assert admin.get(f"{ROOT}/sweeps?name=none").status_code == 404
 
 
-def test_a_file_that_is_damaged_is_told(admin):
-    for name in ("purge", "twin"):
-        assert "half.json: not a whole document" in admin.get(f"{ROOT}/{name}").text
+def test_a_result_of_another_version_is_told(admin):
+    assert "1 result of another version" in admin.get(f"{ROOT}/twin").text
+    assert "of another version" not in admin.get(f"{ROOT}/purge").text
 
 
 # Ladder and sweeps
-
-
-def test_the_ladder_of_published_figures_is_that_of_the_command(admin, desk):
-    page = admin.get(f"{ROOT}/ladder?file=figures.toml").text
-    (ladder,) = desk.results().ladders
-    assert len(ladder.value.tracks) == 4
-    for track in ladder.value.tracks:
-        for step in track.steps:
-            assert LEVEL_NAMES[step.rung.layer] in page
-    assert "87.1 % of OST" in page
 
 
 def test_a_sweep_is_read_from_its_runs(desk):
@@ -361,14 +349,18 @@ def test_the_twin_shows_the_best_policy_and_says_that_it_is_simulation(admin):
     assert "All of it is simulation" in page
     assert "eth-euler" in page
     document = admin.get(f"/api/v1/sites/{SITE}/whatif").json()["results"][0]
-    written = json.loads(whatif_json())
+    written = json.loads(to_json(WhatIfDocument(*swept_policies())))
     assert document["combinations"] == written["combinations"]
-    assert document["file"] == "trims.json"
 
 
 def test_a_site_of_the_twin_shows_its_scenario(desk, tmp_path):
+    with Store.open(SmallSite().keep(tmp_path / "t.db")) as store:
+        _shows_its_scenario(desk, store)
+
+
+def _shows_its_scenario(desk: Desk, store: Store) -> None:
     site = replace(desk.place(SITE).site, driver="twin", scenario="template")  # type: ignore[type-var]
-    alone = Desk(desk.store, (SITE, Place(SITE, site)), results=tmp_path)
+    alone = Desk(store, (SITE, Place(SITE, site)))
     page = person(alone, "root").get(f"{ROOT}/twin").text
     assert "Nothing was asked of the twin yet" in page
     assert "A small system: 8 OSTs of 12 drives on 4 servers" in page

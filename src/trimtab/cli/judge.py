@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,8 +11,10 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.output import show
-from trimtab.cli.render.judge import print_judgement
+from trimtab.cli.render.document import print_document
 from trimtab.errors import UsageError
+from trimtab.message import code_of
+from trimtab.model.series import RUNS_LEFT_OUT
 
 if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
@@ -133,17 +136,16 @@ def _of_file(file: str, settings: dict[str, Any]) -> Any:
 
 def _answer(judged: Any, standing: SiteStanding | None, report: str | None) -> None:
     from trimtab.report import documents
+    from trimtab.report.judge import judge_document
 
-    written = None
+    left_out = [note for note in judged.judgement.notes if code_of(note) == RUNS_LEFT_OUT]
+    page = judge_document(judged.judgement, judged.frames, judged.surveys, standing)
     if report is not None:
-        from trimtab.report.judge import write_judge_report
+        from trimtab.report.sections import render_document
+        from trimtab.report.write import write_report
 
-        written = write_judge_report(
-            report, judged.judgement, judged.frames, judged.surveys, standing
-        )
+        write_report(Path(report), render_document(page))
     show(
-        lambda: documents.judged.JudgeDocument(
-            judged.judgement, judged.store, judged.file, written
-        ),
-        lambda: print_judgement(judged.judgement, written, standing),
+        lambda: documents.judged.JudgeDocument(judged.judgement, judged.store, judged.file, report),
+        lambda: print_document(page, more=left_out),
     )

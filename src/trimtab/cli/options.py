@@ -147,7 +147,7 @@ OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "whatif": {
         "Simulation": "vary until classes seeds most again",
         "Where it runs": "workers dask",
-        "Output": f"results runs {OUTPUT}",
+        "Output": f"results runs keep {OUTPUT}",
     },
     "purge follow": {
         "Index": "index compact rescan threads",
@@ -164,7 +164,7 @@ OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "Cut-off": "index policy target target-ost target-pool forecast",
         "File system": "used available site place store",
         "Where it runs": "threads dask",
-        "Output": OUTPUT,
+        "Output": f"keep {OUTPUT}",
     },
     "purge replay": {
         "Replay": "index later policy target before reads-known",
@@ -303,6 +303,9 @@ def store(function: Decorated) -> Decorated:
     return click.option("--store", "store_url", metavar="URL", help=text)(function)
 
 
+keep = click.option(
+    "--keep", metavar="SITE", help="Keep the result in the store of a site: the dashboard shows it."
+)
 cov_goal = click.option(
     "--cov-goal",
     type=FRACTION,

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.lazy import SuggestingGroup
 from trimtab.cli.output import show
-from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
-from trimtab.cli.render.text import console
-from trimtab.units import format_bytes, format_duration, format_percent, plural
-from trimtab.visible import shell_text, visible
+from trimtab.cli.render.document import print_document
+from trimtab.cli.render.screen import print_wrapped
+from trimtab.cli.render.text import console, print_facts
+from trimtab.units import format_duration, format_percent, plural
+from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import Console
-
     from trimtab.twin.amplification import Amplification
     from trimtab.twin.kept import TwinRun
-    from trimtab.twin.scenario import facts
     from trimtab.twin.scenario.drives import Preset
-    from trimtab.twin.scenario.model import Scenario
 
 
 @click.group("twin", cls=SuggestingGroup)
@@ -115,6 +109,7 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
 def list_() -> None:
     """List the built-in scenarios."""
     from trimtab.report import documents
+    from trimtab.report.scenario import scenarios_document
     from trimtab.twin.scenario.load import load_scenario, preset_names
 
     scenarios = [load_scenario(name) for name in preset_names()]
@@ -122,7 +117,7 @@ def list_() -> None:
         lambda: documents.simulated.ScenariosDocument(
             tuple(map(documents.simulated.ScenarioSummary, scenarios))
         ),
-        lambda: print_scenarios(scenarios),
+        lambda: print_document(scenarios_document(scenarios)),
     )
 
 
@@ -138,6 +133,7 @@ def show_(scenario: str, as_toml: bool) -> None:
     """
     from trimtab.errors import UsageError
     from trimtab.report import documents
+    from trimtab.report.scenario import scenario_document
     from trimtab.twin.scenario.load import load_scenario, scenario_text
 
     if as_toml and options.wants_json():
@@ -150,7 +146,10 @@ def show_(scenario: str, as_toml: bool) -> None:
     if as_toml:
         click.echo(scenario_text(scenario), nl=False)
         return
-    show(lambda: documents.simulated.ScenarioDocument(result), lambda: print_scenario(result))
+    show(
+        lambda: documents.simulated.ScenarioDocument(result),
+        lambda: print_document(scenario_document(result), more=["--toml prints the file"]),
+    )
 
 
 @command.command("run")
@@ -260,85 +259,6 @@ def _workload(amplification: Amplification) -> str:
     )
 
 
-def print_scenarios(scenarios: Iterable[Scenario]) -> None:
-    """Print the scenarios that come with Trimtab, one a row."""
-    from trimtab.twin.scenario.geometry import capacity_bytes
-
-    out = console()
-    rows = [
-        (
-            visible(scenario.name),
-            str(scenario.osts.count),
-            format_bytes(capacity_bytes(scenario)),
-            format_duration(scenario.length_s),
-            visible(scenario.title),
-        )
-        for scenario in scenarios
-    ]
-    out.print(f"{plural(len(rows), 'file system')} can be simulated.", style="bold")
-    columns = ("name", "OSTs>", "capacity>", "length>")
-    print_rows(
-        out,
-        [
-            *(Column(name.rstrip(">"), right=name.endswith(">")) for name in columns),
-            Column("what", wraps=True),
-        ],
-        rows,
-    )
-    print_wrapped(
-        out, "trimtab twin show NAME describes one, trimtab twin run NAME simulates it", "dim"
-    )
-
-
-def print_scenario(scenario: Scenario) -> None:
-    """Print what a scenario is built of, what happens to it, and what of it is assumed."""
-    from trimtab.twin.scenario import facts
-
-    events = plural(len(facts.timeline(scenario)), "event")
-    answer = f"{scenario.title}. {events}, {plural(len(scenario.assumptions), 'assumption')}."
-    more = ["a simulation is worth what its assumptions are worth"]
-    if not options.extent().everything:
-        more.insert(0, "--all shows every event and assumption, --toml the file")
-    print_screen(answer, partial(_print_scenario, scenario), more=more)
-
-
-def _print_scenario(scenario: Scenario, out: Console) -> None:
-    from trimtab.twin.scenario import facts
-
-    span = f"{facts.local(scenario.start, scenario)} to {facts.local(scenario.end, scenario)}"
-    line = f"{visible(scenario.name)}, {span} {scenario.timezone}, seed {scenario.seed}"
-    print_wrapped(out, line, indent=2)
-    for title, rows in (
-        ("built of", facts.built_of(scenario)),
-        ("at the start", facts.used_by(scenario)),
-        ("probes", [(probe.name, facts.probe_text(probe, scenario)) for probe in scenario.probes]),
-    ):
-        _print_rows(out, title, rows)
-    moments = facts.timeline(scenario)
-    _print_rows(out, "what happens", [(_when(scenario, moment), moment.text) for moment in moments])
-    _print_rows(out, "assumed, as no source says it", scenario.assumptions.items())
-
-
-def _when(scenario: Scenario, moment: facts.Moment) -> str:
-    from trimtab.twin.scenario import facts
-
-    until = "" if moment.until is None else f" to {facts.local(moment.until, scenario)}"
-    return f"{facts.local(moment.at, scenario)}{until}"
-
-
-def _print_rows(out: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:
-    pairs = [(visible(name), visible(value)) for name, value in rows]
-    if pairs:
-        out.print(title, style="bold")
-        width = min(max(len(name) for name, _ in pairs), _NAMES_MOST) + 2
-        for name, value in pairs:
-            print_wrapped(out, f"{name:<{width - 2}}  {value}", indent=2, hang=width)
-
-
-_NAMES_MOST: Final = 20
-"""Characters of the column of names: a longer one is followed by its value at once."""
-
-
 def print_run(twin_run: TwinRun) -> None:
     """Print what was kept of a simulated stretch, and how to go on."""
     from trimtab.twin.scenario import facts
@@ -363,6 +283,7 @@ def print_run(twin_run: TwinRun) -> None:
         *(("truth", str(path)) for path in twin_run.truth),
         ("site file", str(twin_run.site_file)),
     ]
-    _print_rows(out, "kept", rows)
+    out.print("kept", style="bold")
+    print_facts(out, rows)
     command = shell_text(["trimtab", "status", str(twin_run.site_file)])
     out.print(f"go on with: {command}", soft_wrap=True)

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
-from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
-from trimtab.units import format_duration, plural
-from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import Console
-
-    from trimtab.twin.scenario.model import Scenario
-    from trimtab.whatif.sweep import Row, SummedFigure, Swept
+from trimtab.cli.render.document import print_document
 
 
 @click.command("whatif", cls=options.GroupedCommand)
@@ -61,6 +50,7 @@ if TYPE_CHECKING:
     help="Also write every run to a Parquet file: its settings, seed and figures.",
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Work everything out anew, and keep nothing.")
+@options.keep
 @options.report
 @options.as_json
 @options.extent_options
@@ -70,6 +60,7 @@ def command(
     results: str | None,
     runs: str | None,
     again: bool,
+    keep: str | None,
     report: str | None,
     **options_given: Any,
 ) -> None:
@@ -83,7 +74,8 @@ def command(
     from trimtab.errors import UsageError
     from trimtab.loop.whatif import WhatIf, results_file, what_if
     from trimtab.report import documents
-    from trimtab.report.whatif import render_whatif
+    from trimtab.report.sections import render_document
+    from trimtab.report.whatif import assumed, whatif_document
     from trimtab.report.write import check_report_path, write_report
 
     if again and results is not None:
@@ -98,108 +90,19 @@ def command(
     remains = "runs that ended are kept: the same command goes on with the others"
     with progress_bar(remains=NOTHING_KEPT if again else remains) as progress:
         scenario, swept = what_if(terms, progress)
+    if keep is not None:
+        from trimtab.launch.process import utc_now
+        from trimtab.loop.results import keep_result, whatif_result
+
+        keep_result(keep, None, whatif_result(scenario, swept), utc_now())
+    page = whatif_document(scenario.name, swept, assumed(scenario))
     if report is not None:
-        write_report(Path(report), render_whatif(scenario, swept))
+        write_report(Path(report), render_document(page))
     if runs is not None:
         from trimtab.report.whatif import runs_parquet
 
         write_report(Path(runs), runs_parquet(swept))
     show(
         lambda: documents.simulated.WhatIfDocument(scenario, swept),
-        lambda: print_swept(scenario, swept, report),
+        lambda: print_document(page),
     )
-
-
-def print_swept(scenario: Scenario, swept: Swept, report: str | None = None) -> None:
-    """Print the best policy, and a row for each; with ``--all`` every figure of each too."""
-    from trimtab.report.whatif import whatif_answers
-
-    answer, *idle = whatif_answers(swept)
-    more = [] if options.extent().everything else ["--all shows every figure, and what is assumed"]
-    if report is not None:
-        more.append(f"report: {visible(report)}")
-    print_screen(answer, partial(_print_body, scenario, swept, idle), more=more)
-
-
-def _print_body(scenario: Scenario, swept: Swept, idle: Sequence[str], out: Console) -> None:
-    from trimtab.whatif.sweep import SEEDS_LEAST
-
-    taken = f", {plural(swept.taken_up, 'run')} taken up" if swept.taken_up else ""
-    terms = (
-        f"simulated: {scenario.name}, {format_duration(swept.until_s)}, "
-        f"{plural(len(swept.rows), 'combination')}, {plural(swept.seeds, 'seed')} each{taken}"
-    )
-    print_wrapped(out, terms, "dim")
-    if swept.seeds < SEEDS_LEAST:
-        out.print(f"no intervals: {plural(swept.seeds, 'seed')}, at least {SEEDS_LEAST} are needed")
-    for sentence in idle:
-        print_wrapped(out, sentence, "yellow")
-    print_wrapped(out, swept.assumptions[0], "dim")
-    _print_policies(out, swept)
-    if not options.extent().everything:
-        return
-    for number, row in enumerate(swept.rows):
-        out.print()
-        out.print(visible(row.combination.title), style="bold")
-        for line in _lines(row, first=number == 0):
-            print_wrapped(out, line, indent=2, hang=4)
-    out.print("\nassumed", style="bold")
-    for sentence in swept.assumptions:
-        print_wrapped(out, sentence, "dim", indent=2)
-    for key, why in sorted(scenario.assumptions.items()):
-        print_wrapped(out, f"{key}: {why}", "dim", indent=2)
-
-
-def _cell(figure: SummedFigure, unit: str) -> str:
-    """Return a figure, its interval on a line of its own."""
-    from trimtab.report.whatif import with_interval
-
-    if figure.median is None:
-        return "-"
-    return with_interval(figure.median, figure.interval, unit).replace(" (", "\n(", 1)
-
-
-def _print_policies(out: Console, swept: Swept) -> None:
-    """Print a row for each policy: the best first, then in its order, figures that differ."""
-    from trimtab.report.whatif import policy_kinds, ranked
-    from trimtab.whatif.best import best_of
-
-    best = best_of(swept)
-    kinds = policy_kinds(swept, best)
-    columns = [Column("policy", wraps=True, least=12), Column("")]
-    columns += [
-        Column(kind.title, right=True, drop=place, wraps=True, least=12)
-        for place, kind in enumerate(kinds)
-    ]
-    shown = options.extent().rows(ROWS)
-    rows = []
-    for number in ranked(swept, best)[:shown]:
-        row = swept.rows[number]
-        word = "first" if number == 0 else ""
-        if best is not None:
-            word = "best" if number == best.row else "tied" if number in best.tied else word
-        cells = (_cell(row.figure(kind.name), kind.unit) for kind in kinds)
-        rows.append((visible(row.combination.title), word, *cells))
-    print_rows(out, columns, rows)
-    if len(swept.rows) > shown:
-        out.print(f"... {len(swept.rows) - shown:,} more combinations: --all", style="dim")
-    print_wrapped(out, "medians over seeds, with their intervals", "dim")
-
-
-def _lines(row: Row, *, first: bool) -> list[str]:
-    from trimtab.report.whatif import change_text, is_nothing, with_interval
-    from trimtab.whatif.figures import KINDS
-
-    lines = []
-    for kind in KINDS:
-        figure = row.figure(kind.name)
-        if figure.median is None:
-            continue
-        text = f"{kind.title:<38} {with_interval(figure.median, figure.interval, kind.unit)}"
-        if not first and figure.difference is not None and not is_nothing(figure):
-            text += f"; against the first {change_text(figure, kind.unit)}"
-        lines.append(text)
-    missing = [kind.title for kind in KINDS if row.figure(kind.name).median is None]
-    if missing:
-        lines.append(f"no simulated data for: {', '.join(missing)}")
-    return lines

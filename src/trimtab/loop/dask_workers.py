@@ -335,14 +335,14 @@ def _answered(question: Question[Any], version: str) -> list[bytes]:
     try:
         if version != (version_here := installed()):
             raise _differs(f"a Dask worker has Trimtab {version_here}, the client has {version}")
-        return [b"answer", *packed(answer_type(question), question.answer())]
+        return [b"answer", packed(answer_type(question), question.answer())]
     except TrimtabError as error:
         whole = error.reason if isinstance(error, DataError) else error.message
         place = (error.file, error.line) if isinstance(error, DataError) else (None, None)
         report = (type(error).__name__, str(whole), error.code, error.hint, *place)
     except Exception as error:  # noqa: BLE001 (the client raises it)
         report = ("", f"{type(error).__name__}: {error}", "", None, None, None)
-    return [b"error", *packed(_Report, report)]
+    return [b"error", packed(_Report, report)]
 
 
 _Report = tuple[str, str, str, str | None, str | None, int | None]
@@ -352,10 +352,10 @@ _Report = tuple[str, str, str, str | None, str | None, int | None]
 def _read(question: Question[Any], data: Any) -> Any:
     """Return the answer that a worker gave, or raise the error that it had."""
     try:
-        kind, *rest = data
+        kind, answer = data
         if kind == b"answer":
-            return unpacked(answer_type(question), rest)
-        name, message, code, hint, file, line = unpacked(_Report, rest)
+            return unpacked(answer_type(question), answer)
+        name, message, code, hint, file, line = unpacked(_Report, answer)
     except (TypeError, ValueError) as error:
         raise _malformed(error) from error
     message, hint = visible(message[:_SHOWN]), None if hint is None else visible(hint[:_SHOWN])

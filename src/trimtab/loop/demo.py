@@ -16,11 +16,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trimtab.errors import UnreadableError
 from trimtab.launch.process import utc_now
+from trimtab.loop.results import (
+    HorizonResult,
+    WhatIfResult,
+    add_result,
+    horizon_result,
+    results_of,
+    whatif_result,
+)
 from trimtab.loop.workers import worker_pool
-from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.purged import PurgeHorizonDocument
-from trimtab.report.documents.simulated import WhatIfDocument
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.scenario.write import to_toml
@@ -71,11 +77,21 @@ def site_file_of(directory: Path) -> Path:
 
 def is_prepared(directory: Path) -> bool:
     """Return whether a directory holds a demo that was prepared to its end."""
-    return site_file_of(directory).exists() and _results(directory).is_dir()
+    from trimtab.loop.sites import open_site
+    from trimtab.loop.stores import open_store
+
+    if not site_file_of(directory).exists():
+        return False
+    site = open_site(str(site_file_of(directory))).site
+    try:
+        with open_store(site.store.url) as store:
+            return bool(results_of(store, site.name, HorizonResult).held)
+    except UnreadableError:
+        return False
 
 
 def prepare_demo(directory: Path, progress: Progress, *, until_s: float | None = None) -> None:
-    """Make a site, with its store, in a directory, and results of commands beside it.
+    """Make a site, with its store, in a directory, and results of commands in the store.
 
     Parameters
     ----------
@@ -92,25 +108,20 @@ def prepare_demo(directory: Path, progress: Progress, *, until_s: float | None =
         A worker was killed.
     """
     from trimtab.loop.sites import open_site
+    from trimtab.loop.stores import open_store
     from trimtab.loop.twin_run import Wanted, run_twin
 
     scenario = scenario_of_demo()
     wanted = Wanted(scenario, directory, None, until_s, snapshot_every_s=SNAPSHOT_S, truth=False)
-    results = _results(directory).with_suffix(".part")
     with worker_pool(1, hint=_HINT) as pool:
         answers = pool.submit(_answers, scenario, str(directory.absolute()))
         run_twin(wanted, progress=_part(progress, "simulating nine months"))
         site = open_site(str(site_file_of(directory))).site
         _measure_sweep(site, _part(progress, "measuring a sweep"))
         _search_incidents(site, _part(progress, "searching"))
-        results.mkdir(exist_ok=True)
-        for name, text in answers.result().items():
-            (results / name).write_text(text, encoding="utf-8")
-    results.rename(_results(directory))
-
-
-def _results(directory: Path) -> Path:
-    return directory.absolute() / "results"
+        with open_store(site.store.url) as store:
+            for result in answers.result():
+                add_result(store, site.name, result, utc_now())
 
 
 def _part(progress: Progress, step: str) -> Progress:
@@ -148,30 +159,26 @@ def _search_incidents(site: Site, progress: Progress) -> None:
         keep_incidents(store, incidents)
 
 
-def _answers(scenario: Scenario, root: str) -> dict[str, str]:
-    """Return documents of commands by the name of their file; called in a worker."""
+def _answers(scenario: Scenario, root: str) -> tuple[WhatIfResult, HorizonResult]:
+    """Return results of commands; called in a worker."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="trimtab-demo-") as temporary:
-        return {
-            "trims.json": to_json(_what_if(scenario, Path(temporary))),
-            "purge.json": to_json(_horizon(scenario, root, Path(temporary))),
-        }
+        return _what_if(scenario, Path(temporary)), _horizon(scenario, root, Path(temporary))
 
 
-def _what_if(scenario: Scenario, temporary: Path) -> WhatIfDocument:
+def _what_if(scenario: Scenario, temporary: Path) -> WhatIfResult:
     from trimtab.loop.whatif import WhatIf, what_if
 
     file = temporary / f"{scenario.name}.toml"
     file.write_text(to_toml(scenario), encoding="utf-8")
     terms = WhatIf(str(file), (_POLICIES,), seeds=_SEEDS, until_s=_ASKED_S, classes=1, workers=1)
-    return WhatIfDocument(*what_if(terms))
+    return whatif_result(*what_if(terms))
 
 
-def _horizon(scenario: Scenario, root: str, temporary: Path) -> PurgeHorizonDocument:
+def _horizon(scenario: Scenario, root: str, temporary: Path) -> HorizonResult:
     from trimtab.loop.purging.horizons import Question, ask_horizon
     from trimtab.loop.purging.importing import ListDescription, import_index
-    from trimtab.purge.horizon.curve import Freed
     from trimtab.purge.horizon.usage import Usage
     from trimtab.twin.scenario.geometry import capacity_bytes
 
@@ -180,18 +187,9 @@ def _horizon(scenario: Scenario, root: str, temporary: Path) -> PurgeHorizonDocu
     used = scenario.users.fullness * capacity
     listed = temporary / "files"
     listed.write_bytes(b"".join(_list_of_files(scenario, root, used, now)))
-    manifest = import_index(listed, index, ListDescription(root, "gnu-find", complete=True))
+    import_index(listed, index, ListDescription(root, "gnu-find", complete=True))
     usage = Usage(int(used), int(capacity - used))
-    horizons = ask_horizon(Question(index, target=_TARGET, usage=usage), now=now)
-    return PurgeHorizonDocument(
-        str(index),
-        manifest,
-        horizons.answer,
-        horizons.rules,
-        usage,
-        Freed(horizons.files, horizons.allocated_bytes),
-        tuple(horizons.notes),
-    )
+    return horizon_result(ask_horizon(Question(index, target=_TARGET, usage=usage), now=now))
 
 
 def _list_of_files(

@@ -1,141 +1,178 @@
-"""Results that commands left in a directory: horizons, what-ifs, ladders of published figures.
+"""Results of commands that the dashboard shows, kept in the store of a site.
 
-::
-
-    RESULTS/scratch.json       trimtab purge horizon --index INDEX --policy FILE --json > ...
-    RESULTS/trims.json         trimtab whatif SCENARIO --vary trim=never,nightly --json > ...
-    RESULTS/perlmutter.toml    a file with [ladder], as `trimtab ladder FILE.toml` takes it
+``trimtab purge horizon ... --keep SITE`` and ``trimtab whatif ... --keep SITE`` write them.
 """
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from trimtab.errors import TrimtabError, UnreadableError
-from trimtab.judge.ladder.build import build_ladder
-from trimtab.loop.ladder import of_file
+from trimtab.errors import UsageError
+from trimtab.loop.purging.horizons import Found
+from trimtab.loop.sites import open_site, with_store
+from trimtab.loop.stores import open_store
 from trimtab.message import Message
-from trimtab.model.ladder import Ladder
-from trimtab.report.documents.reading import ReadHorizon, ReadWhatIf, read_document
-from trimtab.site.ladder_file import is_ladder, load_ladder
+from trimtab.model.identifier import new_identifier
+from trimtab.purge.horizon.answer import Answer
+from trimtab.purge.horizon.curve import Freed
+from trimtab.purge.horizon.usage import Usage
+from trimtab.record.kept import KeptResult
+from trimtab.twin.scenario.model import Scenario
+from trimtab.units import plural
 from trimtab.visible import visible
+from trimtab.whatif.sweep import Swept
+from trimtab.whatif.vary import Varied
 
-FILES_MAX: Final = 200
-BYTES_MAX: Final = 64 * 2**20
-"""A horizon of a million owners is smaller."""
-Value = TypeVar("Value", ReadHorizon, ReadWhatIf, Ladder)
-Signature = tuple[tuple[str, int, int, int], ...]
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonResult:
+    """The horizon of an index.
+
+    Attributes
+    ----------
+    root, index
+        Of the tree that was listed, as people may see it; the id of its index.
+    rules
+        Those in force, a sentence each.
+    total
+        All regular files of the index.
+    """
+
+    root: str
+    index: str
+    answer: Answer
+    usage: Usage
+    rules: tuple[str, ...]
+    total: Freed
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfResult:
+    """A sweep of the twin, without its single runs.
+
+    Attributes
+    ----------
+    scenario
+        Name of the scenario that was varied.
+    """
+
+    scenario: str
+    seed: int
+    swept: Swept
+
+
+Value = TypeVar("Value", HorizonResult, WhatIfResult)
+_KINDS: Final = {HorizonResult: "horizon", WhatIfResult: "what-if"}
 
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[Value]):
-    """One result, and the file that holds it.
+    """A result as it is kept."""
 
-    Attributes
-    ----------
-    file
-        Its name within the directory.
-    at
-        When it was written.
-    """
-
-    file: str
+    id: str
     at: datetime
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
-    """What a directory holds, the newest first.
+class Results(Generic[Value]):
+    """The results of a site, the newest first.
 
     Attributes
     ----------
-    problems
-        Why the directory, or a file of it, is not shown.
+    unread
+        How many are left out, since another version kept them.
     """
 
-    horizons: tuple[Result[ReadHorizon], ...] = ()
-    what_ifs: tuple[Result[ReadWhatIf], ...] = ()
-    ladders: tuple[Result[Ladder], ...] = ()
-    problems: tuple[Message, ...] = ()
+    held: tuple[Result[Value], ...] = ()
+    unread: int = 0
+
+    @property
+    def problems(self) -> tuple[Message, ...]:
+        """Why some are not shown."""
+        if not self.unread:
+            return ()
+        text = f"{plural(self.unread, 'result')} of another version: work it out again"
+        return (Message("results-unread", text),)
+
+    def chosen(self, id_: str) -> Result[Value] | None:
+        """Return the result of an id, the newest where none is named.
+
+        Raises
+        ------
+        UsageError
+            There is none of that id.
+        """
+        for result in self.held:
+            if id_ in ("", result.id):
+                return result
+        if id_:
+            raise UsageError("there is no such result", code="page-unknown")
+        return None
 
 
-def results_in(directory: Path) -> Results:
-    """Return every result in a directory; one that is not there holds none."""
-    try:
-        files = list(_files(directory))
-    except OSError as error:
-        return Results(problems=(_problem(directory, error),))
-    held: list[Result[Any]] = []
-    problems: list[Message] = []
-    if len(files) > FILES_MAX:
-        text = f"{visible(str(directory))}: the newest {FILES_MAX} of {len(files)} files are read"
-        problems.append(Message("results-many", text))
-    for path, state in files[:FILES_MAX]:
-        try:
-            value = _value(path, state)
-        except TrimtabError as error:
-            problems.append(Message(error.code, f"{visible(path.name)}: {error.message}"))
-            continue
-        if value is not None:
-            at = datetime.fromtimestamp(state.st_mtime, UTC)
-            held.append(Result(path.name, at, value))
-    return Results(
-        _of(held, ReadHorizon), _of(held, ReadWhatIf), _of(held, Ladder), tuple(problems)
+def horizon_result(found: Found) -> HorizonResult:
+    """Return what is kept of a horizon."""
+    return HorizonResult(
+        visible(found.policy.root),
+        found.manifest.index_id,
+        found.answer,
+        found.usage,
+        tuple(found.rules.words),
+        Freed(found.files, found.allocated_bytes),
+        tuple(found.notes),
     )
 
 
-def _of(held: Sequence[Result[Any]], kind: type[Value]) -> tuple[Result[Value], ...]:
-    return tuple(result for result in held if isinstance(result.value, kind))
+def whatif_result(scenario: Scenario, swept: Swept) -> WhatIfResult:
+    """Return what is kept of a sweep."""
+    rows = tuple(replace(row, combination=Varied(row.combination.settings)) for row in swept.rows)
+    return WhatIfResult(scenario.name, scenario.seed, replace(swept, rows=rows, runs=()))
 
 
-def signature_of(directory: Path) -> Signature | str:
-    """Return what differs when a directory holds something else."""
-    try:
-        return tuple(
-            (path.name, state.st_mtime_ns, state.st_size, state.st_ino)
-            for path, state in _files(directory)
-        )
-    except OSError as error:
-        return str(error)
+def keep_result(
+    where: str, store_url: str | None, value: HorizonResult | WhatIfResult, at: datetime
+) -> str:
+    """Keep a result in the store of a site, and return the site's name.
+
+    Parameters
+    ----------
+    where
+        As `trimtab.loop.sites.open_site` has it.
+    """
+    site = open_site(where).site
+    with open_store(with_store(site, store_url), create=True) as store:
+        store.ensure_site(site.name, driver=site.driver, path=site.path)
+        add_result(store, site.name, value, at)
+    return site.name
 
 
-def _files(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield the documents and ladder files of a directory itself, the newest first; no link."""
-    try:
-        with os.scandir(directory) as entries:
-            files = [
-                (Path(entry.path), entry.stat(follow_symlinks=False))
-                for entry in entries
-                if entry.name.endswith((".json", ".toml"))
-            ]
-    except FileNotFoundError:
-        return
-    regular = [(path, state) for path, state in files if stat.S_ISREG(state.st_mode)]
-    yield from sorted(regular, key=lambda pair: (-pair[1].st_mtime_ns, pair[0].name))
+def add_result(store: Store, site: str, value: HorizonResult | WhatIfResult, at: datetime) -> None:
+    """Keep a result of a site."""
+    from pydantic import TypeAdapter
+
+    document = json.loads(TypeAdapter(type(value)).dump_json(value))
+    kept = KeptResult(new_identifier(at), site, _KINDS[type(value)], at, document)
+    store.add_result(kept)
 
 
-def _value(path: Path, state: os.stat_result) -> Any:
-    if path.suffix == ".toml":
-        # Of other TOML files nothing is said: sweeps and policies may lie here too.
-        return build_ladder(of_file(load_ladder(str(path)))) if is_ladder(str(path)) else None
-    if state.st_size > BYTES_MAX:
-        raise UnreadableError(f"larger than {BYTES_MAX // 2**20} MiB", code="file-too-large")
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as stream:
-            data = stream.read(BYTES_MAX + 1)
-    except OSError as error:
-        raise UnreadableError(error.strerror or str(error), code="file-unreadable") from error
-    return read_document(data)
+def results_of(store: Store, site: str, kind: type[Value]) -> Results[Value]:
+    """Return the results of a site."""
+    from pydantic import TypeAdapter, ValidationError
 
-
-def _problem(directory: Path, error: OSError) -> Message:
-    text = f"{visible(str(directory))} cannot be read: {error.strerror or error}"
-    return Message("results-unreadable", text)
+    read: Callable[[str], Value] = TypeAdapter(kind).validate_json
+    held, unread = [], 0
+    for kept in store.results(site, _KINDS[kind]):
+        try:
+            held.append(Result(kept.id, kept.at, read(json.dumps(kept.document))))
+        except ValidationError:
+            unread += 1
+    return Results(tuple(held), unread)

@@ -31,7 +31,7 @@ class DeliveryState(StrEnum):
     WAITING = "waiting"
     DELIVERED = "delivered"
     DROPPED = "dropped"
-    """Given up: refused for good, too old, or pushed out of a full spool."""
+    """Given up: refused for good, too old, or pushed out by too many others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,8 +199,6 @@ class Alerts:
         For each receiver; more wait, and follow in one digest. Critical alerts do not wait.
     runbook
         Where docs/runbook.md is published; each alert links to its section.
-    spool
-        ``None``: beside the store.
     """
 
     least: Literal["warning", "critical"] = key(
@@ -212,12 +210,6 @@ class Alerts:
     per_hour: int = key(whole(1, 1000), "Messages an hour to a receiver; more wait.", 10)
     runbook: str | None = key(
         URL, "Where the runbook is published.", None, example='"https://wiki.example.org/runbook"'
-    )
-    spool: str | None = key(
-        TEXT,
-        "Directory of alerts that wait; else beside the store.",
-        None,
-        example='"/var/lib/trimtab/alerts"',
     )
     mail: MailAlerts = table(MailAlerts, "Alerts by mail.")
 

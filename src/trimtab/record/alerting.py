@@ -34,13 +34,13 @@ class AlertRecords(Connections):
             insertion = queries.insert_unless_there(connection, schema.alert, **row)
             return connection.execute(insertion).rowcount == 1
 
-    def put_delivery(self, alert: str, delivery: Delivery) -> None:
-        """Keep how far an alert has come on its way to one receiver.
+    def put_delivery(self, alert: str, delivery: Delivery) -> bool:
+        """Keep how far an alert has come on its way to one receiver; false: no such alert is kept.
 
         Parameters
         ----------
         alert
-            Its id; of one that is not kept nothing is kept.
+            Its id.
         """
         this = schema.alert.c.id == alert
         with self._writing() as connection:
@@ -49,6 +49,7 @@ class AlertRecords(Connections):
             if stored is not None:
                 deliveries = {**stored, **_plain([delivery])}
                 checksums.change(connection, schema.alert, {"deliveries": deliveries}, this)
+            return stored is not None
 
     def alerts(
         self, site: str, *, since: datetime | None = None, until: datetime | None = None

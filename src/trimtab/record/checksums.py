@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 WHOLE: Final = (
     schema.site, schema.run, schema.event, schema.slot, schema.incident, schema.action,
-    schema.alert,
+    schema.result, schema.alert,
 )  # fmt: skip
 """Tables that are checked as a whole before they are queried."""
 BY_ROW: Final = (schema.output, schema.snapshot)

@@ -40,7 +40,7 @@ class CountRecords(Connections):
         """
         tables = (
             schema.run, schema.snapshot, schema.event, schema.slot, schema.incident, schema.action,
-            schema.alert,
+            schema.result, schema.alert,
         )  # fmt: skip
         place = schema.site.c
         parts = [place.judged_at, place.judged_until, place.timezone]

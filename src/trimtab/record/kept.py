@@ -139,6 +139,25 @@ class KeptIncident:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptResult:
+    """What a command worked out, kept to be shown.
+
+    Attributes
+    ----------
+    kind
+        Which values the document holds: ``horizon``, ``what-if``.
+    document
+        As plain values.
+    """
+
+    id: str
+    site: str
+    kind: str
+    at: datetime
+    document: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """When a site's incidents were last looked for.
 

@@ -25,7 +25,7 @@ from trimtab.record.snapshots import remove_unused_bases
 AT_ONCE: Final = 200
 """Rows in one transaction, so that nobody waits long for the store."""
 ALERTS_AT_LEAST: Final = timedelta(days=30)
-"""Younger alerts stay, however short the retention: a spool may still hold them."""
+"""Younger alerts stay, however short the retention: some may still wait."""
 
 
 @dataclass(frozen=True, slots=True)

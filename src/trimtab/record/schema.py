@@ -300,6 +300,19 @@ acting = Table(
     Column("until", UtcMicroseconds),
 )
 
+result = Table(
+    "result",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("id", _ID, nullable=False, unique=True),
+    Column("site", ForeignKey("site.number"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("at", UtcMicroseconds, nullable=False),
+    Column("document", PlainJson, nullable=False),
+    _checksum(),
+    Index(None, "site", "kind", "at"),
+)
+
 alert = Table(
     "alert",
     metadata,

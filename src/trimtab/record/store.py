@@ -24,7 +24,7 @@ from trimtab.record.counting import CountRecords
 from trimtab.record.database import open_database
 from trimtab.record.explaining import ExplainingRecords
 from trimtab.record.integrity import StoreCheck, check, problems
-from trimtab.record.kept import ImportedRun, KeptOutput, Series, Site
+from trimtab.record.kept import ImportedRun, KeptOutput, KeptResult, Series, Site
 from trimtab.record.location import Answers, locate
 from trimtab.record.pruning import Pruned, prune_some
 from trimtab.record.watched import WatchRecords
@@ -421,6 +421,26 @@ class Store(
                 queries.between(query, schema.event.c.at, since, until)
             ).all()
         return tuple(rows.to_event(row) for row in records)
+
+    def add_result(self, result: KeptResult) -> None:
+        """Keep for good what a command worked out."""
+        with self._writing() as connection:
+            number = queries.site_number(connection, result.site)
+            row = rows.row_of(result, schema.result, site=number)
+            connection.execute(insert(schema.result).values(row))
+
+    def results(self, site: str, kind: str) -> tuple[KeptResult, ...]:
+        """Return what commands worked out of one kind, the newest first."""
+        result = schema.result.c
+        query = (
+            select(schema.result)
+            .join(schema.site, schema.site.c.number == result.site)
+            .where(schema.site.c.name == site, result.kind == kind)
+            .order_by(result.at.desc(), result.number.desc())
+        )
+        with self._reading() as connection:
+            records = connection.execute(query).all()
+        return tuple(rows.value_of(KeptResult, row, site=site) for row in records)
 
     def prune(self, site: str, before: datetime, *, now: datetime) -> Pruned:
         """Remove snapshots, the content of raw outputs and alerts of a site older than that.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.troubles import slow_trouble
 from trimtab.model.series import (
     ChangePoint,
     ChangeStatus,
+    Dispersion,
     SeriesJudgement,
     SeriesKey,
     SiteJudgement,
@@ -29,9 +30,8 @@ from trimtab.report.headline import (
     tone_of,
 )
 from trimtab.report.kit import GOAL_TONES, Cell, Row, Table, Tone, row, table
-from trimtab.report.render import drawn, environment
-from trimtab.report.write import write_report
-from trimtab.units import format_duration, format_percent, format_value, plural
+from trimtab.report.sections import Document, Section
+from trimtab.units import format_percent, format_value, plural
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,71 +53,62 @@ _LEGEND: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One series on the page, with its drawings and why others are missing."""
-
-    title: str
-    series: SeriesJudgement
-    goal: Cell
-    facts: str
-    figures: tuple[tuple[Chart, Any], ...]
-    changes: Table | None
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """Surveys of single targets on the page."""
-
-    title: str
-    reason: str
-    figures: tuple[tuple[Chart, Any], ...]
-    months: Table | None
-    slow: Table | None
-
-
-def write_judge_report(
-    path: str,
-    judgement: SiteJudgement,
-    frames: Mapping[SeriesKey, pl.DataFrame],
-    surveys: pl.DataFrame | None,
-    standing: SiteStanding | None = None,
-) -> str:
-    """Write the page and return its path; see `trimtab.report.write.write_report` for errors."""
-    target = Path(path)
-    write_report(target, render_judgement(judgement, frames, surveys, standing))
-    return str(target)
-
-
-def render_judgement(
+def judge_document(
     judgement: SiteJudgement,
     frames: Mapping[SeriesKey, pl.DataFrame],
     surveys: pl.DataFrame | None = None,
     standing: SiteStanding | None = None,
-) -> str:
-    """Return a self-contained HTML page: no network, no script, equal for equals."""
+) -> Document:
+    """Return the page of a judgement.
+
+    Parameters
+    ----------
+    frames
+        Runs of each series; of one without them less is drawn.
+    standing
+        How the site stands; ``None``: nothing but the judgement is known.
+    """
+    standing = standing or of_judgement(judgement)
+    return Document(
+        kind="judge",
+        heading=judgement.site,
+        subtitle=f"{text.moment_text(judgement.from_)} to {text.moment_text(judgement.to)}",
+        tone=tone_of(standing),
+        answer=headline(standing),
+        details=(),
+        sections=tuple(_sections(judgement, frames, surveys, standing)),
+    )
+
+
+def _sections(
+    judgement: SiteJudgement,
+    frames: Mapping[SeriesKey, pl.DataFrame],
+    surveys: pl.DataFrame | None,
+    standing: SiteStanding,
+) -> Iterator[Section]:
     ranked = sorted(judgement.series, key=series_rank)
     shown = ranked[:DRAWN]
-    standing = standing or of_judgement(judgement)
-    return (
-        environment()
-        .get_template("judge.html.j2")
-        .render(
-            judgement=judgement,
-            tone=tone_of(standing),
-            answer=headline(standing),
-            summary=summary_table(ranked),
-            panels=drawn(
-                judge_charts.panel_chart(series, f"panel{place}")
-                for place, series in enumerate(shown)
-            ),
-            panel_keys=judge_charts.PANEL_KEYS,
-            sections=[_section(series, frames, place) for place, series in enumerate(shown)],
-            hidden=len(ranked) - len(shown),
-            tails=[_targets(tail, surveys, place) for place, tail in enumerate(judgement.tails)],
-        )
+    left = len(ranked) - len(shown)
+    yield Section(
+        "All series",
+        tables=(summary_table(ranked),),
+        charts=tuple(partial(panel, series, place) for place, series in enumerate(shown)),
+        notes=(
+            *judgement.notes,
+            *(f"{slow.target}: {slow_trouble(slow).text}" for slow in standing.slow),
+            *((f"{plural(left, 'more series')} in the table only",) if left else ()),
+        ),
     )
+    for place, series in enumerate(shown):
+        yield _section(series, frames.get(series.key), place)
+    for place, tail in enumerate(judgement.tails):
+        yield _targets(tail, surveys, place)
+
+
+def panel(series: SeriesJudgement, place: int) -> Chart | None:
+    """Return the levels of a series drawn; the first has the legend that all of them share."""
+    chart = judge_charts.panel_chart(series, f"panel{place}")
+    return chart and replace(chart, legend=chart.legend if place else judge_charts.PANEL_KEYS)
 
 
 def summary_table(ranked: list[SeriesJudgement]) -> Table | None:
@@ -156,21 +147,20 @@ def _value(value: float | None, unit: str) -> str:
     return "-" if value is None else format_value(value, unit)
 
 
-def _section(
-    series: SeriesJudgement, frames: Mapping[SeriesKey, pl.DataFrame], place: int
-) -> Section:
-    charts, notes = _change_charts(series, frames.get(series.key), f"change{place}")
-    cov = judge_charts.cov_chart(series, f"series{place}")
-    if cov is None:
-        notes.append(f"COV over time is not drawn: {_why_no_cov(series)}")
+def _section(series: SeriesJudgement, frame: pl.DataFrame | None, place: int) -> Section:
+    charts, notes = _change_charts(series, frame, f"change{place}")
+    if not series.rolling:
+        notes.append("COV over time is not drawn: there is no window of runs")
+    elif all(at.status is VerdictStatus.CANNOT_TELL for at in series.rolling):
+        count = plural(len(series.rolling), "window", ",")
+        notes.append(f"COV over time is not drawn: none of {count} can be judged")
+    verdict = series.verdict
     return Section(
         title=_title(series),
-        series=series,
-        goal=_goal(series),
-        facts=_facts(series),
-        figures=drawn([*charts, cov]),
-        changes=_changes_table(series),
-        notes=tuple(map(text.sentence, notes)),
+        lines=(f"{WORDS[verdict.status]}: {text.sentence(verdict.reason)}", *_facts(series)),
+        charts=(*charts, partial(judge_charts.cov_chart, series, f"series{place}")),
+        tables=(_changes_table(series),),
+        notes=tuple(notes),
     )
 
 
@@ -181,50 +171,60 @@ def _title(series: SeriesJudgement) -> str:
     return ", ".join([f"{text.metric_title(key.metric)} of {key.probe}{kind}", *parameters])
 
 
-def _facts(series: SeriesJudgement) -> str:
+def _facts(series: SeriesJudgement) -> Iterator[str]:
     runs = plural(series.overall.n, "run", ",")
     if series.overall.unfinished:
         runs += f", {series.overall.unfinished:,} unfinished"
     if series.missing:
-        runs += f", {series.missing} of {series.expected} missing"
-    return " ".join(map(text.sentence, (runs, series.overall.reason, series.trend.reason)))
+        runs += f", {series.missing} of {series.expected} that were due are missing"
+    if series.verdict.mean is not None:
+        runs += f", mean now {format_value(series.verdict.mean, series.key.unit)}"
+    yield f"{runs}; {text.sentence(series.overall.reason)}"
+    yield f"In the last window: {_spread(series.dispersion)}"
+    yield f"In all of it: {_spread(series.overall)}"
+    if series.rolling:
+        over = sum(at.status is VerdictStatus.MISSED for at in series.rolling)
+        judged = sum(at.status is not VerdictStatus.CANNOT_TELL for at in series.rolling)
+        windows = f"{over:,} of {len(series.rolling):,} windows miss the goal"
+        yield f"{windows}, {judged:,} can be judged."
+    yield f"Trend: {text.sentence(series.trend.reason)}"
+    if series.invalid:
+        first, count = series.invalid[0], plural(len(series.invalid), "run", ",")
+        yield f"Not judged: {count}; {first.run}: {text.sentence(first.reason)}"
+    if not series.changes:
+        yield f"Changes: {text.sentence(series.untested or 'none found')}"
 
 
-def _why_no_cov(series: SeriesJudgement) -> str:
-    if not series.rolling:
-        return "there is no window of runs"
-    return f"none of {plural(len(series.rolling), 'window', ',')} can be judged"
+def _spread(dispersion: Dispersion) -> str:
+    interval = dispersion.cov_interval
+    shown = "" if interval is None else f" ({text.range_text(interval, '1')})"
+    parts = [f"COV {_value(dispersion.cov, '1')}{shown}"]
+    if dispersion.unfinished:
+        parts.append(f"of those that finished {_value(dispersion.cov_finished, '1')}")
+    parts.append(f"within levels {_value(dispersion.cov_within_regimes, '1')}")
+    parts.append(f"MAD-CV {_value(dispersion.mad_cv, '1')}")
+    return f"{', '.join(parts)}, quartile dispersion {_value(dispersion.quartile_dispersion, '1')}."
 
 
 def _change_charts(
     series: SeriesJudgement, frame: pl.DataFrame | None, name: str
-) -> tuple[list[Chart], list[str]]:
-    """Return the runs before and after each of the latest confirmed changes, or why not."""
+) -> tuple[list[Callable[[], Chart | None]], list[str]]:
+    """Return what draws the runs before and after the latest confirmed changes, or why not."""
     confirmed = [change for change in series.changes if change.status is ChangeStatus.CONFIRMED]
-    charts, notes = [], []
+    charts: list[Callable[[], Chart | None]] = []
+    notes: list[str] = []
     for number, change in enumerate(confirmed[-_CHANGES_DRAWN:]):
-        chart = (
-            None
-            if frame is None or change.of_unit is not None
-            else judge_charts.before_after_chart(frame, change, series, f"{name}-{number}")
-        )
-        if chart is not None:
-            charts.append(chart)
+        why = change.of_unit or ("its runs are not at hand" if frame is None else None)
+        if frame is None or why is not None:
+            notes.append(f"Before and after {text.moment_text(change.at)} is not drawn: {why}")
             continue
-        why = change.of_unit or (
-            "its runs are not at hand"
-            if frame is None
-            else f"no finished run on one side within {_BESIDE}"
-        )
-        notes.append(f"Before and after {text.moment_text(change.at)} is not drawn: {why}")
+        draw = judge_charts.before_after_chart
+        charts.append(partial(draw, frame, change, series, f"{name}-{number}"))
     if len(confirmed) > _CHANGES_DRAWN:
         notes.append(
             f"Before and after is drawn of the last {_CHANGES_DRAWN} of {len(confirmed)} changes"
         )
     return charts, notes
-
-
-_BESIDE: Final = format_duration(judge_charts.BESIDE_CHANGE / timedelta(seconds=1))
 
 
 def _changes_table(series: SeriesJudgement) -> Table | None:
@@ -263,18 +263,18 @@ def _effect(change: ChangePoint) -> Cell:
     return Cell(effect_text(change.effect), f"{low} to {high} %")
 
 
-def _targets(tails: TargetTails, surveys: pl.DataFrame | None, place: int) -> Targets:
-    charts = []
+def _targets(tails: TargetTails, surveys: pl.DataFrame | None, place: int) -> Section:
+    charts: tuple[Callable[[], Chart | None], ...] = ()
     if surveys is not None:
-        charts = [
-            judge_charts.survey_chart(surveys, tails.metric, tails.unit, f"survey{place}"),
-            judge_charts.months_chart(surveys, tails.metric, tails.unit, f"months{place}"),
-        ]
+        survey, of_months = judge_charts.survey_chart, judge_charts.months_chart
+        of = (surveys, tails.metric, tails.unit)
+        charts = partial(survey, *of, f"survey{place}"), partial(of_months, *of, f"months{place}")
+    ends = [*tails.by_month, *([tails.overall] if tails.overall is not None else [])]
     months = table(
         ("month", "surveys>", "mean>", "median>", "p10>", "p1>", "minimum>", "a job loses>"),
         (
             row(
-                f"{end.from_:%Y-%m}",
+                "all" if end is tails.overall else f"{end.from_:%Y-%m}",
                 str(end.surveys),
                 *(
                     format_value(value, tails.unit)
@@ -282,7 +282,7 @@ def _targets(tails: TargetTails, surveys: pl.DataFrame | None, place: int) -> Ta
                 ),
                 format_percent(end.stripe_loss),
             )
-            for end in tails.by_month
+            for end in ends
         ),
         "p10 and p1: the slowest tenth and hundredth of all figures. The last column is what a job "
         "striped over all targets loses to the slowest of them.",
@@ -301,5 +301,9 @@ def _targets(tails: TargetTails, surveys: pl.DataFrame | None, place: int) -> Ta
         ),
         "q: expected share of false alarms among the targets listed as slow.",
     )
-    title = f"{text.metric_title(tails.metric)} of single targets"
-    return Targets(title, text.sentence(tails.reason), drawn(charts), months, slow)
+    return Section(
+        f"{text.metric_title(tails.metric)} of single targets",
+        lines=(text.sentence(tails.reason),),
+        charts=charts,
+        tables=(months, slow),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trimtab.model.ladder import (
@@ -22,7 +23,7 @@ from trimtab.report import chart as looks
 from trimtab.report import ladder_text, text
 from trimtab.report.chart import ACCENT, INK, MUTED, SECOND, Chart, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, Tone, row, table
-from trimtab.report.sections import Document, Section, render_document
+from trimtab.report.sections import Document, Section
 from trimtab.report.series import Scale, bandwidth_scale, round_top
 
 if TYPE_CHECKING:
@@ -38,11 +39,6 @@ _MATCH_TONES: dict[Match, Tone] = {
     Match.NOT_GIVEN: "critical",
     Match.NO_INPUTS: "unclear",
 }
-
-
-def render_ladder(ladder: Ladder) -> str:
-    """Return a ladder as a self-contained HTML page: no network, no script, equal for equals."""
-    return render_document(ladder_document(ladder))
 
 
 def ladder_document(ladder: Ladder) -> Document:
@@ -69,7 +65,7 @@ def _sections(ladder: Ladder) -> Iterator[Section]:
                 f"Limit: {ladder_text.limit_text(track.limit)}",
                 f"Largest loss: {ladder_text.loss_text(track.loss)}",
             ),
-            charts=(ladder_chart(ladder, track),),
+            charts=(partial(ladder_chart, ladder, track),),
             tables=(track_table(ladder, track),),
         )
     notes = [

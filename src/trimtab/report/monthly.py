@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 from typing import Final
 
 from trimtab.model.action import Action, Instruction, Outcome
@@ -23,8 +24,7 @@ from trimtab.report.answers import (
 )
 from trimtab.report.chart import ACCENT, SECOND, Chart, data, layered, time_axis
 from trimtab.report.headline import headline, series_rank, tone_of
-from trimtab.report.judge import summary_table
-from trimtab.report.judge_charts import PANEL_KEYS, panel_chart
+from trimtab.report.judge import panel, summary_table
 from trimtab.report.kit import Cell, Key, Table, Tone, row, table
 from trimtab.report.purge import runs_answer, runs_sections
 from trimtab.report.sections import Document, Section
@@ -124,12 +124,13 @@ def _incidents_answer(incidents: Sequence[Explanation]) -> str:
 
 def _sections(month: Month) -> Iterator[Section]:
     ranked = sorted(month.judgement.series, key=series_rank)
-    panels = [panel_chart(series, f"panel{place}") for place, series in enumerate(ranked[:_PANELS])]
     yield Section(
         "Verdicts",
         lines=() if ranked else ("No series has runs to judge.",),
         tables=(summary_table(ranked),),
-        charts=tuple(_with_keys(panels)),
+        charts=tuple(
+            partial(panel, series, place) for place, series in enumerate(ranked[:_PANELS])
+        ),
         notes=month.judgement.notes,
     )
     yield Section(
@@ -140,7 +141,7 @@ def _sections(month: Month) -> Iterator[Section]:
     yield Section(
         "Space",
         lines=() if month.space else ("No snapshot says how full it was.",),
-        charts=(space_chart(month.space),),
+        charts=(partial(space_chart, month.space),),
         tables=(_space_table(month.space),),
     )
     yield from _purge_sections(month)
@@ -150,13 +151,6 @@ def _sections(month: Month) -> Iterator[Section]:
         lines=() if month.actions else ("Nothing was changed.",),
         tables=(_actions_table(month.actions),),
     )
-
-
-def _with_keys(panels: Sequence[Chart | None]) -> Iterator[Chart]:
-    """Yield charts, the first with the legend that all of them share."""
-    drawn = [panel for panel in panels if panel is not None]
-    for place, panel in enumerate(drawn):
-        yield replace(panel, legend=PANEL_KEYS) if place == 0 else panel
 
 
 def _incidents_table(incidents: Sequence[Explanation]) -> Table | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from trimtab.purge.horizon.answer import Answer
@@ -16,7 +17,7 @@ from trimtab.purge.report import Day, PlanStanding, PurgeReport
 from trimtab.report import text
 from trimtab.report.chart import ACCENT, ALARM, INK, SECOND, Chart, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, Tone, row, table
-from trimtab.report.sections import Document, Section, render_document
+from trimtab.report.sections import Document, Section
 from trimtab.units import (
     format_bytes,
     format_duration,
@@ -35,20 +36,6 @@ _STATUS: Final[Mapping[HorizonStatus, tuple[str, Tone]]] = {
     HorizonStatus.REACHED: ("a horizon fixes it", "info"),
     HorizonStatus.OUT_OF_REACH: ("no horizon fixes it", "critical"),
 }
-
-
-def render_horizon(
-    root: str,
-    answer: Answer,
-    usage: Usage,
-    *,
-    total: Freed,
-    rules: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> str:
-    """Return the page of a horizon; see `horizon_document`."""
-    made = horizon_document(root, answer, usage, total=total, rules=rules, notes=notes)
-    return render_document(made)
 
 
 def horizon_document(
@@ -81,7 +68,7 @@ def horizon_document(
         f"{text.moment_text(datetime.fromtimestamp(answer.as_of_s, UTC))}",
         tone=_STATUS[needed.status][1],
         answer=horizon_answer(answer),
-        details=tuple(word for word in answer.words if word not in rules)[1:4],
+        details=tuple(word for word in answer.words if word not in rules)[1:],
         sections=tuple(_horizon_sections(answer, total, tuple(rules), tuple(notes), only)),
     )
 
@@ -114,7 +101,7 @@ def _horizon_sections(
     sections = [
         Section(
             "What each age would free",
-            charts=(horizon_chart(answer),),
+            charts=(partial(horizon_chart, answer),),
             tables=(steps_table(answer),),
             notes=notes,
         ),
@@ -134,7 +121,7 @@ def _owners_section(answer: Answer, only: Collection[int] | None) -> Section:
     if only is None:
         return Section(
             "Who is affected",
-            charts=(owners_chart(answer.users),),
+            charts=(partial(owners_chart, answer.users),),
             tables=(_owners_table("user", answer.users), _owners_table("project", answer.projects)),
             lines=() if answer.users or answer.projects else ("No file would be deleted.",),
         )
@@ -341,11 +328,6 @@ def _groups_table(groups: GroupHorizons) -> Table | None:
     )
 
 
-def render_runs(purge_report: PurgeReport, place: str) -> str:
-    """Return the page of what runs of a purge did."""
-    return render_document(runs_document(purge_report, place))
-
-
 def runs_document(
     purge_report: PurgeReport, place: str, only: Collection[int] | None = None
 ) -> Document:
@@ -406,7 +388,9 @@ def runs_sections(
         return ()
     return (
         Section(
-            "Days", charts=(freed_chart(purge_report.days),), tables=(_days_table(purge_report),)
+            "Days",
+            charts=(partial(freed_chart, purge_report.days),),
+            tables=(_days_table(purge_report),),
         ),
         Section("Users", tables=(_users_table(purge_report.days, only),)),
         Section(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,9 @@ class Section:
     ----------
     lines
         Sentences, each a paragraph.
-    charts, tables
+    charts
+        Called where they are drawn, since a terminal shows none; ``None``: nothing to draw.
+    tables
         ``None`` where there is nothing to show.
     notes
         What a reader should know besides.
@@ -35,7 +37,7 @@ class Section:
 
     title: str
     lines: tuple[str, ...] = ()
-    charts: tuple[Chart | None, ...] = ()
+    charts: tuple[Callable[[], Chart | None], ...] = ()
     tables: tuple[Table | None, ...] = ()
     notes: tuple[str, ...] = ()
     folds: tuple[tuple[str, Table | None], ...] = ()
@@ -70,7 +72,9 @@ def render_document(document: Document) -> str:
 
 def drawn_sections(document: Document) -> tuple[tuple[Section, Drawings], ...]:
     """Return the sections of a page, each with its charts drawn."""
-    return tuple((section, drawn(section.charts)) for section in document.sections)
+    return tuple(
+        (section, drawn(chart() for chart in section.charts)) for section in document.sections
+    )
 
 
 def document_markdown(document: Document) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trimtab.model.sweep import (
@@ -18,7 +19,7 @@ from trimtab.report import chart as looks
 from trimtab.report import text
 from trimtab.report.chart import ACCENT, INK, MUTED, Chart, axis_title, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, row, table
-from trimtab.report.sections import Document, Section, render_document
+from trimtab.report.sections import Document, Section
 from trimtab.report.series import round_top, value_scale
 from trimtab.units import format_percent, format_value, plural
 
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
 
 _ROW_HEIGHT = 30
 _LABEL_EXTENT = 60
-
-
-def render_sweep(name: str, site: str, analysis: SweepAnalysis) -> str:
-    """Return a sweep as a self-contained HTML page: no network, no script, equal for equals."""
-    return render_document(sweep_document(name, site, analysis))
 
 
 def sweep_document(name: str, site: str, analysis: SweepAnalysis) -> Document:
@@ -51,9 +47,17 @@ def sweep_document(name: str, site: str, analysis: SweepAnalysis) -> Document:
 
 def _sections(analysis: SweepAnalysis) -> Iterator[Section]:
     if analysis.maps:
-        yield Section("Maps", charts=tuple(map(heat_chart, analysis.maps)))
+        yield Section(
+            "Maps",
+            charts=tuple(partial(heat_chart, heat_map) for heat_map in analysis.maps),
+            folds=tuple((_map_title(heat_map), map_table(heat_map)) for heat_map in analysis.maps),
+        )
     if analysis.scaling:
-        yield Section("Scaling", charts=tuple(map(scaling_chart, analysis.scaling)))
+        yield Section(
+            "Scaling",
+            charts=tuple(partial(scaling_chart, scaling) for scaling in analysis.scaling),
+            lines=tuple(_scaling_text(scaling) for scaling in analysis.scaling),
+        )
     if analysis.effects:
         yield Section("What matters", tables=(effects_table(analysis.effects),))
     for best in analysis.best:
@@ -65,6 +69,37 @@ def _sections(analysis: SweepAnalysis) -> Iterator[Section]:
         )
     if analysis.notes:
         yield Section("Notes", notes=tuple(map(text.sentence, analysis.notes)))
+
+
+def _map_title(heat_map: HeatMap) -> str:
+    fixed = f", {text.levels_text(heat_map.fixed)}" if heat_map.fixed else ""
+    return f"{text.metric_title(heat_map.metric)}{fixed}"
+
+
+def map_table(heat_map: HeatMap) -> Table | None:
+    """Return a metric over two factors in figures."""
+    return table(
+        (
+            f"{heat_map.row_factor} / {heat_map.column_factor}",
+            *(f"{level}>" for level in heat_map.columns),
+        ),
+        (
+            row(
+                str(level),
+                *("-" if cell is None else format_value(cell, heat_map.unit) for cell in cells),
+            )
+            for level, cells in zip(heat_map.rows, heat_map.cells, strict=True)
+        ),
+    )
+
+
+def _scaling_text(scaling: Scaling) -> str:
+    fixed = f" ({text.levels_text(scaling.fixed)})" if scaling.fixed else ""
+    points = ", ".join(
+        f"{point.amount:g}: {format_value(point.middle, scaling.unit)}" for point in scaling.points
+    )
+    head = f"{text.metric_title(scaling.metric)} against {scaling.factor}{fixed}"
+    return f"{head}: {points}; {text.sentence(scaling.reason)}"
 
 
 def _best_answer(best: BestSetting) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.report import text
 from trimtab.report.chart import ACCENT, INK, MUTED, SECOND, Chart, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, row, table
-from trimtab.report.sections import Document, Section, render_document
+from trimtab.report.sections import Document, Section
 from trimtab.report.series import Scale, value_scale
 from trimtab.units import format_duration, format_value, plural
 from trimtab.whatif.best import NEVER_RECOMMENDED, Best, best_of, varying
@@ -41,18 +42,17 @@ def runs_parquet(swept: Swept) -> bytes:
     return file.getvalue()
 
 
-def render_whatif(scenario: Scenario, swept: Swept) -> str:
-    """Return a sweep as a self-contained HTML page: no network, no script, equal for equals."""
-    assumed = [f"{name}: {why}" for name, why in sorted(scenario.assumptions.items())]
-    return render_document(whatif_document(scenario.name, swept, assumed))
+def assumed(scenario: Scenario) -> tuple[str, ...]:
+    """Return what a scenario assumes, a sentence each."""
+    return tuple(f"{name}: {why}" for name, why in sorted(scenario.assumptions.items()))
 
 
-def whatif_document(scenario: str, swept: Swept, assumed: Sequence[str] = ()) -> Document:
+def whatif_document(scenario: str, swept: Swept, assumptions: Sequence[str] = ()) -> Document:
     """Return the page of a sweep over a scenario: the best policy first.
 
     Parameters
     ----------
-    assumed
+    assumptions
         What the scenario assumes, a sentence each.
     """
     best = best_of(swept)
@@ -70,7 +70,7 @@ def whatif_document(scenario: str, swept: Swept, assumed: Sequence[str] = ()) ->
         sections=(
             Section(
                 "Policies",
-                charts=(trade_off_chart(swept, best),),
+                charts=(partial(trade_off_chart, swept, best),),
                 tables=(policies_table(swept, best),),
             ),
             Section(
@@ -81,7 +81,7 @@ def whatif_document(scenario: str, swept: Swept, assumed: Sequence[str] = ()) ->
                     for number, entry in enumerate(swept.rows[:_FULL_MOST])
                 ),
             ),
-            Section("Assumed", notes=(*swept.assumptions, *assumed)),
+            Section("Assumed", notes=(*swept.assumptions, *assumptions)),
         ),
     )
 
@@ -272,14 +272,6 @@ def _axis(kind: FigureKind, scale: Scale) -> str:
 def value_text(value: float, unit: str) -> str:
     """Return a figure of the twin as people read it."""
     return f"{value:.3f}" if unit == "B/B" else format_value(value, unit)
-
-
-def with_interval(value: float, interval: Interval | None, unit: str) -> str:
-    """Return a figure with its interval over seeds."""
-    shown = value_text(value, unit)
-    if interval is None or interval.high == interval.low:
-        return shown
-    return f"{shown} ({_range(interval, unit)})"
 
 
 def is_nothing(figure: SummedFigure) -> bool:

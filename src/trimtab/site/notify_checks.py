@@ -23,7 +23,6 @@ def notify_problems(site: Site) -> Iterator[Problem]:
     mail, location = site.alerts.mail, ("alerts", "mail")
     yield from mail.problems(location)
     paths = {
-        ("alerts", "spool"): site.alerts.spool,
         ("metrics", "textfile"): site.metrics.textfile,
         ("metrics", "web_config_file"): site.metrics.web_config_file,
         (*location, "ca_file"): mail.ca_file,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import ipaddress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -37,25 +36,16 @@ DEFAULT: Final = "127.0.0.1:8765"
     help="Address to listen on. Others than this host's own need --config with a proxy.",
 )
 @click.option(
-    "--results",
-    "results",
-    metavar="DIR",
-    help="Where `purge horizon`, `whatif` and ladder files were left, as NAME.json and NAME.toml. "
-    "Default: results beside the store's file.",
-)
-@click.option(
     "--config",
     "config",
     metavar="FILE",
     help="File with host names, the reverse proxy and roles. Default: none; a link that works "
     "once is printed.",
 )
-def command(
-    where: str | None, store_url: str | None, bind: str, results: str | None, config: str | None
-) -> None:
+def command(where: str | None, store_url: str | None, bind: str, config: str | None) -> None:
     """Serve the dashboard and its API from the store.
 
-    It reads the store, the site file and what commands left on this host: results, purge plans and
+    It reads the store, the site file and what commands left on this host: purge plans and
     their journals. It asks no file system and no server. Ends with Ctrl-C.
     """
     refuse_without_libraries()
@@ -70,8 +60,7 @@ def command(
     site = None if where is None else open_site(where).site
     with open_store(with_store(site, store_url)) as store:
         only = None if site is None or where is None else (where, Place(site.name, site))
-        directory = None if results is None else Path(results)
-        serve(store, only, host, port, settings, results=directory)
+        serve(store, only, host, port, settings)
 
 
 def serve(
@@ -80,8 +69,6 @@ def serve(
     host: str,
     port: int,
     settings: WebSettings | None = None,
-    *,
-    results: Path | None = None,
 ) -> None:
     """Serve the sites of a store until the process is ended.
 
@@ -89,8 +76,6 @@ def serve(
     ----------
     only
         The word that names the one site that is served, and the site; ``None``: all of the store.
-    results
-        As `trimtab.web.desk.Desk` has it.
     """
     import time
     from contextlib import closing
@@ -112,7 +97,6 @@ def serve(
         only,
         beside=lambda work: in_background(work, log, "what is shown could not be renewed"),
         elsewhere=renewal,
-        results=results,
     )
     hosts = _hosts(host, port, settings)
     if settings is not None and settings.proxy.peers:

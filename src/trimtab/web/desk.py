@@ -20,7 +20,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from trimtab.errors import UsageError
@@ -31,9 +30,9 @@ from trimtab.loop.ladder import of_store, site_as_kept
 from trimtab.loop.overview import overview, purge_overview, target_overviews
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.purging.plans import SitePlan, site_plans, site_runs
-from trimtab.loop.results import Result, Results, results_in, signature_of
+from trimtab.loop.results import HorizonResult, Results, WhatIfResult, results_of
 from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, Judged, Recollections, judge_site
-from trimtab.loop.sites import clock_of, is_beneath, site_file
+from trimtab.loop.sites import clock_of, site_file
 from trimtab.loop.standing import standing_of, with_series
 from trimtab.loop.status import status_of
 from trimtab.loop.sweep import StoredSweep, stored_sweep
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from trimtab.purge.report import PurgeReport
     from trimtab.record.kept import KeptIncident, Site
     from trimtab.record.store import Store
-    from trimtab.report.documents.reading import ReadHorizon
     from trimtab.report.sections import Drawings
 
 
@@ -82,9 +80,6 @@ class Desk(Remembering):
     elsewhere
         Returns the state of a site's store, and what its `LONG` values of given names are in it;
         ``None``: the thread of ``beside`` works them out.
-    results
-        Directory of what commands left (`trimtab.loop.results`); default ``results`` beside the
-        file of the store.
     purges
         Key, journals and arming files of purges; default this host's.
     """
@@ -97,19 +92,15 @@ class Desk(Remembering):
         elapsed_s: Callable[[], float] = time.monotonic,
         beside: Callable[[Callable[[], object]], object] | None = None,
         elsewhere: Elsewhere | None = None,
-        results: Path | None = None,
         purges: PurgePlace | None = None,
     ) -> None:
         super().__init__(store, elapsed_s=elapsed_s, beside=beside, elsewhere=elsewhere)
         self._only = only
-        path = store.location.path
-        self.results_directory = results or (None if path is None else path.parent / "results")
         self.purges = purges or purge_place()
         self._places: dict[str, Place] = {}
         self._answers: OrderedDict[object, object] = OrderedDict()
         self._judging = threading.Lock()  # what was recalled is taken up by one at a time
         self._recollections: dict[str, Recollections] = {}
-        self._results: tuple[object, Results] = (None, Results())
 
     def sites(self) -> tuple[Site, ...]:
         """Return the sites that are served."""
@@ -286,31 +277,17 @@ class Desk(Remembering):
                 pairs[series_id(key)] = entry
         return pairs
 
-    # What commands left in files, and what is made of runs that are no series
+    # What commands worked out, and what is made of runs that are no series
 
-    def results(self) -> Results:
-        """Return what commands left in the directory of results."""
-        directory = self.results_directory
-        if directory is None:
-            return Results()
+    def horizons(self, name: str) -> Results[HorizonResult]:
+        """Return the horizons that were kept of a site."""
+        make = lambda: results_of(self.store, name, HorizonResult)  # noqa: E731
+        return self.remembered(name, "horizons", make=make, at_once=True)
 
-        def make() -> Results:
-            signature = signature_of(directory)
-            if self._results[0] != signature:
-                self._results = (signature, results_in(directory))
-            return self._results[1]
-
-        return self.recent("results", make=make)
-
-    def horizons(self, name: str) -> tuple[Result[ReadHorizon], ...]:
-        """Return the horizons of a site's own path or beneath it, the newest index first."""
-        site = self.site(name)
-        of_site = [
-            held
-            for held in self.results().horizons
-            if site.path and is_beneath(site, held.value.root)
-        ]
-        return tuple(sorted(of_site, key=lambda held: -held.value.answer.as_of_s))
+    def what_ifs(self, name: str) -> Results[WhatIfResult]:
+        """Return the sweeps of the twin that were kept of a site."""
+        make = lambda: results_of(self.store, name, WhatIfResult)  # noqa: E731
+        return self.remembered(name, "what-ifs", make=make, at_once=True)
 
     def site(self, name: str) -> Any:
         """Return what is known of a site: its file, else what the store knows."""

@@ -157,9 +157,9 @@ class SweepsPage:
 
 @dataclass(frozen=True, slots=True)
 class HorizonEntry:
-    """A horizon that a command left in a file."""
+    """A horizon that was kept."""
 
-    file: str
+    id: str
     at: datetime
     root: str
     usage: Usage
@@ -169,9 +169,10 @@ class HorizonEntry:
 
 @dataclass(frozen=True, slots=True)
 class HorizonsPage:
-    """The horizons of a site, the newest index first."""
+    """The horizons of a site, the newest first."""
 
     horizons: tuple[HorizonEntry, ...]
+    problems: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +204,9 @@ class PlansPage:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfEntry:
-    """A sweep of the twin that a command left in a file; all of it is simulation."""
+    """A sweep of the twin that was kept; all of it is simulation."""
 
-    file: str
+    id: str
     at: datetime
     scenario: str
     seed: int

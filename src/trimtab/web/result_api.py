@@ -102,24 +102,14 @@ def horizons(request: Request, desk: DeskOf, identity: Asking, site: str) -> Res
         users = tuple(owned for owned in held.answer.users if owned.owner in only)
         return replace(held, answer=replace(held.answer, users=users, projects=()))
 
-    return answer(
-        request,
-        pages.HorizonsPage(
-            tuple(
-                shown(
-                    pages.HorizonEntry(
-                        held.file,
-                        held.at,
-                        held.value.root,
-                        held.value.usage,
-                        held.value.total,
-                        held.value.answer,
-                    )
-                )
-                for held in desk.horizons(site)
-            )
-        ),
+    results = desk.horizons(site)
+    entries = (
+        pages.HorizonEntry(
+            kept.id, kept.at, kept.value.root, kept.value.usage, kept.value.total, kept.value.answer
+        )
+        for kept in results.held
     )
+    return answer(request, pages.HorizonsPage(tuple(map(shown, entries)), results.problems))
 
 
 @router.get("/sites/{site:path}/plans", responses=answers(pages.PlansPage))
@@ -187,15 +177,9 @@ def approved(desk: Desk, site: str, admin: Identity, sha256: str) -> Event:
 def what_ifs(request: Request, desk: DeskOf, site: str) -> Response:
     """List what was asked of the twin, the newest first; all of it is simulation."""
     desk.place(site)
-    results = desk.results()
+    results = desk.what_ifs(site)
     entries = tuple(
-        pages.WhatIfEntry(
-            held.file,
-            held.at,
-            held.value.scenario,
-            held.value.seed,
-            held.value.swept,
-        )
-        for held in results.what_ifs
+        pages.WhatIfEntry(kept.id, kept.at, kept.value.scenario, kept.value.seed, kept.value.swept)
+        for kept in results.held
     )
     return answer(request, pages.WhatIfsPage(entries, results.problems))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from trimtab.errors import TrimtabError, UsageError
+from trimtab.errors import TrimtabError
 from trimtab.loop.excluded_runs import doubts_text
 from trimtab.loop.monthly import space_at
 from trimtab.loop.purging.plans import own_lists
 from trimtab.loop.whatif import scenario_of_site
 from trimtab.model.event import EventKind
-from trimtab.report.kit import Table, row, table
 from trimtab.report.ladder import ladder_document
 from trimtab.report.monthly import space_chart
 from trimtab.report.purge import horizon_document, runs_document
@@ -24,7 +22,6 @@ from trimtab.report.render import drawn
 from trimtab.report.sections import Document, Section, drawn_sections
 from trimtab.report.sweep import sweep_document
 from trimtab.report.whatif import whatif_document
-from trimtab.units import format_bytes
 from trimtab.web.access import Role
 from trimtab.web.api import Admin, DeskOf, heavy_with
 from trimtab.web.pages import Address, Offset
@@ -33,32 +30,14 @@ from trimtab.web.render import ROWS, link, page, when
 from trimtab.web.result_api import Asking, approved, shown_owners
 
 if TYPE_CHECKING:
-    from trimtab.judge.ladder.build import Scale
-    from trimtab.loop.results import Result, Value
+    from trimtab.model.site import Site
     from trimtab.report.chart import Chart
     from trimtab.report.sections import Drawings
-    from trimtab.twin.scenario.model import Scenario
     from trimtab.web.desk import Desk
 
 router = APIRouter(include_in_schema=False)
 _SNAPSHOTS: Final = 60
 _EVENTS: Final = 20
-
-
-def _chosen(results: Sequence[Result[Value]], file: str) -> Result[Value] | None:
-    """Return the result of a file, the newest where none is named.
-
-    Raises
-    ------
-    UsageError
-        No result is of that file.
-    """
-    for result in results:
-        if file in ("", result.file):
-            return result
-    if file:
-        raise UsageError("there is no such result", code="page-unknown")
-    return None
 
 
 # Ladder
@@ -70,19 +49,10 @@ def ladder_page(
     desk: DeskOf,
     site: str,
     *,
-    file: Address = "",
     per: Literal["", "whole", "server", "ost", "drive"] = "",
 ) -> Response:
-    """Show the efficiency of each layer: of the newest results, or of published figures."""
-    published = desk.results().ladders
-    scale: Scale | None = per or None
-    if file:
-        held = _chosen(published, file)
-        assert held is not None
-        ladder = held.value
-    else:
-        ladder = desk.ladder(site, scale)
-    document = ladder_document(ladder)
+    """Show the efficiency of each layer, of the newest results."""
+    document = ladder_document(desk.ladder(site, per or None))
     return page(
         request,
         desk,
@@ -91,10 +61,8 @@ def ladder_page(
         "ladder.html.j2",
         document=document,
         sections=_drawn(desk, document),
-        published=published,
-        file=file,
         per=per,
-        command=f"trimtab ladder {'FILE.toml' if file else site}",
+        command=f"trimtab ladder {site}",
     )
 
 
@@ -147,12 +115,12 @@ def purge_page(
     identity: Asking,
     site: str,
     *,
-    file: Address = "",
+    result: Address = "",
     offset: Offset = 0,
 ) -> Response:
     """Show horizon, owners, plans and past runs; a viewer sees of owners themselves alone."""
     horizons = desk.horizons(site)
-    chosen = _chosen(horizons, file)
+    chosen = horizons.chosen(result)
     only, now = shown_owners(identity), desk.now(site)
     plans, problems = desk.plans(site)
     of_runs = _runs(desk, site, only)
@@ -177,7 +145,7 @@ def purge_page(
         site,
         "purge",
         "purge.html.j2",
-        horizons=horizons,
+        horizons=horizons.held,
         chosen=chosen,
         document=document,
         sections=sections,
@@ -186,7 +154,7 @@ def purge_page(
         plans_directory=None
         if (at := desk.place(site).site) is None
         else at.policies.purge.directory,
-        problems=desk.results().problems,
+        problems=horizons.problems,
         plan_problems=problems,
         lists=tuple(own_lists(plans, identity.user, now, offset=offset, limit=ROWS)),
         offset=offset,
@@ -196,7 +164,6 @@ def purge_page(
         space=desk.remembered(site, "space", make=lambda: drawn([_space(desk, site)])),
         events=events[: -_EVENTS - 1 : -1],
         events_total=len(events),
-        directory=desk.results_directory,
     )
 
 
@@ -234,80 +201,48 @@ async def approve_form(request: Request, desk: DeskOf, admin: Admin, site: str) 
 
 
 @router.get("/s/{site:path}/twin")
-def twin_page(request: Request, desk: DeskOf, site: str, *, file: Address = "") -> Response:
+def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = "") -> Response:
     """Show what was asked of the twin, the scenario of a simulated site, and those there are."""
-    place, results = desk.place(site), desk.results()
-    chosen = _chosen(results.what_ifs, file)
+    place, results = desk.place(site), desk.what_ifs(site)
+    chosen = results.chosen(result)
     problem, scenario = None, None
     try:
         if (of_file := place.site) is not None:
-            scenario = desk.recent("scenario", site, make=lambda: scenario_of_site(of_file))
+            scenario = desk.recent("scenario", site, make=lambda: _scenario(of_file))
     except TrimtabError as error:
         problem = error
-    document, sections = None, ()
+    document = None
     if chosen is not None:
-        held = chosen.value
-        document = whatif_document(held.scenario, held.swept)
-        sections = _drawn(desk, document)
+        document = whatif_document(chosen.value.scenario, chosen.value.swept)
+    shown = [document, scenario, desk.recent("presets", make=_presets)]
+    sections = [part for each in shown if each is not None for part in _drawn(desk, each)]
     return page(
         request,
         desk,
         site,
         "twin",
         "twin.html.j2",
-        results=results.what_ifs,
+        results=results.held,
         chosen=chosen,
         document=document,
         sections=sections,
         problems=results.problems,
         problem=problem,
         scenario=scenario,
-        facts=() if scenario is None else tuple(_facts(scenario)),
-        timeline=None if scenario is None else _timeline(scenario),
-        presets=desk.recent("presets", make=_presets),
-        directory=desk.results_directory,
     )
 
 
-def _facts(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    from trimtab.twin.scenario.facts import built_of, probe_text, used_by
+def _scenario(site: Site) -> Document | None:
+    """Return the scenario of a site of the twin."""
+    from trimtab.report.scenario import scenario_document
 
-    yield "time", f"{when(scenario.start)} and {scenario.length_s / 86400:.0f} days from then"
-    yield from built_of(scenario)
-    yield from used_by(scenario)
-    for probe in scenario.probes:
-        yield f"probe {probe.name}", probe_text(probe, scenario)
+    scenario = scenario_of_site(site)
+    return None if scenario is None else scenario_document(scenario)
 
 
-def _timeline(scenario: Scenario) -> Table | None:
-    from trimtab.twin.scenario.facts import timeline
-
-    return table(
-        ("at (UTC)", "until", "what"),
-        (
-            row(when(moment.at)[:-4], "" if moment.until is None else when(moment.until)[:-4],
-                moment.text)
-            for moment in timeline(scenario)
-        ),
-    )  # fmt: skip
-
-
-def _presets() -> Table | None:
+def _presets() -> Document:
     """Return the scenarios that are built in."""
-    from trimtab.twin.scenario.geometry import capacity_bytes
+    from trimtab.report.scenario import scenarios_document
     from trimtab.twin.scenario.load import load_scenario, preset_names
 
-    scenarios = [load_scenario(name) for name in preset_names()]
-    return table(
-        ("scenario", "what", "OSTs>", "holds>", "days>"),
-        (
-            row(
-                entry.name,
-                entry.title,
-                f"{entry.osts.count:,}",
-                format_bytes(capacity_bytes(entry)),
-                f"{entry.length_s / 86400:,.0f}",
-            )
-            for entry in scenarios
-        ),
-    )
+    return scenarios_document([load_scenario(name) for name in preset_names()])

@@ -1,4 +1,4 @@
-"""Alerts of a watch: decided once, spooled, delivered once, whatever fails in between."""
+"""Alerts of a watch: decided once, kept, delivered once, whatever fails in between."""
 
 from __future__ import annotations
 
@@ -19,9 +19,15 @@ from trimtab.alert.parcels import Parcel
 from trimtab.errors import Undelivered, UnreadableError
 from trimtab.loop.alerting import alerting as module
 from trimtab.loop.alerting.alerting import Alerting
-from trimtab.loop.alerting.courier import ATTEMPTS, FIRST_WAIT_S, KEPT, LONGEST_WAIT_S, Courier
+from trimtab.loop.alerting.courier import (
+    ATTEMPTS,
+    FIRST_WAIT_S,
+    KEPT,
+    LONGEST_WAIT_S,
+    MOST,
+    Courier,
+)
 from trimtab.loop.alerting.receivers import Receiver
-from trimtab.loop.alerting.spool import MOST, Spool
 from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.model.finding import Severity
 from trimtab.model.notifying import Alerts
@@ -77,8 +83,7 @@ class Place:
         )
 
     def courier(self) -> Courier:
-        spool = Spool(self.store.location.raw.parent / "alerts" / self.site.name)
-        return Courier(self.site, self.store, spool, self.chat, self.log, self.clock)
+        return Courier(self.site, self.store, self.chat, self.log, self.clock)
 
     def after(self, seconds: float) -> None:
         self.clock.at += timedelta(seconds=seconds)
@@ -133,7 +138,9 @@ def test_a_receiver_that_is_down_gets_it_when_it_is_back_also_after_a_restart(
     here.chat.problem = DOWN
     here.alerting().after_slot()
     assert states(here) == [DeliveryState.WAITING] * 2
-    assert here.alerting().standing()[0].waiting == 2
+    restarted = here.alerting()
+    restarted.idle(here.clock())
+    assert restarted.standing()[0].waiting == 2
     here.chat.problem = None
     here.after(3600)
     restarted = here.alerting()
@@ -196,10 +203,7 @@ def test_a_message_that_is_refused_for_good_does_not_hold_up_the_next(place, mon
 
 def test_killed_anywhere_an_alert_is_neither_lost_nor_decided_twice(place, monkeypatch) -> None:
     """Killed between any two steps; sent again is only what may not have been marked, same key."""
-    steps = [
-        (Spool, "put"), (Store, "add_alert"), (Chat, "deliver"), (Store, "put_delivery"),
-        (Spool, "remove"),
-    ]  # fmt: skip
+    steps = [(Store, "add_alert"), (Chat, "deliver"), (Store, "put_delivery")]
     for number, (owner, name) in enumerate(steps, 1):
         for after, idle_first in product((False, True), repeat=2):
             here = place(per_hour=100)
@@ -218,7 +222,7 @@ def test_killed_anywhere_an_alert_is_neither_lost_nor_decided_twice(place, monke
                     here.alerting().after_slot()
             here.after(3600)
             restarted = here.alerting()
-            if idle_first:  # what is spooled is delivered before anything is decided
+            if idle_first:  # what waits is delivered before anything is decided
                 restarted.idle(here.clock())
             restarted.after_slot()
             here.after(3600)
@@ -251,24 +255,6 @@ def test_only_what_is_severe_enough_is_sent_and_all_is_kept(place, monkeypatch) 
     here.alerting().after_slot()
     assert here.chat.ids == [alert(2).id]
     assert len(here.store.alerts("scratch")) == 3
-
-
-def test_a_spool_that_cannot_be_written_is_no_reason_to_be_silent(place, monkeypatch) -> None:
-    here = place()
-    decided(monkeypatch, alert(1))
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Spool, "_write", staticmethod(full))
-    here.chat.problem = DOWN
-    alerting = here.alerting()
-    alerting.after_slot()
-    here.chat.problem = None
-    here.after(60)
-    alerting.idle(here.clock())
-    assert here.chat.ids == [alert(1).id]
-    assert "No space left" in here.lines.text()
 
 
 def test_what_was_pruned_from_the_ledger_is_not_looked_through_for_ever(place, monkeypatch) -> None:
@@ -313,10 +299,13 @@ def test_a_store_that_cannot_be_written_delays_the_ledger_alone(place, monkeypat
     assert here.store.alerts("scratch") == ()
     alerting.after_slot()
     assert [row.id for row in here.store.alerts("scratch")] == [alert(1).id]
+    assert states(here) == [DeliveryState.DELIVERED]
+    here.after(3600)
+    here.alerting().idle(here.clock())
     assert here.chat.ids == [alert(1).id]
 
 
-def test_a_spool_is_bounded_and_old_alerts_are_dropped(place) -> None:
+def test_what_waits_is_bounded_and_old_alerts_are_dropped(place) -> None:
     here = place()
     here.chat.problem = DOWN
     courier = here.courier()
@@ -324,26 +313,16 @@ def test_a_spool_is_bounded_and_old_alerts_are_dropped(place) -> None:
         severity = Severity.CRITICAL if number == 0 else Severity.WARNING
         each = alert(number, severity=severity, at=NOON + timedelta(seconds=number))
         here.store.add_alert(each)
-        courier.spool.put("chat", each)
+        courier.add(each)
     here.clock.at = NOON + timedelta(hours=1)
     courier.run()
-    waiting = courier.spool.waiting("chat")
+    waiting = courier.waiting()
     assert len(waiting) == MOST
     assert waiting[0].id == alert(0).id
     here.clock.at = NOON + KEPT + timedelta(hours=1)
     courier.run()
-    assert courier.spool.waiting("chat") == []
+    assert courier.waiting() == []
     assert set(states(here)) <= {DeliveryState.DROPPED}
-
-
-def test_a_spool_reads_back_what_it_wrote_and_sets_aside_what_is_damaged(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
-    whole = alert(1, facts={"told": "open", "places": {"OST0000": "lost"}}, since=None)
-    assert spool.put("chat", whole) is None
-    (tmp_path / "chat" / "1-x.json").write_text('{"id":')
-    assert Spool(tmp_path).waiting("chat") == [whole]
-    assert {file.suffix for file in (tmp_path / "chat").iterdir()} == {".bad", ".json"}
-    assert (tmp_path / "chat").stat().st_mode & 0o077 == 0
 
 
 def test_a_receiver_that_hangs_holds_up_neither_the_watch_nor_the_others(

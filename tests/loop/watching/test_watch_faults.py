@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.loop.alerting.parcels_of import alert
-from tests.loop.alerting.test_alerting import DOWN, Chat, decided
+from tests.loop.alerting.test_alerting import Chat, decided
 from tests.support import loopback
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from tests.support.watched import HOURLY, MONDAY, Ended, Moving, a_log, a_site, a_watch
@@ -173,28 +173,6 @@ def test_a_store_gone_read_only_is_waited_for_and_gone_on_with_once_it_is_repair
     states = [slot.state for slot in slots]
     assert states == [SlotState.DONE] * 2 + [SlotState.MISSED] * 2 + [SlotState.DONE] * 2
     assert scene.sent == [("target-read-only", OPENED)]
-
-
-@needs_devices
-def test_alerts_are_sent_though_the_disk_of_their_spool_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with loopback.mounted(tmp_path, size_bytes=4 * MIB) as disk:
-        scene = Scene(alerts=Alerts(spool=str(disk.mount_point / "spool")))
-        decided(monkeypatch, alert(1), alert(2))
-        with Store.open(tmp_path / "t.db") as store:
-            full = fill(disk.mount_point)
-            scene.chat.problem = DOWN
-            alerting = scene.alerting(store)
-            alerting.after_slot()
-            scene.chat.problem = None
-            scene.clock.at += HOUR
-            alerting.idle(scene.clock())
-            full.unlink()
-            scene.clock.at += HOUR
-            scene.alerting(store).idle(scene.clock())
-    assert scene.chat.ids == [alert(1).id, alert(2).id]
-    assert "No space left" in scene.lines.text()
 
 
 def test_a_clock_set_back_by_an_hour_sends_nothing_twice_and_loses_nothing(

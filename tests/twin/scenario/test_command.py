@@ -30,7 +30,7 @@ def test_the_list_names_every_preset(tmp_path) -> None:
 def test_a_preset_is_shown_in_words_and_as_a_document(name, tmp_path) -> None:
     scenario = load_scenario(name)
     text = trimtab("twin", "show", name, "--all", store=tmp_path / "t.db").stdout
-    for word in ("built of", "at the start", scenario.osts.drive.name, "assumed"):
+    for word in ("Built of", "At the start", scenario.osts.drive.name, "Assumed"):
         assert word in text
     joined = " ".join(text.split())
     assert all(word in joined for why in scenario.assumptions.values() for word in why.split())

@@ -1,1 +1,1 @@
-"""Alerts of a watch: decided after each slot, spooled on disk, sent by threads of their own."""
+"""Alerts of a watch: decided after each slot, kept in the ledger, sent by threads of their own."""

@@ -1,9 +1,9 @@
 """The alerts of one watch: decides after each slot, and lets couriers deliver meanwhile.
 
-An alert is first put into the spool, then into the ledger, then sent, then marked as delivered,
-then taken out of the spool. Killed before the ledger, the next process puts into it what the spool
-has, before anything is sent or decided. Killed between the receiver's answer and the mark, which
-follows at once, it is sent again with the same idempotency key: the one case of a message twice.
+An alert is first put into the ledger, as one that waits, then sent, then marked as delivered.
+Killed before the ledger, the next process decides on it again. Killed between the receiver's answer
+and the mark, which follows at once, it is sent again with the same idempotency key: the one case of
+a message twice. While the store cannot be written, alerts wait in memory and are sent all the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,7 +22,6 @@ from trimtab.errors import TrimtabError
 from trimtab.loop.alerting.courier import Courier
 from trimtab.loop.alerting.observing import SnapshotViews, observe
 from trimtab.loop.alerting.receivers import Receiver, receivers_of
-from trimtab.loop.alerting.spool import Spool, spool_directory
 from trimtab.loop.watching.log import fields
 from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.model.finding import Severity
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 READ_AGAIN: Final = timedelta(days=1)
 """So often the ledger is read anew: what was pruned from it need not be looked through."""
 CLOSING_S: Final = 20.0
-"""What is under way when the watch ends has so long; the rest waits in the spool."""
+"""What is under way when the watch ends has so long; the rest waits in the ledger."""
 
 
 class Alerting:
@@ -65,11 +64,8 @@ class Alerting:
     ) -> None:
         self._site, self._store, self._log, self._clock = site, store, log, clock
         self._threads = threads
-        self._spool = Spool(spool_directory(site, store.location))
         receivers = receivers_of(site) if receivers is None else tuple(receivers)
-        self.couriers = tuple(
-            Courier(site, store, self._spool, receiver, log, clock) for receiver in receivers
-        )
+        self.couriers = tuple(Courier(site, store, receiver, log, clock) for receiver in receivers)
         self._ledger: list[Alert] | None = None
         self._read_at = datetime.max.replace(tzinfo=UTC)
         self._unkept: list[Alert] = []
@@ -135,9 +131,8 @@ class Alerting:
     def standing(self) -> tuple[ReceiverNow, ...]:
         """Return how alerts stand with each receiver."""
         return tuple(
-            ReceiverNow(name, len(self._spool.waiting(name)), courier.failures)
+            ReceiverNow(courier.receiver.name, len(courier.waiting()), courier.failures)
             for courier in self.couriers
-            for name in (courier.receiver.name,)
         )
 
     def _known(self, now: datetime) -> list[Alert]:
@@ -146,7 +141,7 @@ class Alerting:
             stored = self._store.alerts(self._site.name, since=now - REMEMBERED)
             for courier in self.couriers:
                 courier.remember(stored)
-            self._ledger = [*stored, *self._adopted({alert.id for alert in stored})]
+            self._ledger = list(stored)
             self._read_at = now
         elif not self._unkept and not self._read_at <= now < self._read_at + READ_AGAIN:
             # What waits is delivered whether or not the store can be read.
@@ -155,23 +150,8 @@ class Alerting:
                 self._read_at = now
         return self._ledger
 
-    def _adopted(self, known: Collection[str]) -> list[Alert]:
-        """Put into the ledger what a process spooled that was killed before it did."""
-        spooled: dict[str, Alert] = {}
-        for courier in self.couriers:
-            name = courier.receiver.name
-            for alert in self._spool.waiting(name):
-                if alert.id not in known:
-                    waiting = Delivery(name, DeliveryState.WAITING, alert.at)
-                    addressed = spooled.get(alert.id, alert)
-                    deliveries = (*addressed.deliveries, waiting)
-                    spooled[alert.id] = replace(addressed, deliveries=deliveries)
-        alerts = sorted(spooled.values(), key=lambda alert: alert.at)
-        self._unkept += [alert for alert in alerts if not self._keep(alert)]
-        return alerts
-
     def _send(self, alerts: Iterable[Alert]) -> tuple[Alert, ...]:
-        """Put new alerts into spool and ledger, and begin to deliver what waits."""
+        """Put new alerts into the ledger, and begin to deliver what waits."""
         addressed = tuple(map(self._addressed, alerts))
         for alert in addressed:
             self._put(alert)
@@ -189,13 +169,10 @@ class Alerting:
         return replace(alert, deliveries=tuple(waiting))
 
     def _put(self, alert: Alert) -> None:
-        for delivery in alert.deliveries:
-            problem = self._spool.put(delivery.receiver, alert)
-            if problem is not None:
-                extra = fields(receiver=delivery.receiver, id=alert.id, problem=problem)
-                self._log.error("an alert waits in memory: its spool is not writable", extra=extra)
         if not self._keep(alert):
             self._unkept.append(alert)
+        for courier in self.couriers if alert.deliveries else ():
+            courier.add(alert)
         if alert.deliveries:
             level = logging.CRITICAL if alert.severity is Severity.CRITICAL else logging.WARNING
             extra = fields(id=alert.id, name=alert.name, phase=alert.phase.value, title=alert.title)

@@ -1,4 +1,8 @@
-"""Carries alerts from the spool to one receiver, at its own pace: backoff, rate, quiet hours."""
+"""Carries alerts to one receiver, at its own pace: backoff, rate, quiet hours.
+
+What waits is the ledger's: deliveries in the state ``waiting``. A courier has them in memory too,
+so that alerts are sent while the store cannot be read or written.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 from trimtab.alert.parcels import HOUR, Parcel, parcels
 from trimtab.errors import TrimtabError, Undelivered, panics_as_errors
 from trimtab.loop.alerting.receivers import Receiver
-from trimtab.loop.alerting.spool import Spool
 from trimtab.loop.watching.log import fields
 from trimtab.model.alert import Alert, Delivery, DeliveryState
+from trimtab.model.finding import Severity
 from trimtab.model.site import Site
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ _LOOK_SOON_S: Final = 10.0
 """While only that is left to do: a new alert must not wait for it."""
 KEPT: Final = timedelta(days=7)
 """What could not be delivered for so long is dropped; `trimtab alerts` still lists it."""
+MOST: Final = 500
+"""Alerts that wait; of more the oldest that are not critical are dropped."""
 ATTEMPTS: Final = 3
 """For a message that its receiver says it will never take."""
 
@@ -48,7 +54,6 @@ class Courier:
 
     site: Site
     store: Store
-    spool: Spool
     receiver: Receiver
     log: logging.Logger
     clock: Callable[[], datetime]
@@ -56,31 +61,35 @@ class Courier:
     not_before: datetime | None = None
     delivered: int = 0
     problem: str | None = None
+    _waiting: dict[str, Alert] = field(default_factory=dict)
+    _unmarked: dict[str, Delivery] = field(default_factory=dict)
     _sent_at: list[datetime] = field(default_factory=list)
     _refusals: dict[str, int] = field(default_factory=dict)
     _repeated_at: datetime | None = None
     _repeat_problem: str | None = None
 
     def remember(self, alerts: tuple[Alert, ...]) -> None:
-        """Take up what the ledger says of this receiver: what it has is not sent again."""
-        done = {
-            alert.id: delivery
-            for alert in alerts
-            for delivery in alert.deliveries
-            if delivery.receiver == self.receiver.name
-            and delivery.state is not DeliveryState.WAITING
-        }
-        self._sent_at = [
-            delivery.at for delivery in done.values() if delivery.state is DeliveryState.DELIVERED
-        ]
-        self.receiver.remember(
-            alert
-            for alert in sorted(alerts, key=lambda alert: alert.at)
-            if alert.id in done and done[alert.id].state is DeliveryState.DELIVERED
-        )
-        for alert in self.spool.waiting(self.receiver.name):
-            if alert.id in done:
-                self.spool.remove(self.receiver.name, alert)
+        """Take up what the ledger says of this receiver: what waits, and what it has."""
+        delivered = []
+        for alert in sorted(alerts, key=lambda alert: alert.at):
+            for delivery in alert.deliveries:
+                if delivery.receiver != self.receiver.name:
+                    continue
+                if delivery.state is DeliveryState.WAITING:
+                    self.add(alert)
+                elif delivery.state is DeliveryState.DELIVERED:
+                    delivered.append(alert)
+                    self._sent_at.append(delivery.at)
+        self.receiver.remember(delivered)
+
+    def add(self, alert: Alert) -> None:
+        """Let an alert wait for the receiver."""
+        self._waiting[alert.id] = alert
+
+    def waiting(self) -> list[Alert]:
+        """Return the alerts that wait, the oldest first."""
+        # A list at once: the watch may add one meanwhile.
+        return sorted(list(self._waiting.values()), key=lambda alert: (alert.at, alert.id))
 
     def is_due(self, now: datetime) -> bool:
         """Return whether there is something to try now."""
@@ -88,13 +97,15 @@ class Courier:
             return True
         if self.not_before is not None and now < self.not_before:
             return False
-        return bool(self._parcels(now))
+        return bool(self._unmarked or self._parcels(now))
 
     def run(self) -> None:
         """Deliver what can be delivered now; returns at the first failure."""
         now = self.clock()
         if self._is_to_repeat(now):
             self._repeat(now)
+        for alert, delivery in list(self._unmarked.items()):
+            self._mark(alert, delivery)
         self._drop_old(now)
         if self.not_before is not None and now < self.not_before:
             return
@@ -104,7 +115,7 @@ class Courier:
 
     def wait_s(self) -> float | None:
         """Return when to try again, in seconds; ``None``: nothing waits."""
-        if not self.spool.waiting(self.receiver.name):
+        if not self._waiting:
             return _LOOK_SOON_S if self.receiver.repeats else None
         if self.not_before is None:
             return LOOK_AGAIN_S
@@ -139,7 +150,7 @@ class Courier:
         self._sent_at = [at for at in self._sent_at if now - at < HOUR]
         alerts = self.site.alerts
         return parcels(
-            self.spool.waiting(self.receiver.name),
+            self.waiting(),
             self._sent_at,
             now,
             per_hour=alerts.per_hour,
@@ -189,22 +200,30 @@ class Courier:
         return False
 
     def _drop_old(self, now: datetime) -> None:
-        waiting = self.spool.waiting(self.receiver.name)
-        for alert in waiting:
+        for alert in self.waiting():
             if now - alert.at > KEPT:
                 self._end(alert, DeliveryState.DROPPED, now, self.problem or "too old")
-        for alert in self.spool.overflow(self.receiver.name):
+        waiting = self.waiting()
+        droppable = [alert for alert in waiting if alert.severity is not Severity.CRITICAL]
+        for alert in droppable[: max(0, len(waiting) - MOST)]:
             self._end(alert, DeliveryState.DROPPED, now, "too many alerts waited")
 
     def _end(self, alert: Alert, state: DeliveryState, now: datetime, detail: str | None) -> None:
         """Write into the ledger that an alert waits no longer, then let it go."""
-        delivery = Delivery(self.receiver.name, state, now, detail)
+        self._mark(alert.id, Delivery(self.receiver.name, state, now, detail))
+        self._waiting.pop(alert.id, None)
+
+    def _mark(self, alert: str, delivery: Delivery) -> None:
+        """Write into the ledger how a delivery ended; what fails is tried again with the next."""
+        known = alert in self._unmarked
+        self._unmarked[alert] = delivery
         try:
-            self.store.put_delivery(alert.id, delivery)
+            if self.store.put_delivery(alert, delivery):
+                del self._unmarked[alert]
         except TrimtabError as error:
-            extra = fields(id=alert.id, problem=error.message)
-            self.log.warning("the delivery of an alert was not kept", extra=extra)
-        self.spool.remove(self.receiver.name, alert)
+            if not known:
+                extra = fields(id=alert, problem=error.message)
+                self.log.warning("the delivery of an alert was not kept", extra=extra)
 
     def _of(self, parcel: Parcel, **more: object) -> dict[str, dict[str, object]]:
         names = ", ".join(dict.fromkeys(alert.name for alert in parcel.alerts))

@@ -1,0 +1,122 @@
+"""The page of a command on a terminal: the same answer, sections and tables, without its charts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from trimtab.cli import options
+from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
+from trimtab.cli.render.text import natural_width, taken_width
+from trimtab.units import plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from trimtab.report.kit import Cell, Row, Table, Tone
+    from trimtab.report.sections import Document, Section
+
+_STYLES: Final[dict[Tone, str]] = {
+    "critical": "red",
+    "warning": "yellow",
+    "info": "cyan",
+    "unclear": "yellow",
+    "healthy": "green",
+}
+_ROWS: Final = 8
+"""Of each table on the screen."""
+_NOTES: Final = 3
+"""Of each section on the screen."""
+_NUMBER_LEAST: Final = 10
+"""Characters of a column of numbers, which may be wrapped."""
+
+
+def print_document(
+    document: Document,
+    *,
+    head: Callable[[Console], object] = lambda out: None,
+    more: Iterable[str] = (),
+) -> None:
+    """Print a document: its answer, its first rows, and with ``--all`` everything.
+
+    Parameters
+    ----------
+    head
+        Prints what comes before the sections.
+    more
+        Lines at the end.
+    """
+    everything = options.extent().everything
+    hint = () if everything or not document.sections else ("--all shows every row and note",)
+    body = partial(_print_body, document, head)
+    print_screen(visible(document.answer), body, more=(*hint, *more))
+
+
+def _print_body(document: Document, head: Callable[[Console], object], out: Console) -> None:
+    for detail in document.details:
+        print_wrapped(out, detail)
+    print_wrapped(out, f"{document.heading}: {document.subtitle}", "dim")
+    head(out)
+    for section in document.sections:
+        _print_section(out, section)
+
+
+def _print_section(out: Console, section: Section) -> None:
+    everything = options.extent().everything
+    tables = [table for table in section.tables if table is not None]
+    folds = section.folds if everything else ()
+    if not (section.lines or tables or folds or section.notes):
+        return  # charts alone
+    print_wrapped(out, section.title, "bold")
+    for line in section.lines:
+        print_wrapped(out, line, indent=2)
+    for table in tables:
+        _print_table(out, table)
+    for title, folded in folds:
+        print_wrapped(out, title, "bold", indent=2)
+        if folded is not None:
+            _print_table(out, folded)
+    shown = options.extent().rows(_NOTES)
+    for note in section.notes[:shown]:
+        print_wrapped(out, f"- {note}", indent=2)
+    _print_left(out, len(section.notes) - shown, "note")
+
+
+def _print_table(out: Console, table: Table) -> None:
+    shown = table.rows[: options.extent().rows(_ROWS)]
+    columns = [
+        Column(visible(name), right=number, wraps=True, least=_NUMBER_LEAST)
+        for name, number in table.heads
+    ]
+    beside = [[_words(cell, " ") for cell in row.cells] for row in shown]
+    widths = map(natural_width, zip([column.title for column in columns], *beside, strict=True))
+    gap = " " if taken_width(widths) <= out.width else "\n"
+    rows = [[_cell(cell, row, gap) for cell in row.cells] for row in shown]
+    print_rows(out, columns, rows, indent=2)
+    for row in shown:
+        if row.note:
+            print_wrapped(out, f"{row.cells[0].text}: {row.note}", "dim", indent=2)
+    _print_left(out, len(table.rows) - len(shown), "row")
+    if table.caption and options.extent().everything:
+        print_wrapped(out, table.caption, "dim", indent=2)
+
+
+def _words(cell: Cell, gap: str) -> str:
+    """Return the text of a cell, what qualifies it in brackets beside it or below."""
+    text, small = visible(cell.text), visible(cell.small)
+    return f"{text}{gap}({small})" if text and small else text or small
+
+
+def _cell(cell: Cell, row: Row, gap: str) -> Text:
+    from rich.text import Text
+
+    style = _STYLES[cell.tone] if cell.tone is not None else ""
+    return Text(_words(cell, gap), style=f"{style} bold" if row.marked else style)
+
+
+def _print_left(out: Console, count: int, noun: str) -> None:
+    if count > 0:
+        print_wrapped(out, f"... {plural(count, f'more {noun}', ',')}", "dim", indent=2)
