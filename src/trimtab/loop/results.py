@@ -119,16 +119,16 @@ class Results(Generic[Value]):
         return None
 
 
-def horizon_result(found: Found) -> HorizonResult:
+def horizon_result(horizon: Found) -> HorizonResult:
     """Return what is kept of a horizon."""
     return HorizonResult(
-        visible(found.policy.root),
-        found.manifest.index_id,
-        found.answer,
-        found.usage,
-        tuple(found.rules.words),
-        Freed(found.files, found.allocated_bytes),
-        tuple(found.notes),
+        visible(horizon.policy.root),
+        horizon.manifest.index_id,
+        horizon.answer,
+        horizon.usage,
+        tuple(horizon.rules.words),
+        Freed(horizon.files, horizon.allocated_bytes),
+        tuple(horizon.notes),
     )
 
 
@@ -160,8 +160,8 @@ def add_result(store: Store, site: str, value: HorizonResult | WhatIfResult, at:
     from pydantic import TypeAdapter
 
     document = json.loads(TypeAdapter(type(value)).dump_json(value))
-    kept = KeptResult(new_identifier(at), site, _KINDS[type(value)], at, document)
-    store.add_result(kept)
+    row = KeptResult(new_identifier(at), site, _KINDS[type(value)], at, document)
+    store.add_result(row)
 
 
 def results_of(store: Store, site: str, kind: type[Value]) -> Results[Value]:
@@ -170,9 +170,9 @@ def results_of(store: Store, site: str, kind: type[Value]) -> Results[Value]:
 
     read: Callable[[str], Value] = TypeAdapter(kind).validate_json
     held, unread = [], 0
-    for kept in store.results(site, _KINDS[kind]):
+    for row in store.results(site, _KINDS[kind]):
         try:
-            held.append(Result(kept.id, kept.at, read(json.dumps(kept.document))))
+            held.append(Result(row.id, row.at, read(json.dumps(row.document))))
         except ValidationError:
             unread += 1
     return Results(tuple(held), unread)

@@ -105,9 +105,14 @@ def horizons(request: Request, desk: DeskOf, identity: Asking, site: str) -> Res
     results = desk.horizons(site)
     entries = (
         pages.HorizonEntry(
-            kept.id, kept.at, kept.value.root, kept.value.usage, kept.value.total, kept.value.answer
+            result.id,
+            result.at,
+            result.value.root,
+            result.value.usage,
+            result.value.total,
+            result.value.answer,
         )
-        for kept in results.held
+        for result in results.held
     )
     return answer(request, pages.HorizonsPage(tuple(map(shown, entries)), results.problems))
 
@@ -179,7 +184,9 @@ def what_ifs(request: Request, desk: DeskOf, site: str) -> Response:
     desk.place(site)
     results = desk.what_ifs(site)
     entries = tuple(
-        pages.WhatIfEntry(kept.id, kept.at, kept.value.scenario, kept.value.seed, kept.value.swept)
-        for kept in results.held
+        pages.WhatIfEntry(
+            result.id, result.at, result.value.scenario, result.value.seed, result.value.swept
+        )
+        for result in results.held
     )
     return answer(request, pages.WhatIfsPage(entries, results.problems))
