@@ -167,6 +167,15 @@ def test_only_results_of_the_kind_are_named(admin, desk, page):
     assert admin.get(f"{ROOT}/sweeps?name=none").status_code == 404
 
 
+@pytest.mark.parametrize("kind", ["horizons", "whatif"])
+def test_results_of_a_site_that_is_not_served_are_not_told(admin, desk, kind):
+    desk.store.ensure_site("elsewhere")
+    add_result(desk.store, "elsewhere", kept_horizon(horizon_answer_of(0.7)), NOW)
+    add_result(desk.store, "elsewhere", kept_whatif(), NOW)
+    assert admin.get(f"/api/v1/sites/elsewhere/{kind}").status_code == 404
+    assert admin.get(f"/api/v1/sites/{SITE}/{kind}").status_code == 200
+
+
 def test_a_result_of_another_version_is_told(admin):
     assert "1 result of another version" in admin.get(f"{ROOT}/twin").text
     assert "of another version" not in admin.get(f"{ROOT}/purge").text

@@ -30,7 +30,7 @@ from trimtab.loop.ladder import of_store, site_as_kept
 from trimtab.loop.overview import overview, purge_overview, target_overviews
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.purging.plans import SitePlan, site_plans, site_runs
-from trimtab.loop.results import HorizonResult, Results, WhatIfResult, results_of
+from trimtab.loop.results import HorizonResult, Results, Value, WhatIfResult, results_of
 from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, Judged, Recollections, judge_site
 from trimtab.loop.sites import clock_of, site_file
 from trimtab.loop.standing import standing_of, with_series
@@ -281,13 +281,17 @@ class Desk(Remembering):
 
     def horizons(self, name: str) -> Results[HorizonResult]:
         """Return the horizons that were kept of a site."""
-        make = lambda: results_of(self.store, name, HorizonResult)  # noqa: E731
-        return self.remembered(name, "horizons", make=make, at_once=True)
+        return self._results(name, "horizons", HorizonResult)
 
     def what_ifs(self, name: str) -> Results[WhatIfResult]:
         """Return the sweeps of the twin that were kept of a site."""
-        make = lambda: results_of(self.store, name, WhatIfResult)  # noqa: E731
-        return self.remembered(name, "what-ifs", make=make, at_once=True)
+        return self._results(name, "what-ifs", WhatIfResult)
+
+    def _results(self, name: str, what: str, kind: type[Value]) -> Results[Value]:
+        self.place(name)
+        return self.remembered(
+            name, what, make=lambda: results_of(self.store, name, kind), at_once=True
+        )
 
     def site(self, name: str) -> Any:
         """Return what is known of a site: its file, else what the store knows."""
