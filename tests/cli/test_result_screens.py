@@ -29,7 +29,7 @@ from trimtab.cli.render.document import print_document
 from trimtab.cli.render.screen import SCREEN_LINES
 from trimtab.cli.render.watch import print_state
 from trimtab.cli.size import print_sizing
-from trimtab.cli.sweep import print_sweep
+from trimtab.cli.sweep import print_extent
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.acting.effects import PlanEffect
 from trimtab.loop.acting.session import Visit
@@ -49,6 +49,7 @@ from trimtab.report.ladder import ladder_document
 from trimtab.report.purge import horizon_document, runs_document
 from trimtab.report.scenario import scenario_document, scenarios_document
 from trimtab.report.sections import Document
+from trimtab.report.sweep import sweep_document
 from trimtab.report.whatif import assumed, whatif_document
 from trimtab.site.ladder_file import load_ladder
 from trimtab.twin.scenario.drives import preset
@@ -86,8 +87,10 @@ def _check() -> None:
 
 
 def _sweep() -> None:
-    sweep = SimpleNamespace(name="sizes", site="scratch", rounds=3, points=range(24), fixed={})
-    print_sweep(SweepState(cast(Any, sweep), (), ()), sweep_analysis(), "STORE")
+    sweep = SimpleNamespace(name="sizes", rounds=3, points=range(24), fixed={})
+    state = SweepState(cast(Any, sweep), (), ())
+    document = sweep_document("sizes", "scratch", sweep_analysis())
+    print_document(document, head=partial(print_extent, state), more=["store: STORE"])
 
 
 def _size() -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import gc
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.opened import opened
-from trimtab.cli.output import show
-from trimtab.cli.render.document import print_document
+from trimtab.cli.render.document import show_page
 from trimtab.errors import UsageError
 from trimtab.message import code_of
 from trimtab.model.series import RUNS_LEFT_OUT
@@ -139,13 +137,9 @@ def _answer(judged: Any, standing: SiteStanding | None, report: str | None) -> N
     from trimtab.report.judge import judge_document
 
     left_out = [note for note in judged.judgement.notes if code_of(note) == RUNS_LEFT_OUT]
-    page = judge_document(judged.judgement, judged.frames, judged.surveys, standing)
-    if report is not None:
-        from trimtab.report.sections import render_document
-        from trimtab.report.write import write_report
-
-        write_report(Path(report), render_document(page))
-    show(
+    show_page(
         lambda: documents.judged.JudgeDocument(judged.judgement, judged.store, judged.file, report),
-        lambda: print_document(page, more=left_out),
+        lambda: judge_document(judged.judgement, judged.frames, judged.surveys, standing),
+        report,
+        more=left_out,
     )

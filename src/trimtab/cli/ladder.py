@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
-from trimtab.cli.render.document import print_document
+from trimtab.cli.render.document import show_page
 
 if TYPE_CHECKING:
     from trimtab.judge.ladder.build import Scale
@@ -65,12 +63,6 @@ def command(
         problem = "--margin must be greater than 0 and less than 100%"
         raise UsageError(problem, code="margin-out-of-range")
     ladder = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
-    if report is not None:
-        from trimtab.report.sections import render_document
-        from trimtab.report.write import write_report
-
-        write_report(Path(report), render_document(ladder_document(ladder)))
-    show(
-        lambda: documents.judged.LadderDocument(ladder),
-        lambda: print_document(ladder_document(ladder)),
+    show_page(
+        lambda: documents.judged.LadderDocument(ladder), lambda: ladder_document(ladder), report
     )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
-from trimtab.cli.render.document import print_document
+from trimtab.cli.render.document import show_page
 from trimtab.cli.render.screen import print_wrapped
 from trimtab.loop.excluded_runs import doubts_text
 from trimtab.report.text import levels_text
@@ -65,6 +63,7 @@ def command(
     from trimtab.errors import UsageError
     from trimtab.loop.sites import open_site, with_store
     from trimtab.loop.sweep import analysed
+    from trimtab.report.sweep import sweep_document
     from trimtab.site.sweep_file import levels_now, load_sweep
 
     sweep = load_sweep(spec)
@@ -78,16 +77,12 @@ def command(
     else:
         state, place = _measured(sweep, site, url, levels)
     analysis = analysed(state, workload=workload)
-    if report is not None:
-        from trimtab.report.sections import render_document
-        from trimtab.report.sweep import sweep_document
-        from trimtab.report.write import write_report
-
-        page = sweep_document(sweep.name, site.name, analysis)
-        write_report(Path(report), render_document(page))
-    show(
+    show_page(
         lambda: _document(state, analysis, place, site.name, sweep.name),
-        lambda: print_sweep(state, analysis, place),
+        lambda: sweep_document(sweep.name, site.name, analysis),
+        report,
+        head=partial(print_extent, state),
+        more=[f"store: {visible(place)}"],
         error=state.error,
     )
 
@@ -147,16 +142,7 @@ def _measured(
 _SETTINGS_SHOWN = 8
 
 
-def print_sweep(state: SweepState, analysis: SweepAnalysis, store: str) -> None:
-    """Print how far a sweep is, and its page."""
-    from trimtab.report.sweep import sweep_document
-
-    document = sweep_document(state.sweep.name, state.sweep.site, analysis)
-    head, more = partial(_print_extent, state), [f"store: {visible(store)}"]
-    print_document(document, head=head, more=more)
-
-
-def _print_extent(state: SweepState, out: Console) -> None:
+def print_extent(state: SweepState, out: Console) -> None:
     """Print how far the sweep is, which of its runs count, and what a person has to do."""
     sweep = state.sweep
     line = f"{state.measured} of {len(state.points)} runs measured, "

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
-from trimtab.cli.render.document import print_document
+from trimtab.cli.render.document import show_page
 
 
 @click.command("whatif", cls=options.GroupedCommand)
@@ -74,7 +73,6 @@ def command(
     from trimtab.errors import UsageError
     from trimtab.loop.whatif import WhatIf, results_file, what_if
     from trimtab.report import documents
-    from trimtab.report.sections import render_document
     from trimtab.report.whatif import assumed, whatif_document
     from trimtab.report.write import check_report_path, write_report
 
@@ -95,14 +93,12 @@ def command(
         from trimtab.loop.results import keep_result, whatif_result
 
         keep_result(keep, None, whatif_result(scenario, swept), utc_now())
-    page = whatif_document(scenario.name, swept, assumed(scenario))
-    if report is not None:
-        write_report(Path(report), render_document(page))
     if runs is not None:
         from trimtab.report.whatif import runs_parquet
 
         write_report(Path(runs), runs_parquet(swept))
-    show(
+    show_page(
         lambda: documents.simulated.WhatIfDocument(scenario, swept),
-        lambda: print_document(page),
+        lambda: whatif_document(scenario.name, swept, assumed(scenario)),
+        report,
     )

@@ -73,6 +73,11 @@ def plain_file(directory: str | Path, name: str) -> Path:
 
 def answer_type(question: object) -> Any:
     """Return the type that a question declares its answers to be of."""
+    return _answer_type(type(question))
+
+
+@cache  # each call would make types of its own, of which nothing was made before
+def _answer_type(question: Any) -> Any:
     import polars as pl
     from pydantic import PlainSerializer, PlainValidator
 
@@ -87,8 +92,7 @@ def answer_type(question: object) -> Any:
     table = Annotated[pl.DataFrame, *as_text(_ipc, lambda data: pl.read_ipc(BytesIO(data)))]
     tally = Annotated[Tally, *as_text(lambda tally: tally.to_bytes(), Tally.from_bytes)]
     of_large = {"pl": SimpleNamespace(DataFrame=table), "Tally": tally}
-    answer = type(question).answer  # type: ignore[attr-defined]
-    return get_type_hints(answer, localns=of_large, include_extras=True)["return"]
+    return get_type_hints(question.answer, localns=of_large, include_extras=True)["return"]
 
 
 def _ipc(frame: Any) -> bytes:

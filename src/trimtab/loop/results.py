@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -21,6 +20,8 @@ from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import KeptResult
+from trimtab.report.purge import horizon_document
+from trimtab.report.sections import Document
 from trimtab.twin.scenario.model import Scenario
 from trimtab.units import plural
 from trimtab.visible import visible
@@ -132,6 +133,19 @@ def horizon_result(horizon: Found) -> HorizonResult:
     )
 
 
+def horizon_page(result: HorizonResult, only: Collection[int] | None = None) -> Document:
+    """Return the page of a horizon; ``only``: uids of whom files are shown."""
+    return horizon_document(
+        result.root,
+        result.answer,
+        result.usage,
+        total=result.total,
+        rules=result.rules,
+        notes=result.notes,
+        only=only,
+    )
+
+
 def whatif_result(scenario: Scenario, swept: Swept) -> WhatIfResult:
     """Return what is kept of a sweep."""
     rows = tuple(replace(row, combination=Varied(row.combination.settings)) for row in swept.rows)
@@ -159,7 +173,7 @@ def add_result(store: Store, site: str, value: HorizonResult | WhatIfResult, at:
     """Keep a result of a site."""
     from pydantic import TypeAdapter
 
-    document = json.loads(TypeAdapter(type(value)).dump_json(value))
+    document = TypeAdapter(type(value)).dump_python(value, mode="json")
     row = KeptResult(new_identifier(at), site, _KINDS[type(value)], at, document)
     store.add_result(row)
 
@@ -168,11 +182,11 @@ def results_of(store: Store, site: str, kind: type[Value]) -> Results[Value]:
     """Return the results of a site."""
     from pydantic import TypeAdapter, ValidationError
 
-    read: Callable[[str], Value] = TypeAdapter(kind).validate_json
+    read = TypeAdapter(kind).validate_python
     held, unread = [], 0
     for row in store.results(site, _KINDS[kind]):
         try:
-            held.append(Result(row.id, row.at, read(json.dumps(row.document))))
+            held.append(Result(row.id, row.at, read(row.document)))
         except ValidationError:
             unread += 1
     return Results(tuple(held), unread)

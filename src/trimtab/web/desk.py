@@ -287,10 +287,10 @@ class Desk(Remembering):
         """Return the sweeps of the twin that were kept of a site."""
         return self._results(name, "what-ifs", WhatIfResult)
 
-    def _results(self, name: str, what: str, kind: type[Value]) -> Results[Value]:
+    def _results(self, name: str, noun: str, kind: type[Value]) -> Results[Value]:
         self.place(name)
         return self.remembered(
-            name, what, make=lambda: results_of(self.store, name, kind), at_once=True
+            name, noun, make=lambda: results_of(self.store, name, kind), at_once=True
         )
 
     def site(self, name: str) -> Any:

@@ -8,11 +8,9 @@ from typing import Any
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
-from trimtab.cli.render.document import print_document
+from trimtab.cli.render.document import show_page
 from trimtab.errors import UsageError
-from trimtab.visible import visible
 
 
 @click.command("horizon", cls=options.GroupedCommand)
@@ -51,9 +49,8 @@ def command(directory: Path, report: str | None, keep: str | None, **options_giv
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.horizons import ask_horizon
-    from trimtab.purge.horizon.curve import Freed
+    from trimtab.loop.results import horizon_page, horizon_result, keep_result
     from trimtab.report import documents
-    from trimtab.report.purge import horizon_document
 
     if (options_given["used"] is None) != (options_given["available"] is None):
         raise UsageError(
@@ -73,32 +70,19 @@ def command(directory: Path, report: str | None, keep: str | None, **options_giv
     with progress_bar() as progress:
         progress("reading the index", 0.0)
         horizons = ask_horizon(question, now=utc_now())
+    result = horizon_result(horizons)
     if keep is not None:
-        from trimtab.loop.results import horizon_result, keep_result
-
-        keep_result(keep, options_given["store_url"], horizon_result(horizons), utc_now())
-    page = horizon_document(
-        visible(horizons.policy.root),
-        horizons.answer,
-        horizons.usage,
-        total=Freed(horizons.files, horizons.allocated_bytes),
-        rules=horizons.rules.words,
-        notes=horizons.notes,
-    )
-    if report is not None:
-        from trimtab.report.sections import render_document
-        from trimtab.report.write import write_report
-
-        write_report(Path(report), render_document(page))
-    show(
+        keep_result(keep, options_given["store_url"], result, utc_now())
+    show_page(
         lambda: documents.purged.PurgeHorizonDocument(
             str(directory),
             horizons.manifest,
             horizons.answer,
             horizons.rules,
             horizons.usage,
-            Freed(horizons.files, horizons.allocated_bytes),
-            tuple(horizons.notes),
+            result.total,
+            result.notes,
         ),
-        lambda: print_document(page),
+        lambda: horizon_page(result),
+        report,
     )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import date, tzinfo
-from pathlib import Path
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
-from trimtab.cli.render.document import print_document
+from trimtab.cli.render.document import show_page
 from trimtab.errors import UsageError
 from trimtab.visible import visible
 
@@ -50,17 +48,11 @@ def command(
     where = purge_place(place)
     chronicles = [read(path) for path in journals(where.journals)]
     deletions = report_of(chronicles, first=_day(since), last=_day(until), timezone=_zone(timezone))
-    page = runs_document(deletions, visible(str(where.directory)))
-    if report is not None:
-        from trimtab.report.sections import render_document
-        from trimtab.report.write import write_report
-
-        write_report(Path(report), render_document(page))
-    show(
-        lambda: documents.purged.PurgeReportDocument(
-            visible(str(where.directory)), deletions.days, deletions.plans
-        ),
-        lambda: print_document(page),
+    shown = visible(str(where.directory))
+    show_page(
+        lambda: documents.purged.PurgeReportDocument(shown, deletions.days, deletions.plans),
+        lambda: runs_document(deletions, shown),
+        report,
     )
 
 

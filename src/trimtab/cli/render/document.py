@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import natural_width, taken_width
 from trimtab.units import plural
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from trimtab.errors import Interrupted, TrimtabError
     from trimtab.report.kit import Cell, Row, Table, Tone
     from trimtab.report.sections import Document, Section
 
@@ -27,11 +30,43 @@ _STYLES: Final[dict[Tone, str]] = {
     "healthy": "green",
 }
 _ROWS: Final = 8
-"""Of each table on the screen."""
+"""Rows of a table that are printed without ``--all``."""
 _NOTES: Final = 3
-"""Of each section on the screen."""
-_NUMBER_LEAST: Final = 10
-"""Characters of a column of numbers, which may be wrapped."""
+"""Notes of a section that are printed without ``--all``."""
+_COLUMN_LEAST: Final = 10
+"""Characters to which a column is narrowed before its words are broken."""
+
+
+def show_page(
+    json: Callable[[], object],
+    page: Callable[[], Document],
+    report: str | None,
+    *,
+    head: Callable[[Console], object] = lambda out: None,
+    more: Iterable[str] = (),
+    error: TrimtabError | Interrupted | None = None,
+) -> None:
+    """Print what a command found, as JSON or as the document of its page; write the page too.
+
+    Parameters
+    ----------
+    json, page
+        Called for what is wanted alone.
+    report
+        File of the page; ``None``: it is not written.
+    head, more
+        As `print_document` has them.
+    error
+        As `trimtab.cli.output.show` has it.
+    """
+    made = cache(page)
+    if report is not None:
+        from trimtab.report.sections import render_document
+        from trimtab.report.write import write_report
+
+        write_report(Path(report), render_document(made()))
+        more = (*more, f"report: {visible(report)}")
+    show(json, lambda: print_document(made(), head=head, more=more), error=error)
 
 
 def print_document(
@@ -88,7 +123,7 @@ def _print_section(out: Console, section: Section) -> None:
 def _print_table(out: Console, table: Table) -> None:
     shown = table.rows[: options.extent().rows(_ROWS)]
     columns = [
-        Column(visible(name), right=number, wraps=True, least=_NUMBER_LEAST)
+        Column(visible(name), right=number, wraps=True, least=_COLUMN_LEAST)
         for name, number in table.heads
     ]
     beside = [[_words(cell, " ") for cell in row.cells] for row in shown]
