@@ -13,8 +13,10 @@ from sqlalchemy import inspect, text
 from tests.record.conftest import OpenStore
 from tests.record.values import a_run, an_output
 from tests.support import made_stores
+from tests.support.codes import raises
 
 import trimtab.record.migrations
+from trimtab.errors import UnreadableError
 from trimtab.record import database, schema
 from trimtab.record.store import Store
 
@@ -169,3 +171,13 @@ def test_a_store_that_lost_its_journal_mode_gets_it_back(tmp_path: Path) -> None
     Store.open(path).close()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_store_from_before_a_table_came_is_of_an_unreleased_version(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TABLE result")
+        connection.execute(f"PRAGMA user_version = {database._definitions(connection)}")
+    with raises(UnreadableError, "format-unreleased"):
+        Store.open(path)

@@ -104,6 +104,9 @@ def _open_sqlite(location: Location, path: Path, *, create: bool) -> None:
                 code="store-damaged",
                 hint=DAMAGED_HINT,
             )
+        # Undamaged, and without a table: that came after this store, before a release.
+        if sealed and not schema.metadata.tables.keys() <= _tables(connection):
+            raise _unreleased(str(location))
         # Kept in the file; a store that was restored from a dump or backup may lack it.
         connection.execute("PRAGMA journal_mode=WAL")
 
@@ -194,13 +197,15 @@ def _sqlite_engine(path: Path) -> Engine:
     return engine
 
 
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    return {name for (name,) in connection.execute(query)}
+
+
 def _sqlite_revision(path: Path) -> str | None:
     """Return the revision; ``None`` for a database that is empty of tables."""
     with closing(_connect(path)) as connection:
-        tables = {
-            name
-            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        }
+        tables = _tables(connection)
         if not tables:
             return None
         if schema.VERSION_TABLE not in tables:
@@ -243,14 +248,18 @@ def refuse_other_revision(connection: Connection, location: Location) -> None:
 
 def _foreign(name: str, tables: set[str]) -> UnreadableError:
     if schema.UNRELEASED_TABLE in tables:
-        again = "import the raw outputs again into a new one: trimtab import DIR --store NEW"
-        return unreleased(f"the store {name}", again)
+        return _unreleased(name)
     some = ", ".join(sorted(tables)[:5]) or "none of ours"
     return UnreadableError(
         f"the store {name} is a database of another program (tables {some}); it was not touched",
         code="store-of-another-program",
         hint="name another store with --store or TRIMTAB_STORE",
     )
+
+
+def _unreleased(name: str) -> UnreadableError:
+    again = "import the raw outputs again into a new one: trimtab import DIR --store NEW"
+    return unreleased(f"the store {name}", again)
 
 
 @contextmanager
