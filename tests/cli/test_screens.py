@@ -26,17 +26,15 @@ from tests.support.kept_world import keep_world
 
 from trimtab import __version__
 from trimtab.cli.compare import print_compare
-from trimtab.cli.correlate import print_correlated
 from trimtab.cli.event import print_events
 from trimtab.cli.hints import print_hints
 from trimtab.cli.main import trimtab
 from trimtab.cli.options import _EXTENT, Extent
 from trimtab.cli.render.document import print_document
-from trimtab.cli.render.incidents import print_explanation, print_incidents
 from trimtab.cli.render.kept import print_runs, print_show
 from trimtab.cli.render.screen import SCREEN_LINES
-from trimtab.cli.render.status import print_status
-from trimtab.cli.render.targets import print_kept, print_target, print_targets
+from trimtab.cli.snapshot import print_kept
+from trimtab.cli.targets import ROWS
 from trimtab.explain.hints import JobRequest, Mpi, advise
 from trimtab.loop.comparing.compare import Request, compare_sides
 from trimtab.loop.correlating import correlate_site
@@ -52,7 +50,11 @@ from trimtab.model.standing import SiteStanding
 from trimtab.model.target import SiteState, Trouble
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.store import Store
+from trimtab.report.correlate import correlated_document
+from trimtab.report.incidents import incidents_document, moment_document
 from trimtab.report.judge import judge_document
+from trimtab.report.status import status_document
+from trimtab.report.targets import target_document, targets_document
 
 pytestmark = pytest.mark.cli
 
@@ -90,6 +92,7 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
     alike = tuple(target(f"OST{n:04x}", f"oss{n}", (throttled,)) for n in range(40))
     site_state = SiteState("scratch", snapshot, targets)
     standing = SiteStanding("scratch", site_state)
+    of_many = replace(standing, state=replace(site_state, targets=alike))
     known_status, judgement = status(store, "world"), judge_site(store, place).judgement
     of_judgement = standing_of(store, place, judgement=judgement)
     searched = standing_of(store, place, explanations=explained.explanations)
@@ -97,28 +100,31 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
     compared = compare_sides(Request(*days, store_url=str(directory / "t.db")))
     _write_series(directory / "series.csv")
     return {
-        "status": partial(print_status, known_status, standings_of(store, known_status)),
+        "status": partial(
+            print_document, status_document(known_status, standings_of(store, known_status))
+        ),
         "judge": partial(print_document, judge_document(judgement, {}, None, of_judgement)),
         "judge of a file": partial(
             print_document, judge_document(judge_file("series.csv").judgement, {})
         ),
         "incidents": partial(
-            print_incidents,
-            explained.explanations,
-            explained.standing,
-            explained.lone_runs,
-            with_series(searched, known_status),
+            print_document,
+            incidents_document(
+                explained.explanations,
+                explained.standing,
+                explained.lone_runs,
+                with_series(searched, known_status),
+            ),
         ),
         "explain": partial(
-            print_explanation, known.explanations, known.moment, known.lone_runs, known.speeds
+            print_document,
+            moment_document(known.moment, known.explanations, known.lone_runs, known.speeds),
         ),
-        "correlate": partial(print_correlated, correlate_site(store, place)),
+        "correlate": partial(print_document, correlated_document(correlate_site(store, place))),
         "compare": partial(print_compare, compared),
-        "targets": partial(print_targets, standing),
-        "targets alike": partial(
-            print_targets, replace(standing, state=replace(site_state, targets=alike))
-        ),
-        "targets TARGET": partial(print_target, site_state, targets[1]),
+        "targets": partial(print_document, targets_document(standing), rows=ROWS),
+        "targets alike": partial(print_document, targets_document(of_many), rows=ROWS),
+        "targets TARGET": partial(print_document, target_document(site_state, targets[1])),
         "snapshot": partial(print_kept, runs[0].id, "STORE", standing),
         "runs": partial(print_runs, runs, requested=5),
         "show": partial(print_show, replace(show_run(store, runs[0].id), store="STORE")),

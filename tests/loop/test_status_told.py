@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.cli.render.status import _plain
 from trimtab.loop.status import status
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.record.store import Store
+from trimtab.report.status import plain
 
 pytestmark = pytest.mark.cli
 
@@ -106,4 +106,4 @@ def test_a_window_of_a_century_is_taken(kept: Path) -> None:
     [(0.0, "0"), (190.0, "190"), (12345.6, "12,346"), (1.234, "1.23"), (0.000123, "0.000123")],
 )
 def test_numbers_have_no_exponent(value: float, text: str) -> None:
-    assert _plain(value) == text
+    assert plain(value) == text

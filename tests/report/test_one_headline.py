@@ -21,10 +21,8 @@ from tests.support.small_site import HOUR, START, hour
 from trimtab.cli.alerts import print_alerts
 from trimtab.cli.render.acting import print_visit
 from trimtab.cli.render.document import print_document
-from trimtab.cli.render.incidents import print_incidents
-from trimtab.cli.render.status import print_status
-from trimtab.cli.render.targets import print_kept, print_targets
 from trimtab.cli.render.watch import print_slots, print_state
+from trimtab.cli.snapshot import print_kept
 from trimtab.explain.incidents import find_troubles
 from trimtab.judge.series import judge_series
 from trimtab.loop.acting.session import Visit
@@ -53,7 +51,10 @@ from trimtab.record.store import Store
 from trimtab.report.answers import plan_answer
 from trimtab.report.headline import headline, site_troubles, targets_headline, tone_of
 from trimtab.report.health import health
+from trimtab.report.incidents import incidents_document
 from trimtab.report.judge import judge_document
+from trimtab.report.status import status_document
+from trimtab.report.targets import targets_document
 
 RUNS: Final = 240
 EVERY_H: Final = 3
@@ -246,10 +247,11 @@ class Pair:
         both = standing_of(self.store, self.place, judgement=self.judgement)
         watch = WatchState(self.site, where, END, None, ())
         plan = Plan(self.site, "tunables", END, END)
-        yield partial(print_status, status, standings_of(self.store, status))
+        of_status = status_document(status, standings_of(self.store, status))
+        yield partial(print_document, of_status)
         yield partial(print_document, judge_document(self.judgement, {}, None, both))
-        yield partial(print_incidents, self.explanations, (), (), searched)
-        yield partial(print_targets, live)
+        yield partial(print_document, incidents_document(self.explanations, (), (), searched))
+        yield partial(print_document, targets_document(live))
         yield partial(print_kept, "0123456789abc", where, live)
         yield partial(print_state, watch, (), whole)
         yield partial(print_slots, where, (), {}, whole)

@@ -6,7 +6,8 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.opened import opened
-from trimtab.cli.output import show
+from trimtab.cli.render.document import show_page
+from trimtab.cli.render.text import site_argument
 
 
 @click.command("explain")
@@ -24,14 +25,14 @@ def command(where: str, moment: str, store_url: str | None) -> None:
     First how fast its runs were compared with usual, then the incidents that it lies in. --all
     lists every piece of evidence: found, absent, or not available with the reason.
     """
-    from trimtab.cli.render.incidents import print_explanation
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.explaining.incidents import explain_at
     from trimtab.report import documents
+    from trimtab.report.incidents import moment_document
 
     with opened(where, store_url) as record, progress_bar() as progress:
         known = explain_at(record.store, record.place, moment, progress=progress)
-    show(
+    show_page(
         lambda: documents.judged.ExplainDocument(
             known.store,
             known.site,
@@ -40,5 +41,11 @@ def command(where: str, moment: str, store_url: str | None) -> None:
             known.moment,
             known.lone_runs,
         ),
-        lambda: print_explanation(known.explanations, known.moment, known.lone_runs, known.speeds),
+        lambda: moment_document(
+            known.moment,
+            known.explanations,
+            known.lone_runs,
+            known.speeds,
+            where=site_argument(known.site),
+        ),
     )

@@ -6,7 +6,8 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.opened import opened
-from trimtab.cli.output import show
+from trimtab.cli.render.document import show_page
+from trimtab.cli.render.text import site_argument
 
 
 @click.command("incidents")
@@ -22,12 +23,12 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
     Open incidents come first, then the largest. The first is shown with its causes, their
     probability and evidence, and the measurement that would decide between them; --all shows each.
     """
-    from trimtab.cli.render.incidents import print_incidents
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.explaining.incidents import incidents_if_any, keep_incidents
     from trimtab.loop.standing import standing_of, with_series
     from trimtab.loop.status import status_of
     from trimtab.report import documents
+    from trimtab.report.incidents import incidents_document
 
     with opened(where, store_url) as record, progress_bar() as progress:
         explained, why_none = incidents_if_any(
@@ -41,7 +42,7 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
         site = with_series(standing, status)
     for note in filter(None, (why_none, unkept)):
         click.echo(f"note: {note}", err=True)
-    show(
+    show_page(
         lambda: documents.judged.IncidentsDocument(
             explained.store,
             explained.site,
@@ -51,7 +52,13 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
             explained.standing,
             explained.lone_runs,
         ),
-        lambda: print_incidents(
-            explained.explanations, explained.standing, explained.lone_runs, site
+        lambda: incidents_document(
+            explained.explanations,
+            explained.standing,
+            explained.lone_runs,
+            site,
+            in_full=options.extent().rows(1),
+            where=site_argument(explained.site),
         ),
+        more=[f"trimtab explain {site_argument(explained.site)} --at TIME has all evidence"],
     )

@@ -6,7 +6,8 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.opened import opened
-from trimtab.cli.output import show
+from trimtab.cli.render.document import show_page
+from trimtab.cli.render.text import site_argument
 
 
 @click.command("status")
@@ -25,12 +26,12 @@ def command(
     verdict and trend. Measures nothing.
     """
     from trimtab.cli.render.progress import QUIET_S, progress_bar
-    from trimtab.cli.render.status import print_status
     from trimtab.loop.standing import standings_of
     from trimtab.loop.status import status
     from trimtab.model.site import LIMITS
     from trimtab.report import documents
     from trimtab.report.headline import site_troubles
+    from trimtab.report.status import status_document
 
     with opened(where, store_url) as record, progress_bar(quiet_s=QUIET_S) as progress:
         limits = LIMITS if record.site is None else record.site.limits
@@ -43,7 +44,12 @@ def command(
         )
         standings = standings_of(record.store, state, record.site)
     troubles = {standing.site: site_troubles(standing) for standing in standings}
-    show(
+    more = []
+    if state.series:
+        site = site_argument(state.series[0].site)
+        more = [f"trimtab judge {site} shows changes over months, trimtab incidents {site} causes"]
+    show_page(
         lambda: documents.kept.StatusDocument(state, troubles),
-        lambda: print_status(state, standings),
+        lambda: status_document(state, standings, site_argument(where) if where else ""),
+        more=more,
     )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+
+ROWS: Final = 25
+"""Targets, or readings of one, on a screen."""
 
 
 @click.command("targets")
@@ -27,13 +32,15 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     """
     from dataclasses import replace
 
-    from trimtab.cli.render.targets import print_target, print_targets
+    from trimtab.cli.render.document import print_document
+    from trimtab.cli.render.text import site_argument
     from trimtab.config.problems import did_you_mean
     from trimtab.errors import UsageError
     from trimtab.loop.sites import kept_site, open_driver, open_site, with_store
     from trimtab.loop.stores import open_store
     from trimtab.loop.targets import look, recall, refuse_silence
     from trimtab.report import documents
+    from trimtab.report.targets import target_document, targets_document
     from trimtab.units import parse_moment
 
     site = open_site(where).site if at is None else kept_site(where, store_url)
@@ -51,12 +58,13 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
             raise UsageError(f"there is no target {name!r}", code="target-unknown", hint=hint)
     chosen = [known[name] for name in names]
     of_chosen = tuple(target for target in state.targets if target in chosen or not chosen)
+    more = [f"trimtab targets {site_argument(state.site)} TARGET shows all that is known of one"]
     show(
         lambda: documents.measured.TargetsDocument(replace(state, targets=of_chosen)),
         lambda: (
-            [print_target(state, target) for target in chosen]
+            [print_document(target_document(state, target), rows=ROWS) for target in chosen]
             if chosen
-            else print_targets(standing)
+            else print_document(targets_document(standing), rows=ROWS, more=more)
         ),
     )
     refuse_silence(state, reported=options.wants_json())

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from trimtab.model.finding import Severity
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.text import one_line
 
@@ -22,6 +23,11 @@ GOAL_TONES: dict[VerdictStatus, Tone] = {
     VerdictStatus.MISSED: "critical",
     VerdictStatus.CANNOT_TELL: "unclear",
 }
+SEVERITY_TONES: dict[Severity, Tone] = {
+    Severity.CRITICAL: "critical",
+    Severity.WARNING: "warning",
+    Severity.INFO: "info",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +40,14 @@ class Cell:
         A second line: an interval, a qualification.
     tone
         The text becomes a badge of this colour.
+    link
+        Address that the text leads to; pages that stand alone have none.
     """
 
     text: str
     small: str = ""
     tone: Tone | None = None
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,8 @@ class Table:
     Attributes
     ----------
     columns
-        Headings; one that ends in ``>`` is of numbers, aligned to the right.
+        Headings; one that ends in ``>`` is of numbers, aligned to the right; one that ends in
+        ``?`` gives way on a narrow terminal.
     caption
         What the columns mean, below the table.
     """
@@ -77,7 +87,7 @@ class Table:
     @property
     def heads(self) -> tuple[tuple[str, bool], ...]:
         """Each heading, and whether its column is of numbers."""
-        return tuple((name.removesuffix(">"), name.endswith(">")) for name in self.columns)
+        return tuple((name.rstrip(">?"), ">" in name) for name in self.columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,16 +16,12 @@ from trimtab.model.standing import SiteStanding
 from trimtab.model.status import ProbeCost
 from trimtab.purge.report import PurgeReport
 from trimtab.report import text
-from trimtab.report.answers import (
-    cause_text,
-    effect_text,
-    rank,
-    short_summary,
-)
+from trimtab.report.answers import rank
 from trimtab.report.chart import ACCENT, SECOND, Chart, data, layered, time_axis
 from trimtab.report.headline import headline, series_rank, tone_of
+from trimtab.report.incidents import incidents_table
 from trimtab.report.judge import panel, summary_table
-from trimtab.report.kit import Cell, Key, Table, Tone, row, table
+from trimtab.report.kit import Cell, Key, Table, row, table
 from trimtab.report.purge import runs_answer, runs_sections
 from trimtab.report.sections import Document, Section
 from trimtab.units import format_bytes, format_percent, plural
@@ -33,11 +29,6 @@ from trimtab.visible import visible
 
 _PANELS: Final = 6
 _LISTED: Final = 40
-_STATES: Final[dict[IncidentState, Tone]] = {
-    IncidentState.OPEN: "critical",
-    IncidentState.LASTING: "warning",
-    IncidentState.ENDED: "unclear",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +124,13 @@ def _sections(month: Month) -> Iterator[Section]:
         ),
         notes=month.judgement.notes,
     )
+    incidents = sorted(month.incidents, key=rank)
+    left = len(incidents) - _LISTED
     yield Section(
         "Incidents and their causes",
         lines=() if month.incidents else ("None in this month.",),
-        tables=(_incidents_table(month.incidents),),
+        tables=(incidents_table(incidents[:_LISTED]),),
+        notes=(f"{left} smaller ones: trimtab incidents SITE --all",) if left > 0 else (),
     )
     yield Section(
         "Space",
@@ -150,25 +144,6 @@ def _sections(month: Month) -> Iterator[Section]:
         "Actions",
         lines=() if month.actions else ("Nothing was changed.",),
         tables=(_actions_table(month.actions),),
-    )
-
-
-def _incidents_table(incidents: Sequence[Explanation]) -> Table | None:
-    ranked = sorted(incidents, key=rank)
-    left = len(ranked) - _LISTED
-    return table(
-        ("incident", "", "effect>", "until", "likeliest cause"),
-        (
-            row(
-                short_summary(each.incident.summary),
-                Cell(each.incident.state.value, tone=_STATES[each.incident.state]),
-                effect_text(each.incident.effect) or "-",
-                "-" if each.incident.until is None else f"{each.incident.until:%Y-%m-%d}",
-                cause_text(each),
-            )
-            for each in ranked[:_LISTED]
-        ),
-        f"{left} smaller ones: trimtab incidents SITE --all." if left > 0 else "",
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.model.run import METRIC_UNITS
@@ -71,6 +71,27 @@ def moment_text(at: datetime | None) -> str:
     sign = "-" if offset.total_seconds() < 0 else "+"
     minutes = abs(int(offset.total_seconds())) // 60
     return f"{stamp} {sign}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def minute_text(at: datetime | None) -> str:
+    """Return a time to the minute in UTC."""
+    return "never" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def site_labels(names: Iterable[str]) -> dict[str, str]:
+    """Return each site's name as people know it: a path where it was made up for one.
+
+    Examples
+    --------
+    >>> site_labels(["scratch", "0aff7fd2-5f3e:/data", "/dev/vda:/"])
+    {'scratch': 'scratch', '0aff7fd2-5f3e:/data': '/data', '/dev/vda:/': '/'}
+    """
+    labels = {}
+    for name in dict.fromkeys(names):
+        source, colon, path = name.rpartition(":")
+        label = path if colon and path.startswith("/") else name
+        labels[name] = f"{label} ({source[:8]})" if label in labels.values() else label
+    return labels
 
 
 def reading_text(reading: Reading) -> str:

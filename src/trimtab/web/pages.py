@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,8 +17,12 @@ from trimtab.report import judge_charts
 from trimtab.report.headline import tone_of
 from trimtab.report.kit import GOAL_TONES
 from trimtab.report.render import drawn, stylesheet
+from trimtab.report.runs import samples_table
+from trimtab.report.sections import drawn_sections
+from trimtab.report.status import series_table, troubles_table
+from trimtab.report.targets import target_document, targets_table
+from trimtab.report.text import minute_text
 from trimtab.units import format_duration, format_percent
-from trimtab.visible import shell_text
 from trimtab.web import charts
 from trimtab.web.api import (
     HEAVY,
@@ -29,7 +34,7 @@ from trimtab.web.api import (
     moment,
 )
 from trimtab.web.desk import Desk
-from trimtab.web.render import ROWS, likeliest, link, listed_sites, page, when
+from trimtab.web.render import ROWS, likeliest, link, listed_sites, page
 from trimtab.web.series_parts import (
     Compared,
     Zone,
@@ -43,6 +48,7 @@ from trimtab.web.series_parts import (
 
 if TYPE_CHECKING:
     from trimtab.model.overview import Overview, TargetOverview
+    from trimtab.model.status import SeriesStatus
 
 router = APIRouter(include_in_schema=False)
 Address = Annotated[str, Query(max_length=90)]
@@ -80,11 +86,19 @@ def static(request: Request, name: str) -> Response:
 # Overview
 
 
+_TROUBLES: Final = 12
+
+
 @router.get("/s/{site:path}/overview")
 def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
     """Show a site at one glance; htmx asks for it again every minute."""
     glance = desk.overview(site)
     names = {_status_key(entry): name for name, entry in desk.series_ids(site).items()}
+
+    def link_of(entry: SeriesStatus) -> str:
+        name = names.get(_status_key(entry))
+        return "" if name is None else link(site, "series", name=name)
+
     return page(
         request,
         desk,
@@ -93,9 +107,9 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
         "overview.html.j2",
         glance=glance,
         tone=tone_of(desk.standing(site)),
-        troubles=[(each, shell_text(each.fix.argv)) for each in glance.troubles],
+        troubles=troubles_table(glance.troubles[:_TROUBLES]),
         ages=_ages(glance),
-        rows=[(names.get(_status_key(entry)), entry) for entry in glance.series],
+        series=series_table(glance.series, link_of),
         slow=[(each.target, slow_trouble(each).text) for each in desk.standing(site).slow],
         panels=desk.panels(site),
         panel_keys=judge_charts.PANEL_KEYS,
@@ -118,10 +132,10 @@ def _ages(glance: Overview) -> list[tuple[str, str]]:
             return "none"
         age_s = (glance.at - at).total_seconds()
         words = "less than a minute" if age_s < 60.0 else format_duration(age_s)
-        return f"{words} old ({when(at)})"
+        return f"{words} old ({minute_text(at)})"
 
     judged = glance.judged[0] if glance.judged else None
-    searched = "not yet" if judged is None else when(judged.at)
+    searched = "not yet" if judged is None else minute_text(judged.at)
     if judged is not None and judged.newer_runs:
         searched += f", {judged.newer_runs:,} runs since"
     return [
@@ -277,6 +291,7 @@ def chart_data(
 
 
 _EXCERPT: Final = 40
+_SAMPLES: Final = 200
 
 
 @router.get("/s/{site:path}/runs/{identifier}", dependencies=HEAVY)
@@ -295,7 +310,15 @@ def run_page(request: Request, desk: DeskOf, site: str, identifier: str) -> Resp
     except TrimtabError as error:
         problem = error
     return page(
-        request, desk, site, "series", "run.html.j2", run=run, outputs=outputs, problem=problem
+        request,
+        desk,
+        site,
+        "series",
+        "run.html.j2",
+        run=run,
+        samples=samples_table(run.samples[:_SAMPLES]),
+        outputs=outputs,
+        problem=problem,
     )
 
 
@@ -314,15 +337,21 @@ def _excerpt(content: bytes, lines: Sequence[int]) -> list[tuple[int, str, bool]
 def targets_page(
     request: Request, desk: DeskOf, site: str, *, find: Address = "", offset: Offset = 0
 ) -> Response:
-    """List the targets, those in trouble first, and draw every survey."""
-    state = desk.state(site)
-    everything = desk.targets(site)
-    words = find.lower()
+    """Draw every survey, and list the targets, those in trouble first."""
+    state, now, words = desk.state(site), desk.now(site), find.lower()
+    everything = () if state is None else state.targets
     matching = [
         target
         for target in everything
-        if words in " ".join([target.name, target.server or "", *target.troubles]).lower()
-    ]
+        if words in " ".join([target.name, target.seen.target.server or "",
+                              *(trouble.text for trouble in target.troubles)]).lower()
+    ]  # fmt: skip
+    trimmed = {
+        target.name: f"{format_duration((now - target.trimmed_at).total_seconds())} ago"
+        for target in desk.targets(site)
+        if target.trimmed_at is not None
+    }
+    shown = matching[offset : offset + ROWS]
     return page(
         request,
         desk,
@@ -330,13 +359,12 @@ def targets_page(
         "targets",
         "targets.html.j2",
         at=None if state is None else state.snapshot.at,
-        now=desk.now(site),
         find=find,
         total=len(everything),
         found=len(matching),
         offset=offset,
         rows_each=ROWS,
-        targets=matching[offset : offset + ROWS],
+        targets=targets_table(shown, link=partial(link, site, "target"), trimmed=trimmed),
         metrics=charts.survey_metrics(desk, site),
         spreads=desk.remembered(
             site, "spreads", make=lambda: drawn(charts.spread_charts(desk, site))
@@ -361,10 +389,10 @@ def survey_data(desk: DeskOf, site: str, metric: str) -> Response:
 def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Response:
     """Show one target: its readings now, its surveys, what happened to it."""
     state = desk.state(site)
-    by_name = {target.name: target for target in desk.targets(site)}
+    by_name = {} if state is None else {target.name: target for target in state.targets}
     if state is None or name not in by_name:
         raise UsageError("no such target", code="target-unknown")
-    seen = state.snapshot.of(name)
+    document = target_document(state, by_name[name])
     events = [event for event in desk.events(site) if name in event.targets or not event.targets]
     return page(
         request,
@@ -372,9 +400,8 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
         site,
         "targets",
         "target.html.j2",
-        target=by_name[name],
-        seen=seen,
-        at=state.snapshot.at,
+        document=document,
+        sections=drawn_sections(document),
         figures=desk.remembered(
             site, "life", name, make=lambda: drawn(charts.life_charts(desk, site, name))
         ),

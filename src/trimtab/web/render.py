@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -12,9 +11,10 @@ from fastapi import Request, Response
 
 from trimtab.errors import TrimtabError
 from trimtab.report.answers import short_summary
+from trimtab.report.incidents import STATE_TONES
 from trimtab.report.kit import GOAL_TONES
 from trimtab.report.render import environment
-from trimtab.report.text import VERDICT_WORDS, range_text
+from trimtab.report.text import VERDICT_WORDS, minute_text, range_text
 from trimtab.units import format_bytes, format_duration, format_percent, format_value
 from trimtab.web.access import Role
 from trimtab.web.api import identity_of
@@ -22,8 +22,6 @@ from trimtab.web.desk import Desk
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from trimtab.report.kit import Tone
 
 ROWS: Final = 50
 """Of a table on one page."""
@@ -40,11 +38,6 @@ NAV: Final = (
     ("actions", "Actions"),
     ("settings", "Settings"),
 )
-STATE_TONES: Final[Mapping[str, Tone]] = {
-    "open": "critical",
-    "lasting": "warning",
-    "ended": "unclear",
-}
 
 
 @cache
@@ -61,7 +54,7 @@ def _templates() -> Environment:
         "duration": format_duration,
         "interval": range_text,
         "link": link,
-        "when": when,
+        "when": minute_text,
         "goal_tones": GOAL_TONES,
         "goal_words": VERDICT_WORDS,
         "state_words": STATE_TONES,
@@ -76,11 +69,6 @@ def link(site: str, page: str, *parts: str, **query: object) -> str:
     path = "/".join(quote(part, safe="") for part in ("s", site, page, *parts))
     values = {name: str(value) for name, value in query.items() if value not in (None, "")}
     return f"/{path}" + (f"?{urlencode(values)}" if values else "")
-
-
-def when(at: datetime | None) -> str:
-    """Return a time to the minute in UTC."""
-    return "never" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def page(

@@ -22,12 +22,13 @@ from trimtab.report.purge import runs_document
 from trimtab.report.render import drawn
 from trimtab.report.sections import Document, Section, drawn_sections
 from trimtab.report.sweep import sweep_document
+from trimtab.report.text import minute_text
 from trimtab.report.whatif import whatif_document
 from trimtab.web.access import Role
 from trimtab.web.api import Admin, DeskOf, heavy_with
 from trimtab.web.pages import Address, Offset
 from trimtab.web.record_pages import form_field
-from trimtab.web.render import ROWS, link, page, when
+from trimtab.web.render import ROWS, link, page
 from trimtab.web.result_api import Asking, approved, shown_owners
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def sweeps_page(
         document=document,
         sections=_drawn(desk, document),
         doubts=doubts_text(stored.doubts),
-        measured=f"{when(times[0])} to {when(times[-1])}" if times else "not known",
+        measured=f"{minute_text(times[0])} to {minute_text(times[-1])}" if times else "not known",
     )
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from trimtab.cli.options import extent, rest_option
 from trimtab.cli.render.check import print_trouble
-from trimtab.cli.render.kept import telling_length
 from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import local_times, site_argument
 from trimtab.config.nodes import NODE_NAME, fold_nodes
@@ -17,6 +16,7 @@ from trimtab.loop.acting.session import Visit
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
 from trimtab.report.answers import actions_answer, plan_answer
 from trimtab.report.headline import site_troubles
+from trimtab.report.runs import telling_length
 from trimtab.units import format_bytes
 from trimtab.visible import visible
 

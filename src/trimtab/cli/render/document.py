@@ -30,7 +30,7 @@ _STYLES: Final[dict[Tone, str]] = {
     "healthy": "green",
 }
 _ROWS: Final = 8
-"""Rows of a table that are printed without ``--all``."""
+"""Rows of a table that are printed without ``--all``, unless a command has more room."""
 _NOTES: Final = 3
 """Notes of a section that are printed without ``--all``."""
 _COLUMN_LEAST: Final = 10
@@ -40,7 +40,7 @@ _COLUMN_LEAST: Final = 10
 def show_page(
     json: Callable[[], object],
     page: Callable[[], Document],
-    report: str | None,
+    report: str | None = None,
     *,
     head: Callable[[Console], object] = lambda out: None,
     more: Iterable[str] = (),
@@ -74,6 +74,7 @@ def print_document(
     *,
     head: Callable[[Console], object] = lambda out: None,
     more: Iterable[str] = (),
+    rows: int = _ROWS,
 ) -> None:
     """Print a document: its answer, its first rows, and with ``--all`` everything.
 
@@ -83,54 +84,61 @@ def print_document(
         Prints what comes before the sections.
     more
         Lines at the end.
+    rows
+        Of a table that are printed without ``--all``.
     """
     everything = options.extent().everything
     hint = () if everything or not document.sections else ("--all shows every row and note",)
-    body = partial(_print_body, document, head)
+    body = partial(_print_body, document, head, rows)
     print_screen(visible(document.answer), body, more=(*hint, *more))
 
 
-def _print_body(document: Document, head: Callable[[Console], object], out: Console) -> None:
+def _print_body(
+    document: Document, head: Callable[[Console], object], rows: int, out: Console
+) -> None:
     for detail in document.details:
         print_wrapped(out, detail)
     print_wrapped(out, f"{document.heading}: {document.subtitle}", "dim")
     head(out)
     for section in document.sections:
-        _print_section(out, section)
+        _print_section(out, section, rows)
 
 
-def _print_section(out: Console, section: Section) -> None:
+def _print_section(out: Console, section: Section, rows: int) -> None:
     everything = options.extent().everything
-    tables = [table for table in section.tables if table is not None]
     folds = section.folds if everything else ()
-    if not (section.lines or tables or folds or section.notes):
+    if not (section.lines or any(section.tables) or folds or section.notes):
         return  # charts alone
     print_wrapped(out, section.title, "bold")
     for line in section.lines:
         print_wrapped(out, line, indent=2)
-    for table in tables:
-        _print_table(out, table)
+    for table in section.tables:
+        print_table(out, table, rows)
     for title, folded in folds:
         print_wrapped(out, title, "bold", indent=2)
-        if folded is not None:
-            _print_table(out, folded)
+        print_table(out, folded, rows)
     shown = options.extent().rows(_NOTES)
     for note in section.notes[:shown]:
         print_wrapped(out, f"- {note}", indent=2)
     _print_left(out, len(section.notes) - shown, "note")
 
 
-def _print_table(out: Console, table: Table) -> None:
-    shown = table.rows[: options.extent().rows(_ROWS)]
+def print_table(out: Console, table: Table | None, rows: int) -> None:
+    """Print the first rows of a table, and how many are left."""
+    if table is None:
+        return
+    shown = table.rows[: options.extent().rows(rows)]
     columns = [
         Column(visible(name), right=number, wraps=True, least=_COLUMN_LEAST)
-        for name, number in table.heads
+        if not column.endswith("?")
+        else Column(visible(name), right=number, wraps=True, drop=1)
+        for column, (name, number) in zip(table.columns, table.heads, strict=True)
     ]
     beside = [[_words(cell, " ") for cell in row.cells] for row in shown]
     widths = map(natural_width, zip([column.title for column in columns], *beside, strict=True))
     gap = " " if taken_width(widths) <= out.width else "\n"
-    rows = [[_cell(cell, row, gap) for cell in row.cells] for row in shown]
-    print_rows(out, columns, rows, indent=2)
+    cells = [[_cell(cell, row, gap) for cell in row.cells] for row in shown]
+    print_rows(out, columns, cells, indent=2)
     for row in shown:
         if row.note:
             print_wrapped(out, f"{row.cells[0].text}: {row.note}", "dim", indent=2)

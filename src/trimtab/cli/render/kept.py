@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from trimtab.cli.render.screen import Column, print_rows, print_wrapped
-from trimtab.cli.render.text import (
-    console,
-    local_times,
-    moment,
-    print_facts,
-    site_labels,
-)
-from trimtab.model.run import Run, Sample
-from trimtab.units import format_bytes, format_duration, format_value, plural
+from trimtab.cli.render.document import print_table
+from trimtab.cli.render.screen import print_wrapped
+from trimtab.cli.render.text import console, moment, print_facts
+from trimtab.model.run import Run
+from trimtab.report.runs import runs_table, samples_table
+from trimtab.report.text import site_labels
+from trimtab.units import format_bytes, format_duration, plural
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
@@ -35,7 +32,8 @@ def print_runs(runs: Sequence[Run], *, requested: int) -> None:
     each = ", ".join(f"{count} {status}" for status, count in statuses.items())
     last = "last " if len(runs) == requested else ""
     print_wrapped(out, f"{plural(len(runs), f'{last}run', ',')}: {each}.", "bold")
-    print_run_rows(out, runs, site=len({run.site for run in runs}) > 1)
+    labels = site_labels(run.site for run in runs)
+    print_table(out, runs_table(runs, labels if len(labels) > 1 else {}), requested)
     out.print("trimtab show RUN traces every number of one; --top N lists more", style="dim")
 
 
@@ -45,7 +43,7 @@ def print_show(shown: Shown) -> None:
     out.print(f"run {run.id}", style="bold")
     print_facts(out, _facts(run, shown.store))
     out.print()
-    _print_samples(out, run.samples)
+    print_table(out, samples_table(run.samples), len(run.samples))
     out.print()
     _print_outputs(out, shown)
 
@@ -92,80 +90,3 @@ def _print_outputs(out: Console, shown: Shown) -> None:
         )
         out.print(f"     {shell_text(output.argv)}", style="cyan", soft_wrap=True)
         out.print(f"     {visible(shown.files[output.ordinal])}", style="dim", soft_wrap=True)
-
-
-_RUN_COLUMNS: Final = (
-    Column("run"),
-    Column("at"),
-    Column("site", drop=3, wraps=True),
-    Column("probe", wraps=True),
-    Column("benchmark", drop=4),
-    Column("status", drop=1),
-    Column("write", right=True),
-    Column("read", right=True),
-)
-
-
-def print_run_rows(out: Console, runs: Sequence[Run], *, site: bool = True) -> None:
-    """Print a row for each run; without ``site``, all are of one."""
-    length = telling_length([run.id for run in runs])
-    labels = site_labels([run.site for run in runs])
-    times = local_times([run.at for run in runs])
-    rows = [
-        (
-            run.id[:length],
-            at,
-            visible(labels[run.site]) if site else "",
-            visible(run.probe),
-            visible(f"{run.kind} {run.tool_version or ''}".strip()),
-            run.status.value,
-            _median(run, "write_bandwidth"),
-            _median(run, "read_bandwidth"),
-        )
-        for run, at in zip(runs, times, strict=True)
-    ]
-    print_rows(out, _RUN_COLUMNS, rows)
-
-
-def telling_length(identifiers: Sequence[str]) -> int:
-    """Return how many characters tell these ids apart, at least as many as hold their time."""
-    for length in (13, 18, 23, 28):
-        if len({identifier[:length] for identifier in identifiers}) == len(identifiers):
-            return length
-    return 36
-
-
-_SAMPLE_COLUMNS: Final = (
-    Column("metric", wraps=True),
-    Column("target"),
-    Column("repetition", right=True, drop=2),
-    Column("statistic", drop=3),
-    Column("value", right=True),
-    Column("output", right=True, drop=1),
-    Column("line", right=True, drop=1),
-    Column("note", wraps=True),
-)
-
-
-def _print_samples(out: Console, samples: Sequence[Sample]) -> None:
-    rows = [
-        (
-            sample.metric,
-            visible(sample.target or "-"),
-            "-" if sample.repetition is None else str(sample.repetition),
-            sample.statistic,
-            format_value(sample.value, sample.unit),
-            "-" if sample.output is None else str(sample.output),
-            "-" if sample.line is None else str(sample.line),
-            visible(sample.reason or ""),
-        )
-        for sample in samples
-    ]
-    print_rows(out, _SAMPLE_COLUMNS, rows)
-
-
-def _median(run: Run, metric: str) -> str:
-    from statistics import median
-
-    values = run.believed(metric)
-    return format_value(median(values), "B/s") if values else "-"

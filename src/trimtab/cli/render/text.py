@@ -66,22 +66,6 @@ def zone(at: datetime) -> str:
     return at.astimezone().strftime("%z")
 
 
-def site_labels(names: Iterable[str]) -> dict[str, str]:
-    """Return each site's name as people know it: a path where it was made up for one.
-
-    Examples
-    --------
-    >>> site_labels(["scratch", "0aff7fd2-5f3e:/data", "/dev/vda:/"])
-    {'scratch': 'scratch', '0aff7fd2-5f3e:/data': '/data', '/dev/vda:/': '/'}
-    """
-    labels = {}
-    for name in dict.fromkeys(names):
-        source, colon, path = name.rpartition(":")
-        label = path if colon and path.startswith("/") else name
-        labels[name] = f"{label} ({source[:8]})" if label in labels.values() else label
-    return labels
-
-
 def site_argument(name: str) -> str:
     """Return a site as the next command takes it: as this command was given it, else by name."""
     context = click.get_current_context(silent=True)

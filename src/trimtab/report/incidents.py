@@ -1,0 +1,300 @@
+"""The pages of incidents and of one moment: each cause with its evidence. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from trimtab.model.incident import (
+    NAMED,
+    NOTABLE,
+    Assessment,
+    Evidence,
+    Explanation,
+    Incident,
+    IncidentState,
+    Instrument,
+    LoneRun,
+    Shape,
+    SpeedAt,
+)
+from trimtab.report.answers import (
+    cause_text,
+    effect_text,
+    explain_answer,
+    is_worse,
+    rank,
+    short_summary,
+)
+from trimtab.report.headline import headline, tone_of
+from trimtab.report.kit import Cell, Row, Table, Tone, row, table
+from trimtab.report.sections import Document, Section
+from trimtab.report.text import key_label, minute_text
+from trimtab.units import enumerated, format_duration, format_percent, format_value, plural
+from trimtab.visible import site_word
+
+if TYPE_CHECKING:
+    from trimtab.model.standing import SiteStanding
+
+STATE_TONES: Final[dict[IncidentState, Tone]] = {
+    IncidentState.OPEN: "critical",
+    IncidentState.LASTING: "warning",
+    IncidentState.ENDED: "unclear",
+}
+_STANDING: Final = "wrong in all of the record"
+_TITLES: Final = 3
+"""Causes that are named where they are none; all are with their evidence."""
+
+
+def incidents_document(
+    explanations: Sequence[Explanation],
+    standing: Sequence[Assessment],
+    lone_runs: Sequence[LoneRun],
+    site: SiteStanding,
+    *,
+    in_full: int | None = None,
+    where: str = "",
+) -> Document:
+    """Return incidents, open ones first and then the largest, and what was wrong all along.
+
+    Parameters
+    ----------
+    site
+        How it stands now, with these incidents.
+    in_full
+        So many are shown with their causes; ``None``: all.
+    where
+        The site as the next command takes it; empty: by its name.
+    """
+    ranked = sorted(explanations, key=rank)
+    sections = [
+        Section(
+            "Incidents in the record",
+            lines=() if ranked else ("None.",),
+            tables=(incidents_table(ranked),),
+            notes=tuple(_lone_runs(lone_runs)),
+        )
+    ]
+    for explanation in ranked[:in_full]:
+        next_ = "" if explanation is ranked[0] else next_text(explanation, where)
+        sections += incident_sections(explanation, next_)
+    sections += [_cause_section(cause, _STANDING) for cause in standing]
+    return Document(
+        kind="incidents",
+        heading=site.site,
+        subtitle="causes by their probability, with the evidence for and against each",
+        tone=tone_of(site),
+        answer=headline(site),
+        details=tuple(next_text(first, where) for first in ranked[:1]),
+        sections=tuple(sections),
+    )
+
+
+def moment_document(
+    about: Explanation,
+    explanations: Sequence[Explanation],
+    lone_runs: Sequence[LoneRun],
+    speeds: Sequence[SpeedAt],
+    *,
+    where: str = "",
+) -> Document:
+    """Return all that is known about one moment: first how fast its runs were.
+
+    Parameters
+    ----------
+    about
+        The moment, which need not be an incident: nothing may have been wrong with it.
+    explanations
+        Of the incidents that it lies in.
+    where
+        As in `incidents_document`.
+    """
+    first = min(explanations, key=rank, default=about)
+    sections = [Section("Runs", tables=(_speeds_table(speeds),), notes=tuple(_usual(speeds)))]
+    for explanation in (*explanations, about):
+        same = explanation.deciding == first.deciding
+        next_ = "" if same else next_text(explanation, where)
+        sections += incident_sections(explanation, next_, beside=bool(explanations))
+    return Document(
+        kind="explain",
+        heading=about.incident.site,
+        subtitle=minute_text(about.incident.at),
+        tone="info",
+        answer=explain_answer(about, explanations, speeds),
+        details=(next_text(first, where), *_lone_runs(lone_runs)),
+        sections=tuple(sections),
+    )
+
+
+def next_text(explanation: Explanation, where: str) -> str:
+    """Return the measurement that decides on a cause, its commands with the site as given."""
+    site = site_word(explanation.incident.site)
+    command = re.compile(rf"(\btrimtab [a-z ]+ ){re.escape(site)}(?![\w/.-])")
+    return f"next: {command.sub(lambda begin: begin[1] + (where or site), explanation.deciding)}"
+
+
+def incidents_table(ranked: Sequence[Explanation], caption: str = "") -> Table | None:
+    """Return a row for each incident."""
+    return table(
+        ("incident", "state", "effect>", "lasted>", "likeliest cause"),
+        (
+            row(
+                short_summary(each.incident.summary),
+                Cell(each.incident.state.value, tone=STATE_TONES[each.incident.state]),
+                effect_text(each.incident.effect) or "-",
+                _lasted(each.incident),
+                cause_text(each),
+            )
+            for each in ranked
+        ),
+        caption,
+    )
+
+
+def _lasted(incident: Incident) -> str:
+    if incident.until is None:
+        return "-"
+    if incident.until == incident.at:
+        return plural(incident.runs, "run")
+    return format_duration((incident.until - incident.at).total_seconds())
+
+
+def incident_sections(
+    explanation: Explanation, next_: str = "", *, beside: bool = False
+) -> Iterator[Section]:
+    """Yield an incident, or a moment, and each of its causes with the evidence.
+
+    Parameters
+    ----------
+    next_
+        What to do about it.
+    beside
+        Whether a moment lies in an incident: that stands out already.
+    """
+    incident = explanation.incident
+    facts = tuple(filter(None, (*_facts(explanation, beside=beside), next_)))
+    word = "the moment" if incident.shape is Shape.MOMENT else incident.state.value
+    tables = (
+        ("cleared", _evidence_table(explanation.cleared)),
+        ("not assessed", _evidence_table(explanation.not_assessed)),
+        (_STANDING, _evidence_table(explanation.standing)),
+        ("probes and surveys", _instruments_table(explanation.instruments)),
+    )
+    folds = tuple((name, made) for name, made in tables if made is not None)
+    yield Section(f"{word}: {incident.summary}", facts, notes=explanation.notes, folds=folds)
+    for place, cause in enumerate(explanation.causes):
+        suspicion = "suspicion" if place else "leading suspicion"
+        named = format_percent(cause.confidence) if cause.confidence >= NAMED else suspicion
+        yield _cause_section(cause, _STANDING if cause.standing else named)
+
+
+def _facts(explanation: Explanation, *, beside: bool) -> Iterator[str]:
+    incident = explanation.incident
+    end = "" if incident.until is None else f" to {minute_text(incident.until)}"
+    runs = plural(incident.runs, "run")
+    runs += f", {incident.unfinished} unfinished" if incident.unfinished else ""
+    if incident.shape is Shape.MOMENT:
+        yield f"{minute_text(incident.at)}{end}, held against the week before; {runs}"
+    else:
+        yield (
+            f"{incident.shape.value} from {minute_text(incident.at)}{end}; {runs}; "
+            f"detected {minute_text(incident.detected_at)}, {incident.certainty.value}"
+        )
+    for number, stage in enumerate(incident.stages, start=1):
+        yield f"stage {number} from {minute_text(stage.at)}: {stage.what}"
+    for name, names in (
+        ("moved alike", incident.moved_with),
+        ("better at the same moment", incident.better),
+        ("did not move", incident.unmoved),
+        ("targets", incident.targets),
+    ):
+        if names:
+            yield f"{name}: {', '.join(names)}"
+    for name, causes in (
+        ("cleared", explanation.cleared),
+        ("not assessed", explanation.not_assessed),
+    ):
+        if causes:
+            yield f"{name}: {enumerated((cause.title for cause in causes), _TITLES)}"
+    if explanation.unexplained:
+        yield f"unexplained: no {'other ' * beside}cause is likely enough to be named"
+
+
+def _cause_section(cause: Assessment, label: str) -> Section:
+    because = "" if cause.because_of is None else f", because of {cause.because_of}"
+    weighty_first = sorted(cause.evidence, key=lambda piece: not piece.weight)
+    return Section(f"{label}: {cause.title}{because}", notes=tuple(map(_evidence, weighty_first)))
+
+
+def _evidence(piece: Evidence) -> str:
+    words = f"{piece.found.value.replace('_', ' ')}: {piece.what}"
+    if piece.reason is not None:
+        words += f" ({piece.reason})"
+    if piece.at is not None:
+        words += f" [{minute_text(piece.at)}]"
+    # An entry of the log book is told by its words and time: nothing takes its identifier.
+    if piece.source is not None and not piece.source.startswith("event "):
+        words += f" {piece.source}"
+    return words
+
+
+def _evidence_table(causes: Sequence[Assessment]) -> Table | None:
+    """Return a row for each piece of evidence on causes, each named in its first row."""
+    return table(
+        ("cause", "evidence"),
+        (
+            row("" if place else f"{cause.title} ({format_percent(cause.confidence)})", words)
+            for cause in causes
+            for place, words in enumerate(map(_evidence, cause.evidence))
+        ),
+    )
+
+
+def _instruments_table(instruments: Sequence[Instrument]) -> Table | None:
+    """Return a row for each probe and survey, with what it notices of one target."""
+    return table(
+        ("probe or survey", "notices below>", "saw it", "why"),
+        (
+            row(
+                Cell(each.name, each.metric),
+                "-" if each.notices_below is None else format_value(each.notices_below, "B/s"),
+                "yes" if each.saw else "no data",
+                each.reason,
+            )
+            for each in instruments
+        ),
+    )
+
+
+def _speeds_table(speeds: Sequence[SpeedAt]) -> Table | None:
+    columns = ("series", "runs>", "at", "level>", "usual>", "difference>")
+    return table(columns, map(_speed_row, speeds))
+
+
+def _speed_row(speed: SpeedAt) -> Row:
+    ratio, unit = speed.ratio, speed.key.unit
+    slower = is_worse(ratio, speed.key) and abs((ratio or 0.0) - 1) >= NOTABLE
+    return row(
+        key_label(speed.key),
+        Cell(f"{speed.runs}", f"{speed.unfinished} unfinished" if speed.unfinished else ""),
+        minute_text(speed.at),
+        "-" if speed.value is None else format_value(speed.value, unit),
+        "-" if speed.usual is None else format_value(speed.usual, unit),
+        Cell(effect_text(ratio), tone="critical" if slower else None),
+    )
+
+
+def _usual(speeds: Sequence[SpeedAt]) -> Iterator[str]:
+    if speeds:
+        last, *earlier = sorted({speed.usual_until for speed in speeds}, reverse=True)
+        begun = "".join(f" or {minute_text(at)}, where an incident began" for at in earlier[:1])
+        yield f"usual: median of the week before {minute_text(last)}{begun}, or of all before"
+
+
+def _lone_runs(lone_runs: Sequence[LoneRun]) -> Iterator[str]:
+    """Yield the runs that were lost alone: worth a look, and no incident."""
+    if lone_runs:
+        names = enumerated(f"{run.probe} {minute_text(run.at)}" for run in lone_runs)
+        count = plural(len(lone_runs), "run")
+        yield f"note: {count} failed or did not finish, those around did: {names}"

@@ -1,0 +1,193 @@
+"""The pages of the targets of a site, the most troubled first, and of one of them. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.troubles import trim_state
+from trimtab.model.telemetry import NotAvailable, Reading, Setting, TargetSnapshot
+from trimtab.report.answers import target_answer
+from trimtab.report.headline import targets_headline, tone_of
+from trimtab.report.kit import SEVERITY_TONES, Cell, Row, Table, row, table
+from trimtab.report.sections import Document, Section
+from trimtab.report.text import minute_text
+from trimtab.units import enumerated, format_bytes, format_percent, format_value, plural
+
+if TYPE_CHECKING:
+    from trimtab.model.standing import SiteStanding
+    from trimtab.model.target import SiteState, TargetState, Trouble
+
+_UNKNOWN: Final = "?"
+"""Not known: never a dash, which reads as none."""
+_SHARED_LEAST: Final = 4
+"""A trouble of so many targets is written once, above them."""
+_LABELS: Final = 2
+_NOT_AVAILABLE: Final = "not available"
+
+
+def targets_document(standing: SiteStanding) -> Document:
+    """Return the targets in trouble first, and the machines that have troubles of their own."""
+    state, answer = standing.state, targets_headline(standing)
+    assert state is not None  # of a look and of a recall it is known
+    return Document(
+        kind="targets",
+        heading=state.site,
+        subtitle=_seen(state),
+        tone=tone_of(standing),
+        answer=answer,
+        details=(),
+        sections=tuple(_sections(state, answer)),
+    )
+
+
+def _seen(state: SiteState) -> str:
+    return f"{minute_text(state.snapshot.at)} ({'kept snapshot' if state.kept else 'now'})"
+
+
+def _sections(state: SiteState, answer: str) -> Iterator[Section]:
+    machines = [f"{host.name}: {trouble.text}" for host in state.hosts for trouble in host.troubles]
+    yield Section("Machines", notes=tuple(machines))
+    shared = shared_troubles(state.targets)
+    lines = [f"{trouble.id} ({count:,} targets): {trouble.text}"
+             for trouble, count in shared.items() if trouble.text not in answer]  # fmt: skip
+    yield Section("Targets", tuple(lines), tables=(targets_table(state.targets, shared),))
+
+
+def shared_troubles(targets: Iterable[TargetState]) -> dict[Trouble, int]:
+    """Return the troubles that many targets have in the same words, with how many.
+
+    Of each kind one: rows name it by its kind.
+    """
+    alike = Counter(_of_many(trouble) for target in targets for trouble in target.troubles)
+    shared: dict[str, Trouble] = {}
+    for trouble, count in alike.most_common():
+        if count >= _SHARED_LEAST:
+            shared.setdefault(trouble.id, trouble)
+    return {trouble: alike[trouble] for trouble in shared.values()}
+
+
+def _of_many(trouble: Trouble) -> Trouble:
+    return replace(trouble, source=None)
+
+
+def targets_table(
+    targets: Iterable[TargetState],
+    shared: Collection[Trouble] = (),
+    link: Callable[[str], str] = lambda name: "",
+    trimmed: Mapping[str, str] | None = None,
+) -> Table | None:
+    """Return a row for each target.
+
+    Parameters
+    ----------
+    shared
+        Troubles that are written elsewhere: a row names them by their kind alone.
+    link
+        Address of a target's own page.
+    trimmed
+        Target to the age of its last trim, in words.
+    """
+    columns = ("target", "full>", "inodes>", "new files", "trim?", "trouble")
+    ages = trimmed or {}
+    return table(columns, (_row(each, shared, link, ages.get(each.name, "")) for each in targets))
+
+
+def _row(
+    target_state: TargetState, shared: Collection[Trouble], link: Callable[[str], str], age: str
+) -> Row:
+    seen, name, troubles = target_state.seen, target_state.name, target_state.troubles
+    size = seen.number("capacity_bytes")
+    words = [trouble.text for trouble in troubles if _of_many(trouble) not in shared]
+    return row(
+        Cell(name, seen.target.server or _UNKNOWN, link=link(name)),
+        Cell(_percent(seen.fullness()), "" if size is None else f"of {format_bytes(size)}"),
+        _percent(_inodes(seen)),
+        _creation(seen),
+        Cell(trim_state(seen), age),
+        Cell(
+            ", ".join(dict.fromkeys(trouble.id for trouble in troubles)),
+            tone=SEVERITY_TONES[troubles[0].severity] if troubles else None,
+        ),
+        note="; ".join(words),
+    )
+
+
+def _percent(fraction: float | None) -> str:
+    return _UNKNOWN if fraction is None else format_percent(fraction)
+
+
+def _inodes(seen: TargetSnapshot) -> float | None:
+    total, free = seen.number("inodes_total"), seen.number("inodes_free")
+    return None if not total or free is None else 1 - free / total
+
+
+def _creation(seen: TargetSnapshot) -> str:
+    """Return whether new files may come: a local file system is never closed to them alone."""
+    match seen.value("create_enabled"):
+        case True if seen.value("read_only") is True:
+            return "read-only"
+        case True:
+            readings = [r for r in seen.readings if r.name == "create_enabled"]
+            closed = sum(reading.value is False for reading in readings)
+            return f"not {plural(closed, 'MDT')}" if closed else "open"
+        case False:
+            return "closed"
+        case _:
+            local = seen.target.kind == "file-system"
+            return "open" if local and seen.value("read_only") is False else _UNKNOWN
+
+
+def target_document(state: SiteState, target_state: TargetState) -> Document:
+    """Return what is known of one target: what is wrong first."""
+    troubles = target_state.troubles
+    sources = tuple(
+        f"{trouble.id} ({trouble.severity.value}) is read from {trouble.source}"
+        for trouble in troubles
+        if trouble.source is not None
+    )
+    return Document(
+        kind="target",
+        heading=target_state.name,
+        subtitle=_seen(state),
+        tone=SEVERITY_TONES[troubles[0].severity] if troubles else "healthy",
+        answer=target_answer(state, target_state),
+        details=(),
+        sections=(
+            Section("Troubles", notes=sources),
+            Section("Telemetry", tables=(_facts(_reading_rows(target_state.seen.readings)),)),
+            Section("Settings", tables=(_facts(_setting_rows(target_state.seen.settings)),)),
+        ),
+    )  # fmt: skip
+
+
+def _facts(facts: Iterable[tuple[str, str, str]]) -> Table | None:
+    """Return names with their values; what is not available comes last, with its reason."""
+    known_first = sorted(facts, key=lambda fact: fact[1] == _NOT_AVAILABLE)
+    return table(("name", "value>", "from"), (row(*fact) for fact in known_first))
+
+
+def _reading_rows(readings: Iterable[Reading]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and source; labels of one name that have the same value share a row."""
+    labels: dict[tuple[str, str, str], list[str]] = {}
+    for reading in readings:
+        if reading.value is None:
+            fact = reading.name, _NOT_AVAILABLE, reading.reason or ""
+        else:
+            value = format_value(reading.value, reading.unit)
+            fact = reading.name, value, reading.source or ""
+        labels.setdefault(fact, []).extend([] if reading.label is None else [reading.label])
+    for (name, value, source), names in labels.items():
+        yield f"{name} {enumerated(names, _LABELS)}".rstrip(), value, source
+
+
+def _setting_rows(
+    settings: Mapping[str, Setting | NotAvailable],
+) -> Iterator[tuple[str, str, str]]:
+    for name, setting in sorted(settings.items()):
+        if isinstance(setting, NotAvailable):
+            yield name, _NOT_AVAILABLE, setting.reason
+        else:
+            yield name, setting.value, setting.source
