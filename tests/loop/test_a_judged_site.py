@@ -196,7 +196,7 @@ def test_one_moment_is_told_whole(kept: Path) -> None:
 def test_a_moment_is_no_incident(kept: Path) -> None:
     quiet = (START + timedelta(days=8)).isoformat()
     text = trimtab("explain", "world", "--at", quiet, store=kept).stdout
-    assert "the moment  " in text
+    assert "the moment: " in text
     assert "unexplained" not in text
     last = datetime.fromisoformat(asked(kept, "judge", "world")["to"])
     after = (last + timedelta(hours=5)).isoformat()

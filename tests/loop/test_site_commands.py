@@ -163,8 +163,8 @@ def test_tables_are_for_people(place: Place) -> None:
     assert "TARGET" in table.stdout
     name = place.run("targets", place.file, "--json").document["targets"][0]["name"]
     detail = place.run("targets", place.file, name, "--all")
-    assert "telemetry" in detail.stdout
-    assert "setting" in detail.stdout
+    assert "Telemetry" in detail.stdout
+    assert "Settings" in detail.stdout
     unknown = place.run("targets", place.file, "OST9999")
     assert unknown.code == 2
     assert name in unknown.stderr

@@ -70,8 +70,8 @@ def incidents_document(
     ranked = sorted(explanations, key=rank)
     sections = [
         Section(
-            "Incidents in the record",
-            lines=() if ranked else ("None.",),
+            "Incidents",
+            lines=() if ranked else ("Incidents in the record: none.",),
             tables=(incidents_table(ranked),),
             notes=tuple(_lone_runs(lone_runs)),
         )
@@ -218,7 +218,9 @@ def _facts(explanation: Explanation, *, beside: bool) -> Iterator[str]:
         if causes:
             yield f"{name}: {enumerated((cause.title for cause in causes), _TITLES)}"
     if explanation.unexplained:
-        yield f"unexplained: no {'other ' * beside}cause is likely enough to be named"
+        at_moment = f"nothing {'else ' * beside}stands out"
+        word = at_moment if incident.shape is Shape.MOMENT else "unexplained"
+        yield f"{word}: no cause is likely enough to be named"
 
 
 def _cause_section(cause: Assessment, label: str) -> Section:

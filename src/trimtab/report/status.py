@@ -106,12 +106,12 @@ def _sections(status: Status, troubles: Sequence[Finding]) -> Iterator[Section]:
         folds=() if reasons is None else (("goal met", reasons),),
     )
     yield Section("Last runs", tables=(runs_table(status.last_runs, labels),))
+    yield Section("Runs without a verdict", notes=tuple(map(_rejected, status.rejected)))
     rest = (
-        *map(_rejected, status.rejected),
         *map(_judged, status.judged),
-        *map(_slowest, status.slowest),
-        *map(_sweep, status.sweeps),
         *map(_cost, status.costs),
+        *map(_sweep, status.sweeps),
+        *map(_slowest, status.slowest),
     )
     yield Section("Also", notes=rest)
 

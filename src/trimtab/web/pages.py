@@ -347,7 +347,7 @@ def targets_page(
                               *(trouble.text for trouble in target.troubles)]).lower()
     ]  # fmt: skip
     trimmed = {
-        target.name: f"{format_duration((now - target.trimmed_at).total_seconds())} ago"
+        target.name: f"trimmed {format_duration((now - target.trimmed_at).total_seconds())} ago"
         for target in desk.targets(site)
         if target.trimmed_at is not None
     }

@@ -12,10 +12,9 @@ from fastapi import Request, Response
 from trimtab.errors import TrimtabError
 from trimtab.report.answers import short_summary
 from trimtab.report.incidents import STATE_TONES
-from trimtab.report.kit import GOAL_TONES
 from trimtab.report.render import environment
-from trimtab.report.text import VERDICT_WORDS, minute_text, range_text
-from trimtab.units import format_bytes, format_duration, format_percent, format_value
+from trimtab.report.text import minute_text
+from trimtab.units import format_bytes, format_percent, format_value
 from trimtab.web.access import Role
 from trimtab.web.api import identity_of
 from trimtab.web.desk import Desk
@@ -51,12 +50,8 @@ def _templates() -> Environment:
         "value": format_value,
         "bytes": format_bytes,
         "percent": format_percent,
-        "duration": format_duration,
-        "interval": range_text,
         "link": link,
         "when": minute_text,
-        "goal_tones": GOAL_TONES,
-        "goal_words": VERDICT_WORDS,
         "state_words": STATE_TONES,
         "short": short_summary,
         "Role": Role,

@@ -61,11 +61,6 @@ def local_times(times: Sequence[datetime | None]) -> list[str]:
     return ["-" if at is None else at.strftime(form) for at in local]
 
 
-def zone(at: datetime) -> str:
-    """Return this host's zone at a time, as its offset from UTC."""
-    return at.astimezone().strftime("%z")
-
-
 def site_argument(name: str) -> str:
     """Return a site as the next command takes it: as this command was given it, else by name."""
     context = click.get_current_context(silent=True)
@@ -104,16 +99,12 @@ def table(*names: str, **options: Any) -> Table:
     return made
 
 
-def fixed_table(
-    columns: Iterable[tuple[str, int]], last: str = "", room: int = 0, **options: Any
-) -> Table:
-    """Return an empty table with columns of these widths; ``last`` takes the ``room``, if any."""
+def fixed_table(columns: Iterable[tuple[str, int]]) -> Table:
+    """Return an empty table with columns of these widths."""
     columns = list(columns)
-    made = table(*(name for name, _ in columns), **{"padding": (0, GAP, 0, 0), **options})
+    made = table(*(name for name, _ in columns), padding=(0, GAP, 0, 0))
     for column, (_, width) in zip(made.columns, columns, strict=True):
         column.width = width
-    if room:
-        made.add_column(last, overflow="fold", max_width=room)
     return made
 
 
@@ -182,13 +173,6 @@ def value_text(value: float | None, unit: str) -> str:
 def percent_text(fraction: float | None, digits: int = 1) -> str:
     """Return a fraction in per cent; ``-`` where there is none."""
     return "-" if fraction is None else format_percent(fraction, digits)
-
-
-def interval_text(interval: Interval | None) -> str:
-    """Return an interval of fractions in per cent; ``-`` where there is none."""
-    if interval is None:
-        return "-"
-    return f"{format_percent(interval.low)} .. {format_percent(interval.high)}"
 
 
 def change_text(ratio: float | None) -> str:
