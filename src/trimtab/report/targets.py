@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.troubles import trim_state
@@ -18,28 +16,30 @@ from trimtab.units import enumerated, format_bytes, format_percent, format_value
 
 if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
-    from trimtab.model.target import SiteState, TargetState, Trouble
+    from trimtab.model.target import SiteState, TargetState
 
 _UNKNOWN: Final = "?"
 """Not known: never a dash, which reads as none."""
-_SHARED_LEAST: Final = 4
-"""A trouble of so many targets is written once, above them."""
 _LABELS: Final = 2
 _NOT_AVAILABLE: Final = "not available"
 
 
 def targets_document(standing: SiteStanding) -> Document:
     """Return the targets in trouble first, and the machines that have troubles of their own."""
-    state, answer = standing.state, targets_headline(standing)
+    state = standing.state
     assert state is not None  # of a look and of a recall it is known
+    machines = [f"{host.name}: {trouble.text}" for host in state.hosts for trouble in host.troubles]
     return Document(
         kind="targets",
         heading=state.site,
         subtitle=_seen(state),
         tone=tone_of(standing),
-        answer=answer,
+        answer=targets_headline(standing),
         details=(),
-        sections=tuple(_sections(state, answer)),
+        sections=(
+            Section("Machines", notes=tuple(machines)),
+            Section("Targets", tables=(targets_table(state.targets),)),
+        ),
     )
 
 
@@ -47,35 +47,8 @@ def _seen(state: SiteState) -> str:
     return f"{minute_text(state.snapshot.at)} ({'kept snapshot' if state.kept else 'now'})"
 
 
-def _sections(state: SiteState, answer: str) -> Iterator[Section]:
-    machines = [f"{host.name}: {trouble.text}" for host in state.hosts for trouble in host.troubles]
-    yield Section("Machines", notes=tuple(machines))
-    shared = shared_troubles(state.targets)
-    lines = [f"{trouble.id} ({count:,} targets): {trouble.text}"
-             for trouble, count in shared.items() if trouble.text not in answer]  # fmt: skip
-    yield Section("Targets", tuple(lines), tables=(targets_table(state.targets, shared),))
-
-
-def shared_troubles(targets: Iterable[TargetState]) -> dict[Trouble, int]:
-    """Return the troubles that many targets have in the same words, with how many.
-
-    Of each kind one: rows name it by its kind.
-    """
-    alike = Counter(_of_many(trouble) for target in targets for trouble in target.troubles)
-    shared: dict[str, Trouble] = {}
-    for trouble, count in alike.most_common():
-        if count >= _SHARED_LEAST:
-            shared.setdefault(trouble.id, trouble)
-    return {trouble: alike[trouble] for trouble in shared.values()}
-
-
-def _of_many(trouble: Trouble) -> Trouble:
-    return replace(trouble, source=None)
-
-
 def targets_table(
     targets: Iterable[TargetState],
-    shared: Collection[Trouble] = (),
     link: Callable[[str], str] = lambda name: "",
     trimmed: Mapping[str, str] | None = None,
 ) -> Table | None:
@@ -83,8 +56,6 @@ def targets_table(
 
     Parameters
     ----------
-    shared
-        Troubles that are written elsewhere: a row names them by their kind alone.
     link
         Address of a target's own page.
     trimmed
@@ -92,17 +63,16 @@ def targets_table(
     """
     columns = ("target", "full>", "inodes>", "new files", "trim?", "trouble")
     ages = trimmed or {}
-    return table(columns, (_row(each, shared, link, ages.get(each.name, "")) for each in targets))
+    return table(
+        columns, (_row(each, link(each.name), ages.get(each.name, "")) for each in targets)
+    )
 
 
-def _row(
-    target_state: TargetState, shared: Collection[Trouble], link: Callable[[str], str], age: str
-) -> Row:
+def _row(target_state: TargetState, link: str, age: str) -> Row:
     seen, name, troubles = target_state.seen, target_state.name, target_state.troubles
     size = seen.number("capacity_bytes")
-    words = [trouble.text for trouble in troubles if _of_many(trouble) not in shared]
     return row(
-        Cell(name, seen.target.server or _UNKNOWN, link=link(name)),
+        Cell(name, seen.target.server or _UNKNOWN, link=link),
         Cell(_percent(seen.fullness()), "" if size is None else f"of {format_bytes(size)}"),
         _percent(_inodes(seen)),
         _creation(seen),
@@ -111,7 +81,7 @@ def _row(
             ", ".join(dict.fromkeys(trouble.id for trouble in troubles)),
             tone=SEVERITY_TONES[troubles[0].severity] if troubles else None,
         ),
-        note="; ".join(words),
+        note="; ".join(trouble.text for trouble in troubles),
     )
 
 

@@ -139,9 +139,12 @@ def print_table(out: Console, table: Table | None, rows: int) -> None:
     gap = " " if taken_width(widths) <= out.width else "\n"
     cells = [[_cell(cell, row, gap) for cell in row.cells] for row in shown]
     print_rows(out, columns, cells, indent=2)
+    notes: dict[str, list[str]] = {}
     for row in shown:
-        if row.note:
-            print_wrapped(out, f"{row.cells[0].text}: {row.note}", "dim", indent=2)
+        notes.setdefault(row.note, []).append(row.cells[0].text)
+    for note, names in notes.items():
+        if note:
+            print_wrapped(out, f"{', '.join(dict.fromkeys(names))}: {note}", "dim", indent=2)
     _print_left(out, len(table.rows) - len(shown), "row")
     if table.caption and options.extent().everything:
         print_wrapped(out, table.caption, "dim", indent=2)
