@@ -42,12 +42,11 @@ def command(where: str, store_url: str | None, **limits: str | None) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.correlating import correlate_site
-    from trimtab.report import documents
 
     with opened(where, store_url) as record, progress_bar() as progress:
         result = correlate_site(record.store, record.place, progress=progress, **limits)
     show(
-        lambda: documents.judged.CorrelateDocument(result),
+        lambda: result,
         lambda: print_correlated(result),
     )
 

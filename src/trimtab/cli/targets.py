@@ -33,7 +33,6 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     from trimtab.loop.sites import kept_site, open_driver, open_site, with_store
     from trimtab.loop.stores import open_store
     from trimtab.loop.targets import look, recall, refuse_silence
-    from trimtab.report import documents
     from trimtab.units import parse_moment
 
     site = open_site(where).site if at is None else kept_site(where, store_url)
@@ -52,7 +51,7 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     chosen = [known[name] for name in names]
     of_chosen = tuple(target for target in state.targets if target in chosen or not chosen)
     show(
-        lambda: documents.measured.TargetsDocument(replace(state, targets=of_chosen)),
+        lambda: replace(state, targets=of_chosen),
         lambda: (
             [print_target(state, target) for target in chosen]
             if chosen
