@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trimtab.explain.hints import Hint, JobRequest
-from trimtab.model.compare import CompareResult as CompareResult
-from trimtab.model.compare import Effect, TakenOut
-from trimtab.model.correlation import Correlated as Correlated
-from trimtab.model.correlation import CorrelatedSeries
+from trimtab.model.compare import CompareResult, Effect, TakenOut  # noqa: F401 (a document)
+from trimtab.model.correlation import Correlated, CorrelatedSeries  # noqa: F401 (a document)
 from trimtab.model.excluded_runs import Doubt
 from trimtab.model.incident import Assessment, Explanation, Incident, LoneRun
 from trimtab.model.ladder import (
@@ -19,6 +17,7 @@ from trimtab.model.ladder import (
     Estimate,
     Ladder,
     Step,
+    Track,
 )
 from trimtab.model.run import RunStatus
 from trimtab.model.series import SeriesJudgement, SiteJudgement
@@ -127,6 +126,7 @@ shape(
         "interval_if_zeros_are_filling": bounds("loose_low", "loose_high"),
     },
 )
+shape(Track, omit=["steps", "loss"], derive={"rungs": "steps", "largest_loss": "loss"})
 shape(Ladder, omit=["hardware", "claims"], derive={"printed": "claims"})
 shape(
     SweepPoint,

@@ -14,7 +14,7 @@ from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.forecast import Growth
 from trimtab.purge.horizon.horizon import Horizon, OwnedBy
 from trimtab.purge.horizon.replay import Replay, UserReplay
-from trimtab.purge.horizon.targets import GroupHorizon
+from trimtab.purge.horizon.targets import GroupHorizon, ost_name
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import (
     Manifest,
@@ -231,6 +231,10 @@ def _owners(owners: Iterable[OwnedBy], *, users: bool) -> list[OwnerRow]:
     return [OwnerRow(owned, _name_of(owned.owner) if users else None) for owned in owners]
 
 
+def _ost_names(indices: Iterable[int]) -> list[str]:
+    return list(map(ost_name, indices))
+
+
 def _exemptions(exemptions: Iterable[Exemption]) -> list[str]:
     return [exemption.shown for exemption in exemptions]
 
@@ -270,13 +274,20 @@ shape(
 )
 shape(Horizon, derive={"shortfall_bytes": "shortfall_bytes"})
 shape(OwnerRow, inline={"owned": ()})
-shape(GroupHorizon, inline={"group": ()})
+shape(
+    GroupHorizon,
+    inline={"group": ("name", "limit")},
+    derive={"osts": mapped("group.osts", _ost_names, tuple[str, ...])},
+)
 shape(
     Growth,
     omit=["low_bytes", "high_bytes"],
     derive={"interval": bounds("low_bytes", "high_bytes", int)},
 )
-shape(PurgeHorizonDocument, inline={"manifest": ("index_id", "root"), "answer": ()})
+shape(
+    PurgeHorizonDocument,
+    inline={"manifest": ("index_id", "root"), "answer": (), "totals": ()},
+)
 shape(
     Answer,
     derive={
@@ -289,6 +300,7 @@ shape(PlannedRules, omit=["exempt_paths", "exempt_users", "exempt_groups", "exem
 shape(
     Plan,
     omit=["format", "id", "quarantine"],
+    inline={"candidates": ("files", "size_bytes", "allocated_bytes", "users")},
     derive={
         "plan": "id",
         "policy": "policy.name",
@@ -307,8 +319,10 @@ shape(
 )
 shape(
     Signs,
+    omit=["found"],
     inline={"manifest": ("index_id", "root", "ended")},
     derive={
+        "signs": "found",
         "earlier": (
             tuple[str, ...],
             lambda signs: [manifest.index_id for manifest in signs.earlier],
