@@ -10,10 +10,11 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from fractions import Fraction
-from typing import Final
+from typing import Annotated, Final
 from zoneinfo import ZoneInfo
 
 from trimtab.errors import UsageError
@@ -200,6 +201,31 @@ def share_of(fraction: float, whole: int) -> int:
     (29, 28)
     """
     return math.floor(Fraction(str(fraction)) * whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Since1970:
+    """Of a number that is a time: how many of it a second has.
+
+    Examples
+    --------
+    >>> Since1970(1000).time(1_500)
+    datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.timezone.utc)
+    """
+
+    per_s: Fraction | int
+
+    def time(self, number: float) -> datetime | None:
+        """Return the time to the second; ``None``: no calendar has it, as files may say."""
+        try:
+            return datetime.fromtimestamp(number // self.per_s, UTC)
+        except (ValueError, OverflowError, OSError):
+            return None
+
+
+EpochS = Annotated[int, Since1970(1)]
+EpochHour = Annotated[int, Since1970(Fraction(1, 3600))]
+EpochNs = Annotated[int, Since1970(10**9)]
 
 
 def whole_second(at: datetime) -> str:

@@ -12,9 +12,9 @@ from tests.loop.test_sweep import GOOD, MIB, PROBE, SWEEP, Recorder, now, store,
 from trimtab.cli.main import main
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.judge.sweep import analyse_sweep, measured_points
-from trimtab.loop.excluded_runs import doubts
 from trimtab.loop.probing.probe import ProbeOutcome, RunContext
 from trimtab.loop.sweep import SweepWork, points_of, state_of
+from trimtab.model.excluded_runs import doubts
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site, SiteLauncher, SiteProbe
 from trimtab.record.store import Store

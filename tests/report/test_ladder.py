@@ -15,7 +15,6 @@ from trimtab.loop.ladder import of_file
 from trimtab.model.hardware import parse_figure
 from trimtab.model.ladder import LEVEL_NAMES, CheckedClaim, Claim, Ladder, LadderInput, Match
 from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.judged import LadderDocument
 from trimtab.report.ladder import ladder_chart, ladder_document, track_table
 from trimtab.report.ladder_text import computed_text, rate_text
 from trimtab.report.sections import render_document
@@ -89,7 +88,7 @@ def test_the_limiting_layer_is_marked_in_chart_and_table() -> None:
 
 
 def test_the_document_has_the_same_figures(perlmutter: Ladder) -> None:
-    document = json.loads(to_json(LadderDocument(perlmutter)))
+    document = json.loads(to_json(perlmutter))
     track = document["tracks"][0]
     client = track["rungs"][-1]
     assert client["layer"] == "client"
@@ -100,7 +99,7 @@ def test_the_document_has_the_same_figures(perlmutter: Ladder) -> None:
     assert client["of_data_sheet"]["parity_counted"] is True
     assert track["limit"]["kind"] == "cannot tell"
     assert track["largest_loss"]["layer"] == "client"
-    printed = {one["printed"]: one for one in document["printed"]}
+    printed = {one["printed"]["text"]: one for one in document["printed"]}
     assert printed["88.4 %"]["match"] == "given"
     assert printed["88.4 %"]["interval"][0] < 0.884 < printed["88.4 %"]["interval"][1]
 
@@ -144,7 +143,7 @@ def test_nothing_at_all(capsys: pytest.CaptureFixture[str]) -> None:
     print_document(ladder_document(empty))
     assert "Nothing is kept" in capsys.readouterr().out
     assert "Nothing is kept" in render_document(ladder_document(empty))
-    assert json.loads(to_json(LadderDocument(empty)))["tracks"] == []
+    assert json.loads(to_json(empty))["tracks"] == []
 
 
 @pytest.mark.parametrize(

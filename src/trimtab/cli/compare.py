@@ -98,7 +98,6 @@ def command(names: tuple[str, ...], store_url: str | None, **sides: Any) -> None
     from trimtab.judge.compare import CompareTerms
     from trimtab.loop.comparing.compare import Request, compare_sides
     from trimtab.loop.comparing.files import sides_of
-    from trimtab.report import documents
 
     margin, wash_out_s = sides.pop("margin"), sides.pop("wash_out_s")
     if not 0 < margin < 1:
@@ -108,7 +107,7 @@ def command(names: tuple[str, ...], store_url: str | None, **sides: Any) -> None
     before, after = sides_of(names)
     request = Request(before, after, store_url=store_url, terms=terms, **sides)
     result = compare_sides(request)
-    show(lambda: documents.judged.CompareDocument(result), lambda: print_compare(result))
+    show(lambda: result, lambda: print_compare(result))
 
 
 _WORDS = {

@@ -24,11 +24,8 @@ def command(where: str, store_url: str | None, **limits: str | None) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.correlating import correlate_site
-    from trimtab.report import documents
     from trimtab.report.correlate import correlated_document
 
     with opened(where, store_url) as record, progress_bar() as progress:
         result = correlate_site(record.store, record.place, progress=progress, **limits)
-    show_page(
-        lambda: documents.judged.CorrelateDocument(result), lambda: correlated_document(result)
-    )
+    show_page(lambda: result, lambda: correlated_document(result))

@@ -56,13 +56,10 @@ def command(
     """
     from trimtab.errors import UsageError
     from trimtab.loop.ladder import ladder_of
-    from trimtab.report import documents
     from trimtab.report.ladder import ladder_document
 
     if not 0 < margin < 1:
         problem = "--margin must be greater than 0 and less than 100%"
         raise UsageError(problem, code="margin-out-of-range")
     ladder = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
-    show_page(
-        lambda: documents.judged.LadderDocument(ladder), lambda: ladder_document(ladder), report
-    )
+    show_page(lambda: ladder, lambda: ladder_document(ladder), report)

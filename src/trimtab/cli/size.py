@@ -130,7 +130,6 @@ def command(explained: bool, **options_given: Any) -> None:
     and the assumptions are listed.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.report import documents
     from trimtab.whatif.sizing.request import SizingRequest
     from trimtab.whatif.sizing.sizing import size
 
@@ -147,7 +146,7 @@ def command(explained: bool, **options_given: Any) -> None:
     with progress_bar() as progress:
         sizing = size(request, progress)
     show(
-        lambda: documents.simulated.SizeDocument(sizing),
+        lambda: sizing,
         lambda: print_sizing(sizing, explained=explained),
     )
 

@@ -10,7 +10,7 @@ import click
 from trimtab.cli import options
 from trimtab.cli.render.document import show_page
 from trimtab.cli.render.screen import print_wrapped
-from trimtab.loop.excluded_runs import doubts_text
+from trimtab.model.excluded_runs import doubts_text
 from trimtab.report.text import levels_text
 from trimtab.visible import visible
 
@@ -90,7 +90,7 @@ def command(
 def _document(
     state: SweepState, analysis: SweepAnalysis, place: str, site: str, name: str
 ) -> SweepDocument:
-    from trimtab.report.documents.judged import SweepDocument, SweepDoubt
+    from trimtab.report.documents.judged import SweepDocument
 
     return SweepDocument(
         store=place,
@@ -99,7 +99,7 @@ def _document(
         points=state.points,
         waiting=state.waiting,
         failures=state.failures,
-        doubts=tuple(SweepDoubt(doubt.reason, doubt.runs) for doubt in state.doubts),
+        doubts=state.doubts,
         analysis=analysis,
     )
 

@@ -39,7 +39,6 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     from trimtab.loop.sites import kept_site, open_driver, open_site, with_store
     from trimtab.loop.stores import open_store
     from trimtab.loop.targets import look, recall, refuse_silence
-    from trimtab.report import documents
     from trimtab.report.targets import target_document, targets_document
     from trimtab.units import parse_moment
 
@@ -60,7 +59,7 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     of_chosen = tuple(target for target in state.targets if target in chosen or not chosen)
     more = [f"trimtab targets {site_argument(state.site)} TARGET shows all that is known of one"]
     show(
-        lambda: documents.measured.TargetsDocument(replace(state, targets=of_chosen)),
+        lambda: replace(state, targets=of_chosen),
         lambda: (
             [print_document(target_document(state, target), rows=ROWS) for target in chosen]
             if chosen

@@ -132,7 +132,6 @@ def show_(scenario: str, as_toml: bool) -> None:
     SCENARIO is one of `trimtab twin list`, or a file (contains a / or ends with .toml).
     """
     from trimtab.errors import UsageError
-    from trimtab.report import documents
     from trimtab.report.scenario import scenario_document
     from trimtab.twin.scenario.load import load_scenario, scenario_text
 
@@ -147,7 +146,7 @@ def show_(scenario: str, as_toml: bool) -> None:
         click.echo(scenario_text(scenario), nl=False)
         return
     show(
-        lambda: documents.simulated.ScenarioDocument(result),
+        lambda: result,
         lambda: print_document(scenario_document(result), more=["--toml prints the file"]),
     )
 
@@ -201,7 +200,6 @@ def run(
 
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.twin_run import Wanted, run_twin
-    from trimtab.report import documents
     from trimtab.twin.scenario.load import load_scenario
 
     result = load_scenario(scenario)
@@ -213,7 +211,7 @@ def run(
     remains += "to start anew name another --directory"
     with progress_bar(remains=remains) as progress:
         twin_run = run_twin(wanted, progress=progress)
-    show(lambda: documents.simulated.TwinRunDocument(twin_run), lambda: print_run(twin_run))
+    show(lambda: twin_run, lambda: print_run(twin_run))
 
 
 def print_amplification(amplification: Amplification, preset: Preset | None) -> None:

@@ -18,10 +18,10 @@ from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, U
 from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.launch.bounded import Space
 from trimtab.launch.interruption import shielded
-from trimtab.loop.excluded_runs import Doubt, doubts
 from trimtab.loop.probing.probe import ProbeRunner, Progress, RunContext
 from trimtab.loop.probing.reach import THIS_HOST, Reach
 from trimtab.loop.probing.site_probe import directory_of, spec_of, writable_space
+from trimtab.model.excluded_runs import Doubt, doubts
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe

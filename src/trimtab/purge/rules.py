@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import RefusedError, UsageError
 from trimtab.purge.index.manifest import Lack, TimeTrust
 from trimtab.purge.policy import TIMES, Exemption, Policy, TimeName
-from trimtab.units import format_bytes, format_duration, plural
+from trimtab.units import EpochS, format_bytes, format_duration, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ class RulesInForce:
     """
 
     counted: tuple[TimeName, ...]
-    as_of_s: int
-    old_enough_before_s: int
+    as_of_s: EpochS
+    old_enough_before_s: EpochS
     minimum_size_bytes: int
     exempt_paths: tuple[bytes, ...]
     exempt_users: tuple[int, ...]

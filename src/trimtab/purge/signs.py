@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from trimtab.purge.index.manifest import Lack, Manifest
+from trimtab.units import EpochS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -116,8 +117,8 @@ class Suspicion:
     uid: int
     files: int
     allocated_bytes: int
-    first_s: int
-    last_s: int
+    first_s: EpochS
+    last_s: EpochS
     words: str
 
 

@@ -260,7 +260,7 @@ def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None)
 
 @router.get(
     "/sites/{site:path}/compare",
-    responses=answers(documents.judged.CompareDocument),
+    responses=answers(documents.judged.CompareResult),
     dependencies=HEAVY,
 )
 def compare(
@@ -275,7 +275,7 @@ def compare(
 ) -> Response:
     """Return by how much the runs of one stretch differ from those of another."""
     result = compared(desk, site, before, after, probe=probe, metric=metric)
-    return answer(request, documents.judged.CompareDocument(result))
+    return answer(request, result)
 
 
 def compared(

@@ -14,9 +14,14 @@ from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import KeptIncident, Site
-from trimtab.report.documents import acting, judged, kept, simulated  # noqa: F401 (declare types)
+from trimtab.report.documents import (  # noqa: F401 (declare types)
+    acting,
+    judged,
+    kept,
+    purged,
+    simulated,
+)
 from trimtab.report.documents.encode import shape
-from trimtab.report.documents.purged import HorizonAt
 from trimtab.whatif.sweep import Swept
 
 
@@ -221,17 +226,7 @@ class WhatIfsPage:
     problems: tuple[Message, ...]
 
 
-shape(
-    HorizonEntry,
-    inline={"answer": ()},
-    derive={
-        "needed": (HorizonAt, lambda held: HorizonAt(held.answer.needed, held.answer.as_of_s)),
-        "published": (
-            HorizonAt,
-            lambda held: HorizonAt(held.answer.published, held.answer.as_of_s),
-        ),
-    },
-)
+shape(HorizonEntry, inline={"answer": ()})
 shape(
     WhatIfEntry,
     omit=["swept"],

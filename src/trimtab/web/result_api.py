@@ -32,12 +32,12 @@ Asking = Annotated[Identity, Depends(identity_of)]
 Scale = Literal["whole", "server", "ost", "drive"]
 
 
-@router.get("/sites/{site:path}/ladder", responses=answers(documents.judged.LadderDocument))
+@router.get("/sites/{site:path}/ladder", responses=answers(documents.judged.Ladder))
 def ladder(request: Request, desk: DeskOf, site: str, *, per: Scale | None = None) -> Response:
     """Return what `trimtab ladder SITE --json` prints."""
 
-    def document() -> documents.judged.LadderDocument:
-        return documents.judged.LadderDocument(desk.ladder(site, per))
+    def document() -> documents.judged.Ladder:
+        return desk.ladder(site, per)
 
     return remembered(request, desk, site, document)
 
@@ -74,9 +74,7 @@ def sweep(
             points=tuple(SweepPoint(*point) for point in stored.measured),
             waiting=(),
             failures=(),
-            doubts=tuple(
-                documents.judged.SweepDoubt(doubt.reason, doubt.runs) for doubt in stored.doubts
-            ),
+            doubts=stored.doubts,
             analysis=analysis,
         )
 

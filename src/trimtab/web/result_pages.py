@@ -10,12 +10,12 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from trimtab.errors import TrimtabError
-from trimtab.loop.excluded_runs import doubts_text
 from trimtab.loop.monthly import space_at
 from trimtab.loop.purging.plans import own_lists
 from trimtab.loop.results import horizon_page
 from trimtab.loop.whatif import scenario_of_site
 from trimtab.model.event import EventKind
+from trimtab.model.excluded_runs import doubts_text
 from trimtab.report.ladder import ladder_document
 from trimtab.report.monthly import space_chart
 from trimtab.report.purge import runs_document

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield found
 
 
+def _age_s(document: dict[str, Any]) -> float:
+    ends = (document["as_of"], document["needed"]["cut_off"])
+    as_of, cut_off = map(datetime.fromisoformat, ends)
+    return (as_of - cut_off).total_seconds()
+
+
 def _lustre(root: Path, private: Path) -> str:
     """Install programs of a Lustre whose OSTs hold what the files do; return a PATH of them."""
     fake = FakeLustre.pair(mount=str(root), pools=POOLS)
@@ -179,20 +186,20 @@ def test_sql_knows_where_files_lie(place):
 
 def test_the_horizon_is_what_the_osts_need(place):
     document = place.horizon()
-    full = {one["name"]: one for one in document["osts"]}
+    full = {one["name"]: one for one in document["osts"]["groups"]}
     assert len(full) == len(OSTS)
     # OST0000 is at 80 %: the first of its files to go brings it to 70 %.
     assert full["OST0000"]["status"] == "reached"
     assert full["OST0000"]["usage"]["used_bytes"] == 8 * MIB
     assert full["OST0000"]["excess_bytes"] == MIB // 2
     assert full["OST0000"]["freed"]["allocated_bytes"] == MIB
-    assert full["OST0000"]["usage_after"]["fullness"] == pytest.approx(0.7)
+    assert full["OST0000"]["after"]["fullness"] == pytest.approx(0.7)
     # OST0001 is at 80 % as well, with nothing but young files.
     assert full["OST0001"]["status"] == "out_of_reach"
-    assert full["OST0001"]["usage_at_best"]["fullness"] == pytest.approx(0.8)
+    assert full["OST0001"]["best"]["fullness"] == pytest.approx(0.8)
     others = {name for name in full if name not in ("OST0000", "OST0001")}
     assert {full[name]["status"] for name in others} == {"met_already"}
-    assert document["needed"]["age_s"] == pytest.approx(700 * DAY_S, abs=3 * 3600)
+    assert _age_s(document) == pytest.approx(700 * DAY_S, abs=3 * 3600)
     assert any("No horizon down to" in one and "fixes OST0001" in one for one in document["words"])
 
 
@@ -211,18 +218,18 @@ def test_the_horizon_is_what_the_pools_need(place):
     pools = ("--target-pool", "flash=45%", "--target-pool", "disk=20%")
     asked = ("--policy", place.policy, *pools, *place.site)
     document = place.good("horizon", "--index", place.index, *asked)
-    assert document["osts"] == []
-    disk, flash = document["pools"]
+    assert document["osts"] is None
+    disk, flash = document["pools"]["groups"]
     assert (flash["name"], flash["osts"], flash["limit"]) == ("flash", ["OST0000", "OST0002"], 0.45)
     # 10 of 20 MiB: the oldest file of both brings them to 9.
     assert flash["status"] == "reached"
     assert flash["usage"]["used_bytes"] == 10 * MIB
     assert flash["excess_bytes"] == flash["freed"]["allocated_bytes"] == MIB
-    assert flash["usage_after"]["fullness"] == pytest.approx(0.45)
+    assert flash["after"]["fullness"] == pytest.approx(0.45)
     # 9 of 20 MiB, of which a part of the wide file alone is old.
     assert (disk["name"], disk["status"]) == ("disk", "out_of_reach")
-    assert disk["usage_at_best"]["fullness"] == pytest.approx(0.4)
-    assert document["needed"]["age_s"] == pytest.approx(700 * DAY_S, abs=3 * 3600)
+    assert disk["best"]["fullness"] == pytest.approx(0.4)
+    assert _age_s(document) == pytest.approx(700 * DAY_S, abs=3 * 3600)
     assert any("No horizon down to" in word and "pool disk" in word for word in document["words"])
     ended = place.purge("horizon", "--index", place.index, *asked)
     text = " ".join(ended.stdout.split())
@@ -246,16 +253,16 @@ def test_a_plan_of_a_target_of_pools_ends_at_a_target_of_the_whole(place):
     horizon = place.good("horizon", "--index", place.index, *asked)
     plan = place.good("plan", "--index", place.index, *asked, "--out", place.private / "plan-pools")
     assert plan["files"] >= 2
-    assert plan["target"] == pytest.approx(horizon["needed"]["target"], abs=0.01)
-    assert 0 < plan["target"] < horizon["usage"]["fullness"]
-    assert any("brings every pool to its limit" in one for one in plan["words"])
+    assert plan["horizon"]["target"] == pytest.approx(horizon["needed"]["target"], abs=0.01)
+    assert 0 < plan["horizon"]["target"] < horizon["usage"]["fullness"]
+    assert any("brings every pool to its limit" in one for one in plan["horizon"]["words"])
 
 
 def test_a_higher_limit_asks_for_nothing(place):
     asked = ("--policy", place.policy, "--target-ost", "85%", *place.site)
     document = place.good("horizon", "--index", place.index, *asked)
     assert document["needed"]["status"] == "met_already"
-    assert {one["status"] for one in document["osts"]} == {"met_already"}
+    assert {one["status"] for one in document["osts"]["groups"]} == {"met_already"}
 
 
 def test_without_a_site_it_says_who_knows_how_full_each_ost_is(place):
@@ -269,7 +276,7 @@ def test_a_plan_of_a_target_of_osts_names_what_they_need(place):
     asked = ("--policy", place.policy, *place.site, "--out", place.private / "plan")
     plan = place.good("plan", "--index", place.index, *asked)
     assert plan["files"] >= 1
-    assert any("OST0001" in one for one in plan["words"])
+    assert any("OST0001" in one for one in plan["horizon"]["words"])
 
 
 def test_an_index_without_layouts_says_how_to_get_one(place):
@@ -325,8 +332,8 @@ def test_an_imported_list_with_osts_answers_the_same(place):
     asked = ("--policy", place.policy, *place.site)
     imported = place.good("horizon", "--index", index, *asked)
     scanned = place.horizon()
-    assert {one["name"]: one["freed"] for one in imported["osts"]} == {
-        one["name"]: one["freed"] for one in scanned["osts"]
+    assert {one["name"]: one["freed"] for one in imported["osts"]["groups"]} == {
+        one["name"]: one["freed"] for one in scanned["osts"]["groups"]
     }
     refused = place.purge("query", "--index", index, "--by", "pool")
     assert refused.code == 2

@@ -201,7 +201,7 @@ def test_the_horizon_names_the_lists_that_the_plan_then_has(walk, purged):
     assert horizon["published"]["freed"]["allocated_bytes"] == plan["allocated_bytes"]
     assert horizon["rules"]["counted"] == ["mtime"]
     assert horizon["rules"]["minimum_age_s"] == MINIMUM_S
-    assert {one["id"] for one in horizon["users"]} == set(OWNERS)
+    assert {one["owner"] for one in horizon["users"]} == set(OWNERS)
     frees = [one["freed"]["allocated_bytes"] for one in horizon["steps"]]
     assert frees == sorted(frees)
     reasons = {one["reason"]: one["files"] for one in horizon["needed"]["kept"]}

@@ -54,12 +54,12 @@ def targets(subject: Subject) -> str:
             near = abs(seen[key] - value) <= _SPACE * whole
             require(near, f"{name} {key}: {seen[key]}, lfs df says {value}")
         require(seen["server"] == server, f"{name} is on {server}, not on {seen['server']}")
-        for setting in target["settings"]:
-            path = "/sys/class/" + setting["name"]
-            if setting["name"].startswith("block/") and path in settings[server]:
+        for key_of, setting in target["settings"].items():
+            path = "/sys/class/" + key_of
+            if key_of.startswith("block/") and path in settings[server]:
                 witnessed = settings[server][path]
                 same = setting["value"] in witnessed.replace("[", " ").replace("]", " ")
-                require(same, f"{name} {setting['name']}: {setting['value']}, {path}: {witnessed}")
+                require(same, f"{name} {key_of}: {setting['value']}, {path}: {witnessed}")
                 compared += 1
     require(compared >= len(space), f"only {compared} settings could be compared")
     return f"{len(space)} targets, {compared} settings of queues equal"

@@ -201,7 +201,7 @@ def test_what_changes_in_place_is_as_it_was_and_says_when_it_was_read(
     again = incremental(tree, tmp_path / "again", tmp_path / "next")
     assert again.oldest_ns == first.started_ns
     assert again.incremental is not None
-    assert again.incremental.full_ns == first.started_ns
+    assert again.incremental.read_since_ns == first.started_ns
 
 
 def test_a_plan_is_as_old_as_the_oldest_row(tree: Path, tmp_path: Path) -> None:

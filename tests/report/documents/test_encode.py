@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -15,6 +16,7 @@ import pytest
 from trimtab.message import Message
 from trimtab.model.verdict import Interval
 from trimtab.report.documents.encode import schema, shape, to_json
+from trimtab.units import EpochHour, EpochNs, EpochS
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -47,6 +49,11 @@ class Whole:
     detail: str
     counts: dict[str, float]
     inner: Inner | None
+    used_s: EpochS | None = 0
+    ended_ns: EpochNs = 1_500_000_000
+    cut_off_hour: EpochHour | None = None
+    name: bytes = b"caf\xe9\n"
+    place: Path = Path("/x")
     extra: Any = None
 
 
@@ -82,7 +89,7 @@ def document(**changes: Any) -> dict[str, Any]:
 
 def test_each_rule() -> None:
     assert document() == {
-        "schema_version": 1,
+        "schema_version": 2,
         "from": "2026-11-20T12:00:00Z",
         "day": "2026-11-20",
         "colour": "red",
@@ -96,6 +103,11 @@ def test_each_rule() -> None:
         "detail": "a word",
         "counts": {"a": 1.5},
         "double": 6,
+        "used": "1970-01-01T00:00:00Z",
+        "ended": "1970-01-01T00:00:01Z",
+        "cut_off": None,
+        "name": "caf\\xe9\\n",
+        "place": "/x",
         "extra": None,
     }
 
@@ -108,6 +120,15 @@ def test_what_is_absent_is_null() -> None:
 
 def test_text_from_a_store_has_no_code() -> None:
     assert document(reason="3 of 24 runs")["reason_code"] is None
+
+
+@pytest.mark.parametrize("at_s", [2**62, -(2**62), 253402300800, None])
+def test_a_time_that_no_calendar_has_is_null(at_s: int | None) -> None:
+    assert document(used_s=at_s)["used"] is None
+
+
+def test_hours_are_times() -> None:
+    assert document(cut_off_hour=49)["cut_off"] == "1970-01-03T01:00:00Z"
 
 
 def test_a_time_keeps_its_offset() -> None:

@@ -97,6 +97,6 @@ def test_odd_text_comes_back_from_the_store_and_show(tmp_path: Path) -> None:
 
 
 def test_what_has_no_form_in_json_is_a_bug() -> None:
-    for value, kind in ((math.nan, ValueError), (Path("/x"), TypeError)):
+    for value, kind in ((math.nan, ValueError), (object(), TypeError)):
         with pytest.raises(kind):
             to_json(RunsDocument("s", (replace(_run(), parameters={"x": value}),)))

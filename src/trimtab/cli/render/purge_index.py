@@ -77,7 +77,7 @@ def _facts(manifest: Manifest, directory: Path) -> Iterator[tuple[str, str]]:
             "incremental",
             f"{plural(scan.carried, 'name', ',')} carried over, directories not read: "
             f"{scan.unchanged:,}; the last full scan began "
-            f"{utc_moment(datetime.fromtimestamp(scan.full_ns // _NS, UTC))}",
+            f"{utc_moment(datetime.fromtimestamp(scan.read_since_ns // _NS, UTC))}",
         )
     yield "times", _TIMES[manifest.times]
     if manifest.sizes is not None:

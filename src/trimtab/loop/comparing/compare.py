@@ -17,7 +17,6 @@ from trimtab.loop.comparing.files import as_files, side_of_files
 from trimtab.loop.comparing.operands import Operand, as_runs, parse_operand
 from trimtab.loop.comparing.published import is_published, published, published_file
 from trimtab.loop.comparing.sides import Group, SideOfStore, matches, side_of_runs, side_of_site
-from trimtab.loop.excluded_runs import doubts, doubts_text
 from trimtab.loop.sites import SITE_FILE, site_file, with_store
 from trimtab.loop.status import site_of
 from trimtab.loop.stores import open_store
@@ -29,6 +28,7 @@ from trimtab.model.compare import (
     SeriesComparison,
     Summary,
 )
+from trimtab.model.excluded_runs import doubts, doubts_text
 from trimtab.model.run import METRIC_UNITS
 from trimtab.units import plural
 from trimtab.visible import shell_text, visible

@@ -40,7 +40,7 @@ from trimtab.purge.horizon.targets import (
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import HOUR_S, RulesInForce, moment
-from trimtab.units import format_bytes, format_percent, plural
+from trimtab.units import EpochS, format_bytes, format_percent, plural
 
 if TYPE_CHECKING:
     from trimtab._core import Tally
@@ -74,7 +74,7 @@ class Answer:
         The result in sentences.
     """
 
-    as_of_s: int
+    as_of_s: EpochS
     needed: Horizon
     published: Horizon
     growth: Growth | None

@@ -18,6 +18,7 @@ from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.rules import moment
 from trimtab.units import (
+    EpochHour,
     format_bytes,
     format_duration,
     format_exact_percent,
@@ -87,7 +88,7 @@ class Horizon:
     target: float
     usage: Usage
     required_bytes: int
-    cut_off_hour: int | None
+    cut_off_hour: EpochHour | None
     freed: Freed
     after: Usage | None
     eligible: Freed
@@ -117,7 +118,7 @@ class Horizon:
 class Step:
     """What a horizon of one age would do."""
 
-    cut_off_hour: int
+    cut_off_hour: EpochHour
     age_s: int
     freed: Freed
     after: Usage | None

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
-from trimtab.units import format_bytes, format_duration, format_percent, plural
+from trimtab.units import EpochS, format_bytes, format_duration, format_percent, plural
 
 if TYPE_CHECKING:
     import polars as pl
@@ -87,8 +87,8 @@ class Replay:
         By age at the time, the youngest first: where a later cut-off begins to hurt.
     """
 
-    then_s: int
-    later_s: int
+    then_s: EpochS
+    later_s: EpochS
     reads_known: bool
     outcomes: dict[Afterwards, Share]
     users: tuple[UserReplay, ...]

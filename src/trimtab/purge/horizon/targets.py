@@ -20,7 +20,7 @@ from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.rules import moment
-from trimtab.units import enumerated, format_bytes, format_duration, format_percent
+from trimtab.units import EpochHour, enumerated, format_bytes, format_duration, format_percent
 from trimtab.visible import visible
 
 _SHOWN_POOLS: Final = 12
@@ -74,7 +74,7 @@ class GroupHorizon:
     usage: Usage
     status: HorizonStatus
     excess_bytes: int
-    cut_off_hour: int | None
+    cut_off_hour: EpochHour | None
     best: Usage | None
     freed: Freed
     after: Usage | None
@@ -112,8 +112,8 @@ class GroupHorizons:
         Sentences on figures that disagree.
     """
 
-    youngest_hour: int
-    cut_off_hour: int | None
+    youngest_hour: EpochHour
+    cut_off_hour: EpochHour | None
     target: float | None
     freed: Freed
     groups: tuple[GroupHorizon, ...]

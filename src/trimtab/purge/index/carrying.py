@@ -234,7 +234,7 @@ def carried_over(
     incremental = Incremental(
         base=manifest.index_id,
         generation=1 if before is None else before.generation + 1,
-        full_ns=manifest.started_ns if before is None else before.full_ns,
+        read_since_ns=manifest.started_ns if before is None else before.read_since_ns,
         unchanged=unchanged,
         carried=sum(shard.rows_in_force for shard in taken_over),
     )
@@ -252,7 +252,7 @@ def words(incremental: Incremental, oldest_ns: int, ended_ns: int) -> Iterable[s
             "links that changed in place since are not known. Each file is looked at again before "
             "deletion"
         )
-    age_s = (ended_ns - incremental.full_ns) / _NS
+    age_s = (ended_ns - incremental.read_since_ns) / _NS
     if incremental.generation >= GENERATIONS_MAX or age_s > AGE_MAX_S:
         yield (
             f"the last full scan was {plural(incremental.generation, 'incremental scan')} and "

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from trimtab.units import EpochNs
+
 SCHEMA_VERSION: Final = 2
 """Of ``manifest.json`` and of the columns of the shards; raised when either changes its meaning.
 Unreleased versions wrote 1, with and without the columns and keys of today."""
@@ -127,7 +129,7 @@ class FileSystemIdentity:
     device: int | None = None
     uuid: str | None = None
     mount: str | None = None
-    made_ns: int | None = None
+    made_ns: EpochNs | None = None
     root_inode: int | None = None
     root_path: str | None = None
 
@@ -267,7 +269,7 @@ class Shard:
     size_bytes: int
     sha256: str | None
     superseded: Superseded | None = None
-    read_ns: int | None = None
+    read_ns: EpochNs | None = None
 
     @property
     def rows_in_force(self) -> int:
@@ -372,7 +374,7 @@ class Incremental:
         The ``index_id`` of that one.
     generation
         How many incremental scans lie between the last full one and this index.
-    full_ns
+    read_since_ns
         When that full scan began: no row is older.
     unchanged
         Directories that were not read.
@@ -382,7 +384,7 @@ class Incremental:
 
     base: str
     generation: int
-    full_ns: int
+    read_since_ns: EpochNs
     unchanged: int
     carried: int
 
@@ -434,8 +436,8 @@ class Manifest:
     filesystem: FileSystemIdentity | None
     source: Source
     tool: str
-    started_ns: int | None
-    ended_ns: int
+    started_ns: EpochNs | None
+    ended_ns: EpochNs
     times: TimeTrust
     time_resolution_ns: int
     lacking: frozenset[Lack]

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 from trimtab.errors import UsageError
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.names import unescape
+from trimtab.units import EpochNs, EpochS
 
 FORMAT: Final = 4
 """Unreleased versions wrote those before it."""
@@ -49,7 +50,7 @@ class PlannedFileSystem:
     root: str
     uuid: str | None
     mount: str | None
-    made_ns: int | None
+    made_ns: EpochNs | None
     root_inode: int | None
     root_path: str | None
 
@@ -171,8 +172,8 @@ class PlannedRules:
     __pydantic_config__: ClassVar = STRICT
 
     counted: tuple[str, ...]
-    as_of_s: int
-    old_enough_before_s: int
+    as_of_s: EpochS
+    old_enough_before_s: EpochS
     minimum_size_bytes: int
     exempt_paths: tuple[str, ...]
     exempt_users: tuple[int, ...]
@@ -223,8 +224,8 @@ class PlannedHorizon:
 
     __pydantic_config__: ClassVar = STRICT
 
-    before_s: int
-    needed_before_s: int | None
+    before_s: EpochS
+    needed_before_s: EpochS | None
     target: float
     used_bytes: int
     available_bytes: int
@@ -268,8 +269,8 @@ class UserTotals:
     files: int
     size_bytes: int
     allocated_bytes: int
-    oldest_use_s: int
-    newest_use_s: int
+    oldest_use_s: EpochS
+    newest_use_s: EpochS
     held_bytes: int | None
 
 

@@ -26,7 +26,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "init": "measured.InitDocument",
     "init-install": "measured.InstallDocument",
     "site": "measured.SiteDocument",
-    "targets": "measured.TargetsDocument",
+    "targets": "measured.SiteState",
     "snapshot": "measured.SnapshotDocument",
     "probe": "measured.ProbeDocument",
     "sweep": "judged.SweepDocument",
@@ -39,17 +39,17 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "judge": "judged.JudgeDocument",
     "incidents": "judged.IncidentsDocument",
     "explain": "judged.ExplainDocument",
-    "correlate": "judged.CorrelateDocument",
+    "correlate": "judged.Correlated",
     "event": "kept.EventsDocument",
-    "compare": "judged.CompareDocument",
-    "ladder": "judged.LadderDocument",
+    "compare": "judged.CompareResult",
+    "ladder": "judged.Ladder",
     "survey": "measured.SurveyDocument",
     "hints": "judged.HintsDocument",
     "twin": "simulated.AmplificationDocument",
     "twin-list": "simulated.ScenariosDocument",
-    "twin-show": "simulated.ScenarioDocument",
-    "twin-run": "simulated.TwinRunDocument",
-    "size": "simulated.SizeDocument",
+    "twin-show": "simulated.Scenario",
+    "twin-run": "simulated.TwinRun",
+    "size": "simulated.Sizing",
     "whatif": "simulated.WhatIfDocument",
     "tune": "acting.PlanDocument",
     "trim": "acting.PlanDocument",
@@ -85,6 +85,14 @@ def document_of(schema: str) -> type:
     """Return the class of the document that has a schema."""
     module, _, name = DOCUMENTS[schema].partition(".")
     return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def declare(document: type) -> None:
+    """Import what says how a class of documents is written, where another room declares it."""
+    for path in DOCUMENTS.values():
+        module, _, name = path.partition(".")
+        if name == document.__name__:
+            import_module(f"{__name__}.{module}")
 
 
 def __getattr__(name: str) -> ModuleType:

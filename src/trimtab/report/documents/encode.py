@@ -2,7 +2,8 @@
 
 A frozen dataclass becomes an object with its fields as keys. The rules, once for all documents:
 
-* ``from_`` is written ``from``; an aware datetime as RFC 3339, with ``Z`` for UTC.
+* ``from_`` is written ``from``; an aware datetime as RFC 3339, with ``Z`` for UTC; so is a number
+  that is a time (`EpochS` and its like), without its unit in the key. Bytes are visible text.
 * An `Interval` is ``[low, high]``; one ``level`` stands beside all intervals of an object.
 * A sentence is followed by its code: ``reason`` and ``reason_code``, ``notes`` and
   ``notes_codes``. The code is null where the text has none, as text from a store.
@@ -23,14 +24,18 @@ import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from operator import attrgetter, or_
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from trimtab.message import Message, code_of
 from trimtab.model.verdict import Interval
+from trimtab.report.documents import declare
+from trimtab.units import Since1970
+from trimtab.visible import visible
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Of every document; raised when a key is removed or changes its meaning."""
 
 Value = TypeVar("Value")
@@ -116,6 +121,7 @@ def rfc3339(at: datetime) -> str:
 
 def to_json(document: object) -> str:
     """Return a document as one line of JSON, with its ``schema_version``."""
+    declare(type(document))
     return dumps({"schema_version": SCHEMA_VERSION, **_plain(document)})
 
 
@@ -147,6 +153,8 @@ _LEAVES: Final[dict[type, Getter]] = {
     Mapping: dict,
     frozenset: sorted,
     set: sorted,
+    bytes: lambda name: visible(name.decode("utf-8", "surrogateescape")),
+    PurePath: lambda path: visible(str(path)),
 }
 
 
@@ -175,6 +183,10 @@ def _entries(kind: type) -> tuple[_Entry, ...]:
             continue
         if _without_none(hint) is Interval:
             intervals.append(get)
+        if (since := _since_1970(hint)) is not None:
+            at = partial(_time_of, get, since)
+            entries.append(_Entry(name.rpartition("_")[0], at, datetime | None))
+            continue
         entries += _with_code(name.removesuffix("_"), get, hint)
     if intervals and "level" not in {*declared.omit, *declared.derive}:
         entries.append(_Entry("level", lambda value: _level(intervals, value), float | None))
@@ -183,6 +195,16 @@ def _entries(kind: type) -> tuple[_Entry, ...]:
             hint, get = _derived(kind, derived)
             entries += _with_code(key, get, hint)
     return tuple(entries)
+
+
+def _since_1970(hint: Any) -> Since1970 | None:
+    plain = _without_none(hint)
+    return plain.__metadata__[0] if get_origin(plain) is Annotated else None
+
+
+def _time_of(get: Getter, since: Since1970, value: Any) -> datetime | None:
+    number = get(value)
+    return None if number is None else since.time(number)
 
 
 def _derived(kind: type, derived: Derived | str) -> Derived:
@@ -313,6 +335,8 @@ _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
     datetime: {"type": "string", "format": "date-time"},
     date: {"type": "string", "format": "date"},
     Interval: {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
+    bytes: {"type": "string"},
+    Path: {"type": "string"},
 }
 
 

@@ -7,22 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trimtab.explain.hints import Hint, JobRequest
-from trimtab.model.compare import CompareResult, Effect, TakenOut
-from trimtab.model.correlation import Correlated, CorrelatedSeries
-from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, LoneRun
+from trimtab.model.compare import CompareResult, Effect, TakenOut  # noqa: F401 (a document)
+from trimtab.model.correlation import Correlated, CorrelatedSeries  # noqa: F401 (a document)
+from trimtab.model.excluded_runs import Doubt
+from trimtab.model.incident import Assessment, Explanation, Incident, LoneRun
 from trimtab.model.ladder import (
     CheckedClaim,
-    Claim,
     Efficiency,
     Estimate,
     Ladder,
-    Rung,
     Step,
     Track,
 )
 from trimtab.model.run import RunStatus
 from trimtab.model.series import SeriesJudgement, SiteJudgement
-from trimtab.model.sweep import FactorEffect, Level, SweepAnalysis, SweepPoint
+from trimtab.model.sweep import Level, SweepAnalysis, SweepPoint
 from trimtab.model.verdict import Verdict
 from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
 from trimtab.report.documents.encode import bounds, shape
@@ -64,27 +63,6 @@ class ExplainDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class CompareDocument:
-    """``trimtab compare A B --json``."""
-
-    result: CompareResult
-
-
-@dataclass(frozen=True, slots=True)
-class LadderDocument:
-    """``trimtab ladder --json``."""
-
-    ladder: Ladder
-
-
-@dataclass(frozen=True, slots=True)
-class CorrelateDocument:
-    """``trimtab correlate --json``."""
-
-    correlated: Correlated
-
-
-@dataclass(frozen=True, slots=True)
 class HintsDocument:
     """``trimtab hints --json``; ``text`` is for a job script."""
 
@@ -92,22 +70,6 @@ class HintsDocument:
     hints: tuple[Hint, ...]
     setstripe: tuple[str, ...]
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class SweepDoubt:
-    """One reason for which kept runs hold no believed figure, and how many runs it is of."""
-
-    reason: str
-    runs: int
-
-
-@dataclass(frozen=True, slots=True)
-class SweepEffect:
-    """How much a factor, or two together, matters."""
-
-    metric: str
-    effect: FactorEffect
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +82,7 @@ class SweepDocument:
     points: tuple[SweepPoint, ...]
     waiting: tuple[Mapping[str, Level], ...]
     failures: tuple[str, ...]
-    doubts: tuple[SweepDoubt, ...]
+    doubts: tuple[Doubt, ...]
     analysis: SweepAnalysis
 
 
@@ -136,17 +98,14 @@ shape(
     },
 )
 shape(JudgeDocument, inline={"judgement": ()})
-shape(Evidence, omit=["throughout"])
 shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
 shape(
     Incident,
     inline={"key": ("probe", "metric", "unit", "apart")},
 )
 shape(Explanation, inline={"incident": ()})
-shape(CorrelateDocument, inline={"correlated": ()})
 shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})
-shape(CompareDocument, inline={"result": ()})
-shape(Effect, omit=["margin", "level"])
+shape(Effect, omit=["level"])
 shape(TakenOut, omit=["level"])
 shape(
     Estimate,
@@ -157,17 +116,7 @@ shape(
     },
 )
 shape(Efficiency, omit=["low", "high"], derive={"interval": bounds("low", "high")})
-shape(Rung, omit=["metric"])
 shape(Step, inline={"rung": ()})
-shape(Track, omit=["steps", "loss"], derive={"rungs": "steps", "largest_loss": "loss"})
-shape(
-    Claim,
-    derive={
-        "printed": "printed.text",
-        "printed_value": "printed.middle",
-        "unit": "printed.unit",
-    },
-)
 shape(
     CheckedClaim,
     omit=["low", "high", "loose_low", "loose_high"],
@@ -177,8 +126,8 @@ shape(
         "interval_if_zeros_are_filling": bounds("loose_low", "loose_high"),
     },
 )
+shape(Track, omit=["steps", "loss"], derive={"rungs": "steps", "largest_loss": "loss"})
 shape(Ladder, omit=["hardware", "claims"], derive={"printed": "claims"})
-shape(LadderDocument, inline={"ladder": ()})
 shape(
     SweepPoint,
     derive={
@@ -186,19 +135,5 @@ shape(
         "status": (RunStatus | None, lambda point: point.run and point.run.status),
     },
 )
-shape(SweepEffect, inline={"effect": ()})
-shape(
-    SweepAnalysis,
-    omit=["points", "rounds"],
-    derive={
-        "effects": (
-            tuple[SweepEffect, ...],
-            lambda analysis: [
-                SweepEffect(metric, effect)
-                for metric, effects in (analysis.effects or {}).items()
-                for effect in effects
-            ],
-        )
-    },
-)
+shape(SweepAnalysis, omit=["points", "rounds"])
 shape(SweepDocument, inline={"analysis": ()})

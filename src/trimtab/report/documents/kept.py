@@ -11,22 +11,13 @@ from trimtab.model.finding import Finding
 from trimtab.model.run import Run
 from trimtab.model.status import (
     SeriesStatus,
-    SlowestTargets,
     Status,
 )
 from trimtab.record.integrity import DamagedRun
 from trimtab.record.kept import KeptOutput
-from trimtab.record.slots import Lease, Slot, WatchState
+from trimtab.record.slots import Slot, WatchState
 from trimtab.report.documents import acting, measured  # noqa: F401 (declare plans, runs, verdicts)
 from trimtab.report.documents.encode import shape
-
-
-@dataclass(frozen=True, slots=True)
-class SlowTarget:
-    """One target of the last survey."""
-
-    target: str
-    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,22 +177,10 @@ class WatchStateDocument:
 
 shape(SeriesStatus, derive={"metric": "verdict.metric", "unit": "verdict.unit"})
 shape(
-    SlowestTargets,
-    derive={
-        "slowest": (
-            tuple[SlowTarget, ...],
-            lambda survey: [SlowTarget(target, value) for target, value in survey.slowest],
-        )
-    },
-)
-shape(
     Status,
     omit=["last_runs"],
     derive={"runs": "last_runs"},
 )
-shape(KeptOutput, omit=["pruned_at"])
 shape(OutputRow, inline={"output": ()})
-shape(Slot, omit=["site", "started_at", "ended_at", "holder"])
-shape(Lease, omit=["site"])
 shape(StatusDocument, inline={"status": ()})
 shape(WatchStateDocument, inline={"state": ()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -16,30 +16,18 @@ from trimtab.model.filesystem import PathDescription
 from trimtab.model.imported import Imported, ImportedFile
 from trimtab.model.run import METRIC_UNITS, RawOutput, Run, Sample
 from trimtab.model.site import Checked
-from trimtab.model.survey import SLOW, Candidate, Spread, Standing, Survey, SurveyPlan
+from trimtab.model.survey import SLOW, Spread, Standing, Survey, SurveyPlan
 from trimtab.model.target import SiteState, TargetState, Trouble
 from trimtab.model.telemetry import (
     HostSnapshot,
-    NotAvailable,
     Reading,
-    Setting,
     TargetSnapshot,
 )
-from trimtab.model.verdict import Comparison, Trend, Verdict
+from trimtab.model.verdict import Comparison, Verdict
 from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, mapped, shape
 
 Problem = TrimtabError | Interrupted
 """What keeps a command from doing what was asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class SettingRow:
-    """One named setting, or why it cannot be read."""
-
-    name: str
-    value: str | None
-    source: str | None
-    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +85,6 @@ class ProbeDocument:
     comparisons: tuple[Comparison, ...]
     notes: tuple[str, ...]
     error: Problem | None
-
-
-@dataclass(frozen=True, slots=True)
-class TargetsDocument:
-    """``trimtab targets --json``: the targets of a site at one time, the most troubled first."""
-
-    state: SiteState
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,15 +197,6 @@ def import_json(files: Iterable[ImportedFile], *, store: str | None, site: str) 
     yield '\n], "error": null}\n'
 
 
-def _setting_rows(settings: Mapping[str, Setting | NotAvailable]) -> tuple[SettingRow, ...]:
-    return tuple(
-        SettingRow(name, setting.value, setting.source, None)
-        if isinstance(setting, Setting)
-        else SettingRow(name, None, None, setting.reason)
-        for name, setting in settings.items()
-    )
-
-
 def _checked_targets(check: CheckResult) -> tuple[TargetSnapshot, ...]:
     """Return the targets with the settings that the check read."""
     return tuple(
@@ -319,20 +291,12 @@ shape(
         "sha256": (str, lambda output: hashlib.sha256(output.stdout).hexdigest()),
     },
 )
-shape(Trend, omit=["metric", "unit", "probe"])
-shape(PathDescription, omit=["device_number"], derive={"is_flash": "is_flash"})
 shape(Reading, derive={"unit": "unit"})
+shape(PathDescription, derive={"is_flash": "is_flash"})
 shape(
     TargetSnapshot,
     inline={"target": ()},
-    derive={
-        "fullness": (float | None, lambda seen: seen.fullness()),
-        "settings": mapped("settings", _setting_rows, tuple[SettingRow, ...]),
-    },
-)
-shape(
-    HostSnapshot,
-    derive={"settings": mapped("settings", _setting_rows, tuple[SettingRow, ...])},
+    derive={"fullness": (float | None, lambda seen: seen.fullness())},
 )
 shape(HostRow, inline={"host": ()})
 shape(TargetState, inline={"seen": ()})
@@ -341,7 +305,6 @@ shape(
     inline={"snapshot": ("at", "driver", "complete")},
     derive={"hosts": (tuple[HostRow, ...], _host_rows)},
 )
-shape(TargetsDocument, inline={"state": ()})
 shape(
     CheckResult,
     omit=["snapshot", "settings", "run", "timelines", "histograms", "history"],
@@ -351,22 +314,11 @@ shape(
     },
 )
 shape(CheckDocument, inline={"result": ()})
-shape(Candidate, omit=["partners", "closed"])
 shape(
     Standing,
     omit=["ratios"],
     inline={"result": ()},
     derive={"rates": (tuple[RateRow, ...], _rates)},
-)
-shape(
-    Spread,
-    omit=["median_bytes_per_s", "least_bytes_per_s", "most_bytes_per_s"],
-    derive={
-        "unit": mapped("metric", METRIC_UNITS.__getitem__, str),
-        "median": "median_bytes_per_s",
-        "least": "least_bytes_per_s",
-        "most": "most_bytes_per_s",
-    },
 )
 shape(SurveyDocument, inline={"plan": ()})
 shape(

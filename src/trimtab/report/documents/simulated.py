@@ -13,9 +13,7 @@ from trimtab.twin.scenario.geometry import capacity_bytes
 from trimtab.twin.scenario.model import Scenario
 from trimtab.whatif import sweep
 from trimtab.whatif.figures import KINDS
-from trimtab.whatif.sizing.amplifying import Amplified
 from trimtab.whatif.sizing.figures import Figure
-from trimtab.whatif.sizing.peer import Comparison
 from trimtab.whatif.sizing.sizing import Sizing
 
 
@@ -42,40 +40,11 @@ class ScenariosDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class ScenarioDocument:
-    """A whole scenario."""
-
-    scenario: Scenario
-
-
-@dataclass(frozen=True, slots=True)
-class TwinRunDocument:
-    """What was kept of a simulated stretch."""
-
-    run: TwinRun
-
-
-@dataclass(frozen=True, slots=True)
-class SizeDocument:
-    """What a file system takes; all of it is simulation or formula."""
-
-    sizing: Sizing
-
-
-@dataclass(frozen=True, slots=True)
 class FigureRow:
     """One figure of a combination over its seeds; differences are from the first combination."""
 
     figure: sweep.SummedFigure
     unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class NoEffect:
-    """A varied setting on which no figure of any run depends."""
-
-    setting: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +59,6 @@ def _figures(row: sweep.Row) -> list[FigureRow]:
     return [FigureRow(row.figure(kind.name), kind.unit) for kind in KINDS]
 
 
-def _without_effect(document: WhatIfDocument) -> list[NoEffect]:
-    return [NoEffect(name, why) for name, why in document.swept.without_effect.items()]
-
-
 def _assumptions(document: WhatIfDocument) -> list[str]:
     assumptions = document.scenario.assumptions
     return [
@@ -102,23 +67,7 @@ def _assumptions(document: WhatIfDocument) -> list[str]:
     ]
 
 
-shape(
-    Amplification,
-    omit=["terms", "warm", "measured"],
-    derive={
-        "relative_error": "relative_error",
-        "warm_drive_writes": "warm",
-        "measured_drive_writes": "measured",
-        "spare": "terms.spare",
-        "pages_per_block": "terms.units",
-        "superblocks": "terms.superblocks",
-        "policy": mapped("terms.policy", str, str),
-        "live": "terms.live",
-        "hot": "terms.hot",
-        "separate": "terms.separate",
-        "seed": "terms.seed",
-    },
-)
+shape(Amplification, derive={"relative_error": "relative_error"})
 shape(AmplificationDocument, inline={"amplification": ()})
 shape(facts.Setting, omit=["text"])
 shape(
@@ -148,17 +97,7 @@ shape(
         "faults": mapped("scenario.faults", len, int),
     },
 )
-shape(
-    TwinRun,
-    omit=["statuses"],
-    derive={
-        "scenario": "scenario.name",
-        "seed": "scenario.seed",
-        "site_file": mapped("site_file", str, str),
-        "truth": (tuple[str, ...], lambda run: list(map(str, run.truth))),
-        "runs": "statuses",
-    },
-)
+shape(TwinRun, derive={"scenario": "scenario.name", "seed": "scenario.seed"})
 shape(
     FigureRow,
     inline={"figure": ()},
@@ -186,27 +125,8 @@ shape(
         "seeds": "swept.seeds",
         "until_s": "swept.until_s",
         "combinations": "swept.rows",
-        "without_effect": (tuple[NoEffect, ...], _without_effect),
+        "without_effect": "swept.without_effect",
         "assumptions": (tuple[str, ...], _assumptions),
-    },
-)
-shape(
-    Amplified,
-    omit=["untrimmed", "trimmed"],
-    inline={"case": ("fullness", "spare", "discard")},
-    derive={
-        "trim_every_capacities": "case.trim_every",
-        "formula_trimmed": "trimmed",
-        "formula_untrimmed": "untrimmed",
-    },
-)
-shape(
-    Comparison,
-    omit=["own_never", "own_trimmed", "peer_never", "peer_trimmed"],
-    inline={"peer": ()},
-    derive={
-        "never": "peer_never",
-        "trimmed": "peer_trimmed",
     },
 )
 shape(
@@ -223,6 +143,3 @@ shape(
         "schedules": "amplified",
     },
 )
-shape(ScenarioDocument, inline={"scenario": ()})
-shape(TwinRunDocument, inline={"run": ()})
-shape(SizeDocument, inline={"sizing": ()})
