@@ -226,7 +226,7 @@ def job_of(weeks: Weeks, directory, number: int, *, apply: bool) -> Job:
 
     real = weeks.delete
 
-    def freed(first: int, count: int) -> Answer:
+    def freed(first: int, count: int, _until_s: float | None = None) -> Answer:
         before = set(weeks.deleted)
         answer = real(first, count)
         size = sum(weeks.sizes[row] for row in set(weeks.deleted) - before)
@@ -303,7 +303,7 @@ def check_journal(weeks: Weeks, directory, result: RunResult | None) -> None:
     fates = {row: fate for rows, fate in standing.fates for row in _rows(rows.first, rows.count)}
     assert len(fates) == sum(rows.count for rows, _ in standing.fates)
     waiting = {row for rows in standing.todo for row in _rows(rows.first, rows.count)}
-    begun = standing.open_batch.rows if standing.open_batch else Rows(0, 0)
+    begun = standing.claims[0].batch.rows if standing.claims else Rows(0, 0)
     assert set(fates) | waiting | set(_rows(begun.first, begun.count)) == set(range(weeks.rows))
     assert not set(fates) & waiting
     for row, fate in fates.items():
@@ -316,7 +316,7 @@ def check_journal(weeks: Weeks, directory, result: RunResult | None) -> None:
     counted = {row for row, fate in fates.items() if fate == "deleted"}
     assert sum(day.files for day in told.days if not day.dry) >= len(counted)
     if result is not None and result.apply:
-        assert standing.open_batch is None or result.reason is StopReason.REFUSED
+        assert not standing.claims or result.reason is StopReason.REFUSED
 
 
 def live(seed: str, directory) -> Weeks:

@@ -550,7 +550,7 @@ shape(
 )
 shape(
     RunResult,
-    omit=["id", "apply", "torn_bytes"],
+    omit=["id", "apply"],
     derive={
         "run": "id",
         "applied": "apply",
