@@ -103,7 +103,7 @@ def check_head(journal: Path, text: bytes, head: Head | None) -> None:
     Parameters
     ----------
     text
-        The whole journal, whose chain was checked; read after the head.
+        The whole journal; read after the head.
 
     Raises
     ------

@@ -74,17 +74,21 @@ def read(path: Path) -> Chronicle:
     UnreadableError
         It cannot be read.
     """
-    shown = visible(os.fspath(path))
+    text = _whole(path)
+    try:
+        return decode(text)
+    except DataError as error:
+        raise error.of(visible(os.fspath(path))) from error
+
+
+def _whole(path: Path) -> bytes:
+    """Return the lines of a journal, none of which is missing; their chain is not looked at."""
     if path.is_file():
-        raise unreleased("the journal", CHANGED_HINT, file=shown)
+        raise unreleased("the journal", CHANGED_HINT, file=visible(os.fspath(path)))
     head = read_head(path)  # first: it is not before the journal then, whoever is writing
     text = text_of(path)
-    try:
-        chronicle = decode(text)
-        check_head(path, text, head)
-        return chronicle
-    except DataError as error:
-        raise error.of(shown) from error
+    check_head(path, text, head)
+    return text
 
 
 def journals(directory: Path) -> tuple[Path, ...]:
@@ -240,7 +244,7 @@ def opened(
     with _directory(directory, plan, owner=owner, shared=bool(lease_s)) as held:
         for path in journals(directory):
             if path.name.startswith(f"{plan.plan}."):
-                read(path)  # no line is missing at its end
+                _whole(path)
         path = directory / f"{plan.plan}{SUFFIX}"
         with opened_lines(path, owner=owner, hint=CHANGED_HINT) as lines:
             with system_errors(f"cannot open {visible(str(path))}", code="journal-unreadable"):
