@@ -149,6 +149,24 @@ def test_the_next_run_goes_on_where_this_one_ended(world):
     assert sorted(row for rows, _ in fates for row in range(rows.first, rows.end)) == [*range(100)]
 
 
+def test_what_earlier_runs_freed_is_in_the_first_measurement_of_the_next(world):
+    """Nobody says whether objects are being destroyed, and users wrote as much as was freed."""
+    late = lambda now: world.terms(now, apply=True, frees_late=True)  # noqa: E731
+    assert run(world.job(terms=late), apply=True).reason is StopReason.TARGET
+    world.surroundings.others_bytes = 30 * FILE_BYTES
+    world.remover.before = failing_at(55)
+    with pytest.raises(RuntimeError):
+        run(world.job(terms=late), apply=True)
+    world.remover.before = lambda _call, _row: None
+    # What the interrupted run had removed is accounted for as freed.
+    recover = world.restorer.recover
+    world.restorer.recover = lambda *rows: replace(recover(*rows), freed_bytes=50 * FILE_BYTES)
+    world.surroundings.others_bytes = 40 * FILE_BYTES
+    result = run(world.job(terms=late), apply=True)
+    assert result.reason is StopReason.TARGET
+    assert len(world.there()) == 10
+
+
 def test_at_or_under_the_target_a_run_ends_and_nothing_is_wrong(world):
     run(world.job(), apply=True)
     result = run(world.job(id="second"), apply=True)

@@ -179,6 +179,8 @@ def adopted(state: State, shared: Shared, *, spent: Spent) -> State:
     spent
         By runs of other plans.
     """
+    # Where nobody else deletes, what was freed before is in the first measurement already.
+    is_first = not shared.lease_s and state.measured_at_s == -math.inf
     return replace(
         state,
         todo=shared.todo,
@@ -186,7 +188,7 @@ def adopted(state: State, shared: Shared, *, spent: Spent) -> State:
         needed_bytes=shared.needed_bytes,
         needed_first_bytes=shared.needed_first_bytes,
         used_first_bytes=shared.used_first_bytes,
-        freed_bytes=shared.freed_bytes,
+        freed_bytes=0 if is_first else shared.freed_bytes,
     )
 
 

@@ -160,8 +160,8 @@ class Journal:
         """How far the plan is, with what became of every row."""
         return replay(read(self.path))
 
-    def refresh(self) -> Shared:
-        """Return how far all are by now.
+    def refresh(self) -> None:
+        """Read what others wrote.
 
         Raises
         ------
@@ -175,7 +175,6 @@ class Journal:
             self.shared = advanced(self.shared, map(decoded, lines))
         except DataError as error:
             raise error.of(visible(os.fspath(self.path))) from error
-        return self.shared
 
     def offer(self, line: Line) -> bool:
         """Return whether a line is the next one; if another is, that is read, and nothing written.

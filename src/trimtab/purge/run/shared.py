@@ -28,7 +28,6 @@ from typing import Final
 
 from trimtab.errors import DataError
 from trimtab.purge.run.records import (
-    BeginLine,
     ClaimLine,
     DoneLine,
     Line,
@@ -144,9 +143,6 @@ def _after(shared: Shared, line: Line) -> Shared:
     match line:
         case PlanLine():
             return replace(shared, plan=line, todo=(Rows(0, line.rows),) if line.rows else ())
-        case BeginLine(apply=True) if not shared.lease_s:
-            # What an earlier run freed is in the first measurement of this one already.
-            return replace(shared, freed_bytes=0)
         case SharedLine():
             return replace(shared, lease_s=line.lease_s)
         case ClaimLine():
