@@ -293,7 +293,7 @@ def ran(planned: Stage) -> Ran:
     commands.ended("purge", "run", walk.plan, "--apply")
     chronicle = read(_journal(walk))
     standing = replay(chronicle)
-    assert (standing.todo, standing.open_batch) == ((), None)
+    assert (standing.todo, standing.claims) == ((), ())
     lines = [line for line in chronicle.lines if isinstance(line, DoneLine)]
     fate_of = {row: fate for some, fate in standing.fates for row in range(some.first, some.end)}
     # A row has one fate: none was dealt with twice.

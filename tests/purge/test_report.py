@@ -13,9 +13,9 @@ from tests.purge.run.world import FILE_BYTES, NOW_S, World
 from trimtab.purge.report import report
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import (
-    BatchLine,
     BeginLine,
     Chronicle,
+    ClaimLine,
     DoneLine,
     EndLine,
     RunPace,
@@ -168,7 +168,7 @@ def test_over_all_days_every_row_is_counted_once(batches):
     for outcomes, pause_h, uid in batches:
         hours += pause_h
         line = done(AT + timedelta(hours=hours), first, outcomes, uid=uid)
-        lines += [BatchLine("r", line.at, line.rows, (), 0), line]
+        lines += [ClaimLine("r", line.at, line.rows, (), 0, 0, {}), line]
         first = line.rows.end
         for name, count in outcomes:
             rows[name] += count
@@ -191,7 +191,7 @@ def test_what_a_power_cut_brought_back_is_taken_from_the_day_that_counted_it():
     begin = BeginLine("r1", first, True, first, 0.7, "1", "h", "w")
     undone = UndoneLine("r2", later, Rows(0, 5), (Rows(3, 2),), 2, 20, {7: (2, 20)})
     lines = (
-        begin, BatchLine("r1", first, Rows(0, 5), (), 0), gone,
+        begin, ClaimLine("r1", first, Rows(0, 5), (), 5, 0, {}), gone,
         replace(begin, run="r2", at=later), undone, SyncedLine("r2", later),
     )  # fmt: skip
     told = report([Chronicle(plan_line("p", "ab" * 32, 5, "/s", "ext4"), lines)])

@@ -239,7 +239,7 @@ def test_an_admin_sees_every_owner_and_a_viewer_only_themselves(admin, ada, plan
         who.get(f"/api/v1/sites/{SITE}/horizons").json()["horizons"][0] for who in (admin, ada)
     ]
     assert len(documents[0]["users"]) == 30
-    assert [user["id"] for user in documents[1]["users"]] == [ADA]
+    assert [user["owner"] for user in documents[1]["users"]] == [ADA]
     assert documents[0]["needed"] == documents[1]["needed"]
 
 

@@ -70,12 +70,14 @@ def tree() -> Iterator[tuple[str, Any]]:
         if name == "notify":
             yield "notices", normal(_notices(public / "lists"))
     yield "left", sorted(os.fsdecode(path) for path in walk.there())
-    journals: dict[str, dict[str, Any]] = {}
-    for path in sorted(walk.place.rglob("*.jsonl")):
-        kind = path.suffixes[-2].strip(".")
-        for number, line in enumerate(path.read_text().splitlines()):
-            journals.setdefault(kind, {})[f"{number}"] = normal(json.loads(line))
-    yield from ((f"journal-of-{kind}", lines) for kind, lines in journals.items())
+    of_kinds = {
+        "armed": sorted(walk.place.rglob("*.armed.jsonl")),
+        "journal": sorted(walk.place.rglob("*.journal.lines/0*")),
+    }
+    for kind, paths in of_kinds.items():
+        lines = [line for path in paths for line in path.read_text().splitlines()]
+        written = {f"{at}": normal(json.loads(line)) for at, line in enumerate(lines)}
+        yield f"journal-of-{kind}", written
     yield "page-horizon", facts((directory / "horizon.html").read_text())
     yield "page-report", _without_paces(facts((directory / "report.html").read_text()))
 

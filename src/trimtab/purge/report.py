@@ -14,7 +14,6 @@ from typing import Final
 
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.run.records import (
-    BatchLine,
     BeginLine,
     Chronicle,
     ClaimLine,
@@ -28,7 +27,6 @@ from trimtab.purge.run.records import (
     SharedLine,
     SyncedLine,
     TakeoverLine,
-    TornLine,
     UndoneLine,
     UsageLine,
 )
@@ -128,8 +126,6 @@ class PlanStanding:
         Its rows by what became of them; the rest is ``waiting``.
     interrupted_rows
         Rows of a batch whose run was interrupted: the next run says what became of them.
-    torn_lines
-        Lines that a process which was killed had left unfinished.
     """
 
     plan: str
@@ -139,7 +135,6 @@ class PlanStanding:
     outcomes: Mapping[str, int]
     waiting_rows: int
     interrupted_rows: int
-    torn_lines: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +175,11 @@ def report(
         for (day, dry), gathered in sorted(days.items())
         if (first is None or day >= first) and (last is None or day <= last)
     ]
-    plans = (_standing(c.plan, c.lines, replay(c)) for c in chronicles if c.plan is not None)
+    plans = (_standing(c.plan, replay(c)) for c in chronicles if c.plan is not None)
     return PurgeReport(tuple(chosen), tuple(plans))
 
 
-_SILENT: Final = (
-    BatchLine, ClaimLine, TakeoverLine, SharedLine, TornLine, PlanLine, SyncedLine, ReleasedLine
-)  # fmt: skip
+_SILENT: Final = (ClaimLine, TakeoverLine, SharedLine, PlanLine, SyncedLine, ReleasedLine)
 """Lines that say nothing of a day."""
 
 
@@ -299,7 +292,7 @@ def _run_day(plan: PlanLine, run: str, begin: BeginLine | None) -> RunDay:
     return RunDay(run, plan.plan, begin.at, begin.horizon, begin.who, None, None, begin.objections)
 
 
-def _standing(plan: PlanLine, lines: Iterable[Line], standing: Standing) -> PlanStanding:
+def _standing(plan: PlanLine, standing: Standing) -> PlanStanding:
     outcomes: Counter[str] = Counter()
     for rows, outcome in standing.fates:
         outcomes[outcome] += rows.count
@@ -311,5 +304,4 @@ def _standing(plan: PlanLine, lines: Iterable[Line], standing: Standing) -> Plan
         outcomes=dict(outcomes.most_common()),
         waiting_rows=sum(rows.count for rows in standing.todo),
         interrupted_rows=standing.open_rows,
-        torn_lines=sum(isinstance(line, TornLine) for line in lines),
     )

@@ -77,20 +77,6 @@ class NumberedLines:
             self.count += 1
         return tuple(lines)
 
-    def last(self) -> int:
-        """Return the highest number that is there; after it is read, `count` is at least that.
-
-        If it is not, a line was removed.
-
-        Raises
-        ------
-        UnreadableError
-            The directory cannot be read.
-        """
-        with system_errors(f"cannot read {self._shown}", code="unreadable-file"):
-            names = os.listdir(self._directory)  # noqa: PTH208 (a descriptor has no path)
-        return max((int(name) for name in names if name.isdigit()), default=0)
-
     def append(self, line: bytes) -> bool:
         """Append a JSON object behind the last line that was read, and see it to stable storage.
 
@@ -167,7 +153,7 @@ class NumberedLines:
 
 @contextlib.contextmanager
 def opened_lines(path: Path, *, owner: int, hint: str) -> Iterator[NumberedLines]:
-    """Open the directory of a journal of several hosts, made where there is none.
+    """Open the directory of a journal, made where there is none.
 
     Raises
     ------
@@ -186,6 +172,8 @@ def opened_lines(path: Path, *, owner: int, hint: str) -> Iterator[NumberedLines
 def text_of(path: Path) -> bytes:
     """Return all lines of a directory as one chained text, in order of their numbers.
 
+    None where there is no directory.
+
     Raises
     ------
     DataError
@@ -194,12 +182,13 @@ def text_of(path: Path) -> bytes:
         It cannot be read.
     """
     shown = visible(os.fspath(path))
-    with system_errors(f"cannot read {shown}", code="unreadable-file"):
+    last = 0
+    lines: list[bytes] = []
+    problem = system_errors(f"cannot read {shown}", code="unreadable-file")
+    with problem, contextlib.suppress(FileNotFoundError):
         last = max((int(entry.name) for entry in path.iterdir() if entry.name.isdigit()), default=0)
-        lines: list[bytes] = []
-        with contextlib.suppress(FileNotFoundError):
-            while True:  # others may be appending
-                lines.append((path / _name(len(lines) + 1)).read_bytes())
+        while True:  # others may be appending
+            lines.append((path / _name(len(lines) + 1)).read_bytes())
     if len(lines) < last:
         number = len(lines) + 1
         raise DataError(f"line {number} is missing", file=shown, code="journal-changed")

@@ -22,7 +22,7 @@ DRY = RunResult(
     id="r", apply=False, reason=StopReason.EXHAUSTED, text="every file of the plan was dealt with",
     objections=(), files=57_860, bytes=1_105_954_079, freed_bytes=0,
     outcomes={"would_delete": 57_860, "touched": 1}, before=None, after=None, rows_left=0,
-    recovered_rows=0, torn_bytes=0, unexplained=(), journal=Path("j"), users=5, pace=PACE,
+    recovered_rows=0, unexplained=(), journal=Path("j"), users=5, pace=PACE,
 )  # fmt: skip
 LOADED: Any = SimpleNamespace(
     plan=SimpleNamespace(

@@ -15,7 +15,7 @@ from tests.cli.purge.walk import Walk
 from tests.support import loopback
 
 from trimtab.purge.run.journal import journals, opened, read
-from trimtab.purge.run.records import BatchLine
+from trimtab.purge.run.records import ClaimLine
 from trimtab.purge.run.state import Rows
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
@@ -124,6 +124,6 @@ def journal_of_lost_plan(walk: Walk) -> None:
     line = read(journal).plan
     assert line is not None
     now = datetime.now(UTC)
-    with opened(journal.parent, line, at=now) as opened_journal:
-        opened_journal.write(BatchLine("killed", now, Rows(0, 7), (), 7 * FILE_BYTES))
+    with opened(journal.parent, line, at=now, lease_s=0.0) as opened_journal:
+        opened_journal.write(ClaimLine("killed", now, Rows(0, 7), (), 7, 7 * FILE_BYTES, {}))
     shutil.rmtree(walk.plan)

@@ -20,10 +20,10 @@ from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.run.aside import AsideFile, interrupted_plans, leftovers, stranded
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.facts import root_line
-from trimtab.purge.run.journal import opened, opened_shared, read
-from trimtab.purge.run.records import BatchLine, ClaimLine, PlanLine
+from trimtab.purge.run.journal import opened, read
+from trimtab.purge.run.records import ClaimLine, PlanLine
 from trimtab.purge.run.standing import replay
-from trimtab.purge.run.state import Batch, Rows
+from trimtab.purge.run.state import Rows
 
 pytestmark = [
     pytest.mark.system,
@@ -124,8 +124,8 @@ def test_another_plans_unended_batch_and_files_are_an_objection(root: Path, tmp_
     system = FileSystemIdentity("ext4", "/dev/loop0", uuid="u-1")
     line = root_line("/s", system)
     line = replace(line, plan="other", sha256="ab" * 32, rows=10)
-    with opened(journals, line, at=AT, owner=os.geteuid()) as journal:
-        journal.write(BatchLine("r", AT, Rows(0, 10), Batch(Rows(0, 10)).leave, 0))
+    with opened(journals, line, at=AT, lease_s=0.0, owner=os.geteuid()) as journal:
+        journal.write(ClaimLine("r", AT, Rows(0, 10), (), 10, 0, {}))
 
     def interrupted(beside: PlanLine) -> list[str]:
         return [plan.plan for plan, _ in interrupted_plans(journals, beside)]
@@ -150,9 +150,7 @@ def test_a_batch_of_a_lost_host_is_ended_once_its_lease_is_over(root: Path) -> N
     system = root_facts(str(root)).file_system
     assert system is not None
     line = replace(root_line(str(root), system), plan="lost", sha256="ab" * 32, rows=10)
-    with opened_shared(
-        place.journals, line, at=AT, since=AT, lease_s=300.0, owner=place.owner
-    ) as journal:
+    with opened(place.journals, line, at=AT, lease_s=300.0, owner=place.owner) as journal:
         journal.write(ClaimLine("r", AT, Rows(0, 4), (), 4, 4096, {}))
     assert recover(root, place=place).interrupted == ("lost",)
 

@@ -205,7 +205,7 @@ def _result(reason: StopReason, *objections: Objection) -> RunResult:
     return RunResult(
         id="r", apply=True, reason=reason, text="why", objections=objections, files=0, bytes=0,
         freed_bytes=0, outcomes={}, before=None, after=None, rows_left=0, recovered_rows=0,
-        torn_bytes=0, unexplained=(), journal=Path("j"),
+        unexplained=(), journal=Path("j"),
     )  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def test_errors_are_counted_by_what_the_system_said():
     assert notes.sentences() == ()
     errors = [[(1, errno.EACCES), (2, errno.EACCES)], [(9, errno.EIO)], []]
 
-    def ask(_first, _count):
+    def ask(_first, _count, **_until):
         return SimpleNamespace(errors=errors.pop(0), outcomes=b"")
 
     core = SimpleNamespace(check=ask, delete=ask, recover=ask, sweep=ask, watches=True)
@@ -248,7 +248,7 @@ def test_files_that_could_not_be_watched_are_told_once():
     for watches, told in ((None, 0), (True, 0), (False, 1)):
         notes = Notes()
 
-        def ask(_first, _count):
+        def ask(_first, _count, **_until):
             return SimpleNamespace(errors=[], outcomes=b"")
 
         removal = SimpleNamespace(check=ask, delete=ask, recover=ask, sweep=ask, watches=watches)

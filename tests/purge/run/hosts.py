@@ -31,9 +31,8 @@ from trimtab.purge.policy import Caps
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import ClaimLine, DoneLine, Line, TakeoverLine
 from trimtab.purge.run.result import RunResult
-from trimtab.purge.run.runner import Job
+from trimtab.purge.run.runner import Job, Sharing, boot_clock, run
 from trimtab.purge.run.shared import Shared, advanced
-from trimtab.purge.run.shared_runner import Sharing, boot_clock, run_shared
 from trimtab.purge.run.standing import Standing, replay
 from trimtab.purge.run.state import TOO_LATE
 
@@ -151,7 +150,8 @@ class Hosts:
             codes=ALL_CODES,
             surroundings=surroundings,
         )
-        return run_shared(self.jobs(job, name), Sharing(lambda run: [run], self.lease_s, 0.01))
+        sharing = Sharing(lambda run: [run], self.lease_s, 0.01)
+        return run(self.jobs(job, name), apply=True, sharing=sharing)
 
     def start(self, name: str) -> int:
         """Carry it out in a process of its own; return its id."""

@@ -63,6 +63,7 @@ def one_run(world: World, die_at: int, rows: int) -> None:
         mortal = Mortal(die_at)
         os.write = mortal.watch(os.write, write=True)
         os.fsync = mortal.watch(os.fsync)
+        os.link = mortal.watch(os.link)
         Path.unlink = mortal.watch(Path.unlink)
         Path.rename = mortal.watch(Path.rename)
     terms = world.terms

@@ -13,9 +13,10 @@ from tests.purge.run.world import World, with_plan
 from tests.support.counts import repetitions, seeded
 
 from trimtab import _core
+from trimtab.purge.run.account import INTACT, Job
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.runner import INTACT, Job, run
+from trimtab.purge.run.runner import run
 from trimtab.purge.run.standing import replay
 from trimtab.purge.run.state import CAPPED, DELETED, GONE, NOT_BEGUN, TROUBLES, WOULD_DELETE
 
@@ -255,7 +256,7 @@ def test_after_kills_the_next_run_puts_back_and_goes_on(tmp_path, kills_wanted):
     assert kills >= 3
     (path,) = journals(tmp_path / "journals")
     standing = replay(read(path))
-    assert standing.open_batch is None
+    assert standing.claims == ()
     fates = {row: fate for rows, fate in standing.fates for row in range(rows.first, rows.end)}
     assert len(fates) == sum(rows.count for rows, _ in standing.fates)
     assert set(fates.values()) <= {"deleted", "gone", "put_back"}

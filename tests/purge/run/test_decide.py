@@ -20,7 +20,6 @@ from trimtab.purge.run.messages import (
     Measure,
     Measured,
     Objection,
-    Recover,
     Stop,
     StopReason,
     Wait,
@@ -68,22 +67,6 @@ def test_it_begins_with_a_measurement_once_nothing_is_being_destroyed():
 def test_a_dry_run_measures_at_once():
     state, _ = handle(begin(DRY, (Rows(0, 9),)), Begun(1000.0))
     assert handle(state, Measured(1000.0, FULL, 3))[1] == Look(Rows(0, 2))
-
-
-def test_what_was_begun_is_recovered_first_and_not_by_a_dry_run():
-    batch = Batch(Rows(3, 4))
-    todo = (Rows(0, 3), Rows(7, 2))
-    state, instruction = handle(begin(TERMS, todo, open_batch=batch), Begun(0.0))
-    assert instruction == Recover(batch)
-    outcome = ended(batch, ("deleted", 1), ("not_begun", 2), ("gone", 1), freed=9, recovered=True)
-    state, instruction = handle(state, Ended(1.0, outcome))
-    assert instruction == Measure()
-    assert state.todo == (Rows(0, 3), Rows(4, 2), Rows(7, 2))
-    assert state.settling_since_s == 1.0
-    # Freed before the first measurement: it must not be looked for in the use again.
-    assert state.freed_bytes == 0
-    assert state.spent.bytes == 9
-    assert handle(begin(DRY, todo, open_batch=batch), Begun(0.0))[1] == Measure()
 
 
 def test_at_or_under_the_target_nothing_goes():

@@ -90,7 +90,7 @@ def ended(world: World, end: str, at: int) -> RunResult | None:
 
 
 def day_of(world: World) -> Day:
-    (journal,) = (world.directory / "journals").glob("*.journal.jsonl")
+    (journal,) = (world.directory / "journals").glob("*.journal.lines")
     (day,) = report([read(journal)], timezone=UTC).days
     return day
 

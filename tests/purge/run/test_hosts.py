@@ -241,10 +241,17 @@ def test_hosts_killed_and_stopped_at_random_rows_add_up(hosts, ends):
 
 def test_one_host_and_several_are_kept_apart(hosts):
     plan = hosts(40, target=0.5)
+
+    def dry():
+        world = plan.world
+        return run(world.job(terms=lambda now: world.terms(now, apply=False)), apply=False)
+
+    assert dry().files == 20  # before anybody deletes, and for that matter after
     plan.run("one")
     with pytest.raises(RefusedError) as refused:
         run(plan.world.job(), apply=True)
     assert refused.value.code == "plan-shared"
+    assert (dry().reason, len(plan.world.there())) == ("target-reached", 20)
     alone = hosts(40, target=0.5)
     run(alone.world.job(), apply=True)
     with pytest.raises(RefusedError) as refused:

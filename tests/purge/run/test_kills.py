@@ -42,7 +42,7 @@ def check(world, kills):
     chronicle = read(path)
     standing = replay(chronicle)
     assert standing.todo == ()
-    assert standing.open_batch is None
+    assert standing.claims == ()
     fates = [(row, fate) for rows, fate in standing.fates for row in range(rows.first, rows.end)]
     assert sorted(row for row, _ in fates) == list(range(world.files))
     there = world.there()

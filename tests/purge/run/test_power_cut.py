@@ -20,7 +20,7 @@ from tests.purge.run.test_core import CoreWorld
 from tests.support import loopback
 from tests.support.counts import repetitions, seeded
 
-from trimtab.purge.run import runner
+from trimtab.purge.run import account, runner
 from trimtab.purge.run.collect import synchronise
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import UndoneLine
@@ -74,7 +74,7 @@ def disk(directory: Path, fs: loopback.FileSystem) -> Iterator[Disk]:
 
 def one_run(world: CoreWorld, sync_rows: int) -> None:
     """Carry the plan on in this process."""
-    runner.SYNC_ROWS = sync_rows  # type: ignore[misc]
+    account.SYNC_ROWS = sync_rows  # type: ignore[misc]
     world.surroundings.sync = lambda: synchronise(str(world.tree))  # type: ignore[method-assign]
     runner.run(world.core_job(id=f"run-{os.getpid()}-{time.monotonic_ns()}"), apply=True)
 
@@ -140,7 +140,7 @@ def check(world: CoreWorld) -> None:
     (path,) = journals(world.directory / "journals")
     chronicle = read(path)
     standing = replay(chronicle)
-    assert (standing.open_batch, standing.unsettled) == (None, ())
+    assert (standing.claims, standing.unsettled) == ((), ())
     fates = {row: fate for rows, fate in standing.fates for row in range(rows.first, rows.end)}
     assert sum(rows.count for rows, _ in standing.fates) == len(fates)
     gone = {row for row, fate in fates.items() if fate in ("deleted", "gone")}

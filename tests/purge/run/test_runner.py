@@ -23,13 +23,19 @@ from trimtab.errors import RefusedError, ToolError
 from trimtab.purge.policy import Caps
 from trimtab.purge.run.journal import read
 from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.records import BatchLine, BeginLine, DoneLine, EndLine, UsageLine
+from trimtab.purge.run.records import (
+    BeginLine,
+    ClaimLine,
+    DoneLine,
+    EndLine,
+    NeedLine,
+    TakeoverLine,
+)
 from trimtab.purge.run.result import RunInterrupted
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts, RootFacts
 from trimtab.purge.run.standing import replay
 from trimtab.purge.run.state import Rows, latency_of
-from trimtab.record import chain
 
 T = TypeVar("T")
 
@@ -71,21 +77,21 @@ def test_every_batch_is_on_record_before_the_first_of_its_files_is_touched(world
     seen = []
 
     def before(_call, row):
-        (path,) = world.directory.glob("journals/*.journal.jsonl")
+        (path,) = world.directory.glob("journals/*.journal.lines")
         standing = replay(read(path))
         seen.append(row)
-        assert standing.open_batch is not None
-        assert row in standing.open_batch.rows
+        (claim,) = standing.claims
+        assert row in claim.batch.rows
 
     world.remover.before = before
     result = run(world.job(), apply=True)
     assert seen == list(range(50))
-    batches, ends = lines(result, BatchLine), lines(result, DoneLine)
+    batches, ends = lines(result, ClaimLine), lines(result, DoneLine)
     assert [batch.rows for batch in batches] == [one.rows for one in ends]
     (begin,), (end,) = lines(result, BeginLine), lines(result, EndLine)
     assert (begin.apply, begin.target_fullness) == (True, 0.5)
     assert (end.reason, end.text) == ("target-reached", result.text)
-    assert [line.used_bytes for line in lines(result, UsageLine)] == [
+    assert [line.used_bytes for line in lines(result, NeedLine)] == [
         100 * FILE_BYTES,
         50 * FILE_BYTES,
     ]
@@ -97,21 +103,22 @@ def test_a_batch_is_on_stable_storage_before_its_files_are_touched_and_so_is_its
     events = []
 
     def told(name, real):
-        def call(*arguments):
+        def call(*arguments, **named):
             events.append(name)
-            return real(*arguments)
+            return real(*arguments, **named)
 
         return call
 
-    for name in ("write", "fsync"):
-        monkeypatch.setattr(chain.os, name, told(name, getattr(os, name)))
+    for name in ("link", "fsync"):
+        monkeypatch.setattr(os, name, told(name, getattr(os, name)))
     world.remover.before = lambda what, _row: events.append(what)
     run(world.job(), apply=True)
     calls = " ".join(name for name, _ in groupby(events))
     batches = calls.count("delete")
     assert batches > 3
     # A line of the journal is never the last thing that was done when a file is touched.
-    assert calls.count("fsync delete write fsync") == batches
+    assert calls.count("fsync link fsync delete") == batches
+    assert calls.count("delete fsync link fsync") == batches
 
 
 def test_by_default_of_the_caller_nothing_is_deleted_and_all_else_happens(world):
@@ -123,7 +130,7 @@ def test_by_default_of_the_caller_nothing_is_deleted_and_all_else_happens(world)
     assert result.outcomes == {"would_delete": 50}
     assert not result.trim_due
     assert {what for what, _, _ in world.remover.asked} == {"check"}
-    assert not lines(result, BatchLine)
+    assert not lines(result, ClaimLine)
     assert replay(read(result.journal)).todo == (Rows(0, 100),)
     # A run that deletes begins where all runs that deleted ended, whatever dry runs saw.
     assert run(world.job(), apply=True).files == 50
@@ -140,6 +147,24 @@ def test_the_next_run_goes_on_where_this_one_ended(world):
     assert (last.reason, last.files, last.rows_left) == (StopReason.EXHAUSTED, 30, 0)
     fates = replay(read(last.journal)).fates
     assert sorted(row for rows, _ in fates for row in range(rows.first, rows.end)) == [*range(100)]
+
+
+def test_what_earlier_runs_freed_is_in_the_first_measurement_of_the_next(world):
+    """Nobody says whether objects are being destroyed, and users wrote as much as was freed."""
+    late = lambda now: world.terms(now, apply=True, frees_late=True)  # noqa: E731
+    assert run(world.job(terms=late), apply=True).reason is StopReason.TARGET
+    world.surroundings.others_bytes = 30 * FILE_BYTES
+    world.remover.before = failing_at(55)
+    with pytest.raises(RuntimeError):
+        run(world.job(terms=late), apply=True)
+    world.remover.before = lambda _call, _row: None
+    # What the interrupted run had removed is accounted for as freed.
+    recover = world.restorer.recover
+    world.restorer.recover = lambda *rows: replace(recover(*rows), freed_bytes=50 * FILE_BYTES)
+    world.surroundings.others_bytes = 40 * FILE_BYTES
+    result = run(world.job(terms=late), apply=True)
+    assert result.reason is StopReason.TARGET
+    assert len(world.there()) == 10
 
 
 def test_at_or_under_the_target_a_run_ends_and_nothing_is_wrong(world):
@@ -265,12 +290,11 @@ def test_it_waits_for_objects_to_be_destroyed(world):
 
 def test_a_remover_that_does_not_account_for_a_row_is_not_believed(world):
     answer = world.remover._answer(["deleted"])
-    world.remover.delete = lambda _first, _count: answer
+    world.remover.delete = lambda *_rows: answer
     with raises(ToolError, "remover-contradictory"):
         run(world.job(), apply=True)
-    (path,) = world.directory.glob("journals/*.journal.jsonl")
-    standing = replay(read(path))
-    assert standing.open_batch is not None
+    (path,) = world.directory.glob("journals/*.journal.lines")
+    assert replay(read(path)).claims
     assert last_line(path).reason == "failed"
 
 
@@ -305,6 +329,12 @@ def test_after_an_error_within_a_batch_the_next_run_recovers_it(world, fault):
     assert first <= 21 < first + count
     assert result.recovered_rows == count
     assert world.there() == set(range(50, 100))
+    # At once, whatever a lease is of several hosts; and before anything is measured.
+    (taken,) = lines(result, TakeoverLine)
+    assert (taken.run, taken.rows) == ("second", Rows(first, count))
+    kinds = [line.do for line in read(result.journal).lines if getattr(line, "run", "") == "second"]
+    assert kinds[:3] == ["begin", "takeover", "done"]
+    assert kinds.index("need") < kinds.index("claim")
     fates = replay(read(result.journal)).fates
     assert sorted(row for rows, _ in fates for row in range(rows.first, rows.end)) == [*range(50)]
 
@@ -318,14 +348,14 @@ def test_a_signal_ends_it_after_the_batch_and_all_of_that_is_on_record(world, nu
     world.remover.before = kill
     with pytest.raises(RunInterrupted) as caught:
         run(world.job(), apply=True)
-    (path,) = world.directory.glob("journals/*.journal.jsonl")
+    (path,) = world.directory.glob("journals/*.journal.lines")
     standing = replay(read(path))
     result = caught.value.result
     assert result.reason is StopReason.INTERRUPTED
     assert result.rows_left == sum(rows.count for rows in standing.todo)
     assert result.files == result.outcomes["deleted"] == 100 - len(world.there())
     assert (result.freed_bytes > 0, result.journal) == (True, path)
-    assert standing.open_batch is None
+    assert standing.claims == ()
     assert last_line(path).reason == "interrupted"
     gone = {row for rows, _ in standing.fates for row in range(rows.first, rows.end)}
     assert world.there() == set(range(100)) - gone
@@ -346,7 +376,7 @@ def test_what_was_moved_aside_is_put_back_though_the_plan_has_expired(world):
     assert result.reason is StopReason.REFUSED
     assert [what for what, _, _ in world.remover.asked] == ["recover"]
     assert world.there() == set(range(21, 100))
-    assert replay(read(result.journal)).open_batch is None
+    assert replay(read(result.journal)).claims == ()
 
 
 def test_files_aside_that_no_row_explains_are_told(world):
@@ -372,7 +402,7 @@ def test_on_another_file_system_nothing_is_recovered(world):
     result = run(world.job(id="second"), apply=True)
     assert result.reason is StopReason.REFUSED
     assert not world.remover.asked
-    assert replay(read(result.journal)).open_batch is not None
+    assert replay(read(result.journal)).claims
 
 
 def test_a_dry_run_beside_an_open_batch_looks_at_its_rows_too_and_leaves_it(world):
@@ -382,7 +412,7 @@ def test_a_dry_run_beside_an_open_batch_looks_at_its_rows_too_and_leaves_it(worl
     world.remover.before = lambda _call, _row: None
     result = run(dry(world, id="second"), apply=False)
     assert result.outcomes["gone"] > 0
-    assert replay(read(result.journal)).open_batch is not None
+    assert replay(read(result.journal)).claims
 
 
 def failing_at(wanted):
@@ -417,7 +447,7 @@ def test_of_several_calls_the_latency_is_that_of_their_rows_together(world):
     world.surroundings.now = with_plan(world.surroundings.now, target=0.5)
     world.table.uids = np.where(np.arange(100) % 2, 1000, 1001).astype(np.uint32)
     real = world.remover.delete
-    world.remover.delete = lambda first, count: replace(real(first, count), latency_s_p99=0.001)
+    world.remover.delete = lambda *rows: replace(real(*rows), latency_s_p99=0.001)
     result = run(world.job(), apply=True)
     assert result.files == 2
     assert {line.latency_s_p99 for line in lines(result, DoneLine)} == {0.001, None}

@@ -26,7 +26,7 @@ def result(
     return RunResult(
         id="r", apply=True, reason=reason, text="why", objections=objections, files=0, bytes=0,
         freed_bytes=0, outcomes={}, before=None, after=None, rows_left=0, recovered_rows=0,
-        torn_bytes=0, unexplained=(), journal=Path("j"), outcome_bytes=sizes,
+        unexplained=(), journal=Path("j"), outcome_bytes=sizes,
     )  # fmt: skip
 
 

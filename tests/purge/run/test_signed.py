@@ -19,7 +19,7 @@ from tests.support.codes import raises
 
 from trimtab import _core
 from trimtab.errors import RefusedError
-from trimtab.purge.run import runner
+from trimtab.purge.run import account
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
@@ -110,7 +110,7 @@ def test_a_group_that_changed_ends_a_run_before_its_first_row(world, group):
     gone = set(range(60)) - world.there()
     assert gone == world.done() <= set(range(20 * group))
     assert len(gone) > 20 * (group - 1), "groups before it are not undone, nor held up"
-    assert world.standing().open_batch is None
+    assert world.standing().claims == ()
     end = world.last_end()
     assert end.reason == "failed"
     assert str(world.candidates) in end.text
@@ -153,7 +153,7 @@ def test_a_file_that_is_exchanged_or_overwritten_during_a_run(world):
 def test_after_a_kill_finished_groups_are_not_read_again(tmp_path, monkeypatch):
     world = SignedWorld(tmp_path, 400, target=0.0001)
     world.make()
-    monkeypatch.setattr(runner, "SYNC_ROWS", 20)
+    monkeypatch.setattr(account, "SYNC_ROWS", 20)
     process = os.fork()
     if process == 0:
         try:

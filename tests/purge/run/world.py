@@ -125,13 +125,17 @@ class SlowRemover:
         self.asked.append(("check", first, count))
         return self._answer([self._seen(row) for row in range(first, first + count)])
 
-    def delete(self, first: int, count: int) -> Answer:
+    def delete(self, first: int, count: int, until_s: float | None = None) -> Answer:
+        assert until_s is None, "who is alone has no lease"
         self.asked.append(("delete", first, count))
         return self._answer([self._delete(row) for row in range(first, first + count)])
 
     def recover(self, first: int, count: int) -> Answer:
         self.asked.append(("recover", first, count))
         return self._answer([self._recover(row) for row in range(first, first + count)])
+
+    def take_over(self, first: int, count: int, quarantines: Sequence[str]) -> Answer:
+        raise AssertionError((first, count, quarantines))
 
     def sweep(self) -> tuple[list[tuple[int, int]], list[bytes]]:
         assert self.restoring
@@ -246,6 +250,7 @@ class World:
     users: int = 3
     target: float = 0.5
     delay_s: float = 0.0
+    jobs: int = 0
 
     def __post_init__(self) -> None:
         self.tree = self.directory / "tree"
@@ -271,8 +276,9 @@ class World:
 
     def job(self, **changes: object) -> Job:
         """Return a run over the plan."""
+        self.jobs += 1
         job = Job(
-            id=f"run-{len(list(self.directory.glob('journals/*')))}",
+            id=f"run-{self.jobs}",
             plan=plan_line("plan-1", "ab" * 32, self.files, "/scratch", "ext4"),
             horizon_s=NOW_S - 60 * DAY_S,
             terms=lambda now: self.terms(now, apply=True),

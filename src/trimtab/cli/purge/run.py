@@ -190,8 +190,6 @@ def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
         yield "speed", pace
     if result.recovered_rows:
         yield "recovered", f"{plural(result.recovered_rows, 'row', ',')} of an interrupted batch"
-    if result.torn_bytes:
-        yield "journal", f"{plural(result.torn_bytes, 'byte', ',')} of an unfinished line"
     if result.before is not None:
         yield "full", f"{fullness(result.before)}{_after(result, loaded)}"
 

@@ -19,7 +19,7 @@ from trimtab.purge.run.arming import who_now
 from trimtab.purge.run.aside import AsideFile, interrupted_plans, leftovers
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.facts import plan_line, root_line
-from trimtab.purge.run.journal import reopened
+from trimtab.purge.run.journal import opened
 from trimtab.purge.run.records import PlanLine
 from trimtab.units import whole_second
 from trimtab.visible import visible
@@ -113,7 +113,8 @@ def _release(line: PlanLine, place: PurgePlace, at: datetime) -> None:
                 hint="run it once more with --shared, which takes over what a lost host had begun; "
                 f"where the plan is lost, wait until {whole_second(held_until)}",
             )
-        with reopened(place.journals, plan, standing, at=at, owner=place.owner) as journal:
+        lease_s, owner = standing.lease_s, place.owner
+        with opened(place.journals, plan, at=at, lease_s=lease_s, owner=owner) as journal:
             for released in journal.standing.releases(at, who_now()):
                 journal.write(released)
 

@@ -41,8 +41,7 @@ from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import Progress, StopReason
 from trimtab.purge.run.reserve import clear, set_aside
 from trimtab.purge.run.result import RunInterrupted, RunResult
-from trimtab.purge.run.runner import Job, run
-from trimtab.purge.run.shared_runner import Sharing, run_shared
+from trimtab.purge.run.runner import Job, Sharing, run
 from trimtab.purge.run.situation import PlanFacts, Situation, Totals
 from trimtab.purge.run.state import IN_QUARANTINE
 from trimtab.purge.run.surroundings import HostSurroundings
@@ -195,10 +194,9 @@ def _carried_out(
     job: Job, options: RunOptions, plan: Plan, progress: Callable[[Progress], None] | None
 ) -> RunResult:
     try:
-        if not options.shared:
-            return run(job, apply=options.apply, progress=progress)
-        sharing = Sharing(partial(_quarantines, plan), options.lease_s)
-        return run_shared(job, sharing, progress=progress)
+        shared = Sharing(partial(_quarantines, plan), options.lease_s)
+        sharing = shared if options.shared else None
+        return run(job, apply=options.apply, sharing=sharing, progress=progress)
     except RunInterrupted as error:
         return error.result
 
@@ -409,8 +407,7 @@ class NotedRemover:
 
     def delete(self, first: int, count: int, until_s: float | None = None) -> RemovalBatch:
         """Delete rows, and note whether others' changes could be seen meanwhile."""
-        delete = self._removal.delete
-        ask = delete if until_s is None else partial(delete, until_s=until_s)
+        ask = partial(self._removal.delete, until_s=until_s)
         batch = self._notes.noted(ask)(first, count)
         self._notes.unwatched |= self._removal.watches is False
         return batch

@@ -2,12 +2,12 @@
 
 ::
 
-    Begun ─▶ Recover? ─▶ Measure ─▶ Look ─▶ Delete ─▶ Wait? ─▶ Look ─▶ ...
-                            ▲  │      │        │
-                            │  │      │        └─ as much freed as was needed: Measure
-                            │  │      └─ a guard objects, a cap is reached, the time is over: Stop
-                            │  └─ at or under the target: Stop
-                            └─ Wait, while objects are still being destroyed
+    Begun ─▶ Measure ─▶ Look ─▶ Delete ─▶ Wait? ─▶ Look ─▶ ...
+                ▲  │      │        │
+                │  │      │        └─ as much freed as was needed: Measure
+                │  │      └─ a guard objects, a cap is reached, the time is over: Stop
+                │  └─ at or under the target: Stop
+                └─ Wait, while objects are still being destroyed
 
 The file system says late how much a deletion freed: Lustre destroys objects minutes after their
 file is gone. Use that is measured before that has ended is too high, and a run that believed it
@@ -34,7 +34,6 @@ from trimtab.purge.run.messages import (
     Looked,
     Measure,
     Measured,
-    Recover,
     Stop,
     StopReason,
     Wait,
@@ -48,7 +47,6 @@ from trimtab.purge.run.state import (
     NOT_BEGUN,
     TROUBLES,
     Allowance,
-    Batch,
     Outcome,
     Rows,
     Spent,
@@ -125,8 +123,6 @@ class State:
     ----------
     todo
         The rows that are not dealt with yet, in order.
-    open_batch
-        What an interrupted run had begun and not ended.
     spent
         What counts against the caps: of this run, and of runs shortly before it.
     stopped_users
@@ -147,7 +143,6 @@ class State:
     terms: Terms
     todo: tuple[Rows, ...]
     pace: Pace
-    open_batch: Batch | None = None
     spent: Spent = field(default_factory=Spent)
     stopped_users: frozenset[int] = frozenset()
     needed_bytes: int | None = None
@@ -163,39 +158,29 @@ class State:
 Step = tuple[State, Instruction]
 
 
-def begin(
-    terms: Terms,
-    todo: tuple[Rows, ...],
-    *,
-    open_batch: Batch | None = None,
-    spent: Spent | None = None,
-) -> State:
+def begin(terms: Terms, todo: tuple[Rows, ...], *, spent: Spent | None = None) -> State:
     """Return the state of a run before its first event.
 
     Parameters
     ----------
     todo
-        Rows of the plan that no run has dealt with; those of ``open_batch`` are not among them.
+        Rows of the plan that no run has dealt with.
     spent
         What runs shortly before this one deleted.
     """
-    return State(
-        terms,
-        joined(todo),
-        first_pace(terms.pace),
-        open_batch=open_batch if terms.apply else None,
-        spent=spent or Spent(),
-    )
+    return State(terms, joined(todo), first_pace(terms.pace), spent=spent or Spent())
 
 
 def adopted(state: State, shared: Shared, *, spent: Spent) -> State:
-    """Return the state with what all hosts together have done, where several carry the plan out.
+    """Return the state with what all hosts together have done.
 
     Parameters
     ----------
     spent
         By runs of other plans.
     """
+    # Where nobody else deletes, what was freed before is in the first measurement already.
+    is_first = not shared.lease_s and state.measured_at_s == -math.inf
     return replace(
         state,
         todo=shared.todo,
@@ -203,7 +188,7 @@ def adopted(state: State, shared: Shared, *, spent: Spent) -> State:
         needed_bytes=shared.needed_bytes,
         needed_first_bytes=shared.needed_first_bytes,
         used_first_bytes=shared.used_first_bytes,
-        freed_bytes=shared.freed_bytes,
+        freed_bytes=0 if is_first else shared.freed_bytes,
     )
 
 
@@ -217,20 +202,21 @@ def accompanied(state: State, at_s: float) -> State:
 
 
 def settling(state: State, at_s: float) -> Step:
-    """Measure once what all have deleted up to now has had its time to show."""
-    return _to_measure(state, at_s)
+    """Measure once what was deleted before has had its time to show; a dry run deletes nothing."""
+    return replace(state, settling_since_s=at_s if state.terms.apply else None), Measure()
 
 
 def looking(state: State) -> Look:
     """Return the look at the rows that come next."""
-    return _look(state)
+    first = next(iter(state.todo), Rows(0, 0))
+    return Look(Rows(first.first, min(first.count, state.pace.rows)))
 
 
 def handle(state: State, event: Event) -> Step:
     """Return the state after an event, and what to do now."""
     match event:
         case Begun():
-            return _begun(state, event)
+            return settling(state, event.at_s)
         case Measured():
             return _measured(state, event)
         case Looked():
@@ -238,23 +224,7 @@ def handle(state: State, event: Event) -> Step:
         case Ended():
             return _ended(state, event)
         case Waited():
-            return state, Measure() if state.settling_since_s is not None else _look(state)
-
-
-def _begun(state: State, event: Begun) -> Step:
-    if state.open_batch is not None:
-        return state, Recover(state.open_batch)
-    return _to_measure(state, event.at_s)
-
-
-def _to_measure(state: State, at_s: float) -> Step:
-    """Measure once what was deleted before has had its time to show; a dry run deletes nothing."""
-    return replace(state, settling_since_s=at_s if state.terms.apply else None), Measure()
-
-
-def _look(state: State) -> Look:
-    first = state.todo[0]
-    return Look(Rows(first.first, min(first.count, state.pace.rows)))
+            return state, Measure() if state.settling_since_s is not None else looking(state)
 
 
 def _looked(state: State, event: Looked) -> Step:
@@ -332,7 +302,7 @@ def _weighed(state: State, event: Measured) -> Step:
         return state, _exhausted(needed)
     if settled and _is_unseen(state, usage):
         return state, _not_freed(state, usage)
-    return state, _look(state)
+    return state, looking(state)
 
 
 def _unseen_bytes(state: State, usage: Usage) -> int:
@@ -383,8 +353,6 @@ def _not_freed(state: State, usage: Usage) -> Stop:
 def _ended(state: State, event: Ended) -> Step:
     outcome = event.outcome
     state = _accounted(state, outcome)
-    if outcome.recovered:
-        return _to_measure(state, event.at_s)
     if (part := _troubled_part(state)) is not None:
         return state, Stop(
             StopReason.TROUBLES,
@@ -394,7 +362,7 @@ def _ended(state: State, event: Ended) -> Step:
         return state, _dry_end(state) or _next(state)
     since_s = event.at_s - state.measured_at_s
     if not state.todo or state.needed_bytes == 0:
-        return _to_measure(state, event.at_s)
+        return settling(state, event.at_s)
     return state, Measure() if since_s >= state.terms.measure_every_s else _next(state)
 
 
@@ -405,12 +373,10 @@ def _accounted(state: State, outcome: Outcome) -> State:
     return replace(
         state,
         todo=joined((*without(state.todo, outcome.batch.rows), *outcome.not_begun())),
-        open_batch=None,
         pace=next_pace(state.pace, state.terms.pace, outcome),
         spent=state.spent + outcome.spent,
         needed_bytes=None if needed is None else max(0, needed - outcome.freed_bytes),
-        # What an earlier run freed is in the first measurement already.
-        freed_bytes=state.freed_bytes + (0 if outcome.recovered else outcome.freed_bytes),
+        freed_bytes=state.freed_bytes + outcome.freed_bytes,
         rows_done=state.rows_done + outcome.batch.rows.count - left,
         troubles=state.troubles + outcome.count(*TROUBLES),
     )
@@ -436,4 +402,4 @@ def _dry_end(state: State) -> Stop | None:
 def _next(state: State) -> Instruction:
     if state.pace.pause_s:
         return Wait(state.pace.pause_s, "the file system answers late")
-    return _look(state)
+    return looking(state)

@@ -1,9 +1,9 @@
 """How far a journal was when a batch ended last, kept beside it: a shorter one has lost lines.
 
 The chain of a journal shows that a line was changed, put in or taken out, and cannot show that its
-last lines are missing. A line that was not finished is nothing of that: the head is written once
-the line it names is on stable storage, so a journal whose process was killed, or whose host lost
-power, is never behind it. Whoever puts back both, or removes both, is not noticed.
+last lines are missing. The head is written once the line it names is on stable storage, so a
+journal whose process was killed, or whose host lost power, is never behind it. Whoever puts back
+both, or removes both, is not noticed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def check_head(journal: Path, text: bytes, head: Head | None) -> None:
     Parameters
     ----------
     text
-        The whole journal, whose chain was checked; read after the head.
+        The whole journal; read after the head.
 
     Raises
     ------

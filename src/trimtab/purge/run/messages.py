@@ -66,13 +66,6 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Recover:
-    """Put back what an interrupted run had moved aside, and say what became of its batch."""
-
-    batch: Batch
-
-
-@dataclass(frozen=True, slots=True)
 class Wait:
     """Do nothing for a while."""
 
@@ -95,7 +88,7 @@ class Stop:
     objections: tuple[Objection, ...] = ()
 
 
-Instruction = Look | Measure | Delete | Recover | Wait | Stop
+Instruction = Look | Measure | Delete | Wait | Stop
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,8 @@ class Remover(Protocol):
         """Say what would become of some rows, and touch nothing."""
         ...
 
-    def delete(self, first: int, count: int, /) -> RemovalBatch:
-        """Check some rows and delete those that may go."""
+    def delete(self, first: int, count: int, until_s: float | None = None, /) -> RemovalBatch:
+        """Check some rows and delete those that may go, none after a moment of `boot_clock`."""
         ...
 
     def recover(self, first: int, count: int, /) -> RemovalBatch:
@@ -59,6 +59,13 @@ class Remover(Protocol):
 
         What was moved aside is put back, or deleted if it may still go; every other row of them is
         deleted if it may. Asked of a remover for which nothing may go, it only puts back.
+        """
+        ...
+
+    def take_over(self, first: int, count: int, quarantines: Sequence[str], /) -> RemovalBatch:
+        """See that runs of other hosts delete nothing any more, and say what became of their rows.
+
+        Asked of a remover for which nothing may go.
         """
         ...
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch
-from trimtab.record.chain import Chain, unlinked, value_of
+from trimtab.record.chain import unlinked, value_of
 from trimtab.units import format_duration, plural
 
 if TYPE_CHECKING:
@@ -105,27 +105,8 @@ class UsageLine:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchLine:
-    """A batch is about to be dealt with: from here on its files may be gone.
-
-    Attributes
-    ----------
-    bytes
-        Of the rows that are not left alone, as listed.
-    """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT
-    run: str
-    at: datetime
-    rows: Rows
-    leave: tuple[Rows, ...]
-    bytes: int
-    do: Literal["batch"] = "batch"
-
-
-@dataclass(frozen=True, slots=True)
 class DoneLine:
-    """What a batch came to; of a dry run (not ``apply``) no `BatchLine` stands before it.
+    """What a batch came to; of a dry run (not ``apply``) no `ClaimLine` stands before it.
 
     Attributes
     ----------
@@ -287,24 +268,14 @@ class EndLine:
 
 
 @dataclass(frozen=True, slots=True)
-class TornLine:
-    """The journal ended within a line, which was cut off: its process was killed as it wrote."""
-
-    __pydantic_config__: ClassVar[Any] = _STRICT
-    at: datetime
-    torn_bytes: int
-    beginning: str
-    do: Literal["torn"] = "torn"
-
-
-@dataclass(frozen=True, slots=True)
 class SharedLine:
-    """Several hosts carry the plan out: the second line of their journal.
+    """Who may carry the plan out, written before its first batch.
 
     Attributes
     ----------
     lease_s
-        How long a batch that was claimed belongs to the run that claimed it.
+        How long a batch that was claimed belongs to the run that claimed it. 0: one host carries
+        the plan out, and a batch belongs to its run while that has the lock of the file system.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT
@@ -315,7 +286,7 @@ class SharedLine:
 
 @dataclass(frozen=True, slots=True)
 class ClaimLine:
-    """A run of one of several hosts is about to deal with a batch, and nobody else is.
+    """A run is about to deal with a batch, and nobody else is: from here on files may be gone.
 
     Its number is the token that fences: only the run that claimed a batch last can end it.
 
@@ -393,13 +364,11 @@ Line = (
     | NeedLine
     | BeginLine
     | UsageLine
-    | BatchLine
     | DoneLine
     | SyncedLine
     | UndoneLine
     | ReleasedLine
     | EndLine
-    | TornLine
 )
 
 
@@ -411,13 +380,10 @@ class Chronicle:
     ----------
     lines
         Without the first, which is ``plan``.
-    torn
-        What stands behind the last whole line.
     """
 
     plan: PlanLine | None
     lines: tuple[Line, ...]
-    torn: bytes = field(default=b"", repr=False)
 
 
 def done_line(run: str, at: datetime, outcome: Outcome, *, apply: bool) -> DoneLine:
@@ -445,33 +411,25 @@ def encode(line: Line) -> bytes:
 
 
 def decode(text: bytes) -> Chronicle:
-    """Return what a journal says, up to its last whole line.
+    """Return what the lines of a journal say.
 
     Raises
     ------
     DataError
         A line is not what was written; `DataError.line` says which.
     """
-    return chronicle_of(unlinked(text, hint=CHANGED_HINT))
-
-
-def decoded(text: bytes) -> Line:
-    """Return what one line says, without its sum.
-
-    Raises
-    ------
-    DataError
-        It is no line of a journal.
-    """
-    return value_of(_adapter(), text, unreleased_hint=CHANGED_HINT)
-
-
-def chronicle_of(chain: Chain) -> Chronicle:
-    """Return what the lines of a chained file say; see `decode`."""
+    chain = unlinked(text, hint=CHANGED_HINT)
+    if chain.torn:
+        raise DataError(
+            "the last line is not whole",
+            code="journal-changed",
+            line=len(chain.lines) + 1,
+            hint=CHANGED_HINT,
+        )
     lines: list[Line] = []
-    for number, text in enumerate(chain.lines, start=1):
+    for number, written in enumerate(chain.lines, start=1):
         try:
-            line = decoded(text)
+            line = decoded(written)
         except DataError as error:
             raise DataError(error.reason, code=error.code, line=number, hint=error.hint) from error
         if isinstance(line, PlanLine) != (number == 1):
@@ -483,7 +441,18 @@ def chronicle_of(chain: Chain) -> Chronicle:
         lines.append(line)
     first = lines[0] if lines else None
     plan = first if isinstance(first, PlanLine) else None
-    return Chronicle(plan, tuple(lines[1:]), chain.torn)
+    return Chronicle(plan, tuple(lines[1:]))
+
+
+def decoded(text: bytes) -> Line:
+    """Return what one line says, without its sum.
+
+    Raises
+    ------
+    DataError
+        It is no line of a journal.
+    """
+    return value_of(_adapter(), text, unreleased_hint=CHANGED_HINT)
 
 
 @functools.cache

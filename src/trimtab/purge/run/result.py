@@ -39,8 +39,6 @@ class RunResult:
         Rows of a batch that an interrupted run had begun.
     undone_rows
         Rows that a run before had deleted and whose files are there: power was cut.
-    torn_bytes
-        What that run left of a line of the journal.
     unexplained
         Files that were found where files are moved aside, and that no row explains: a person has
         to look at them. Paths relative to the root.
@@ -65,7 +63,6 @@ class RunResult:
     after: Usage | None
     rows_left: int
     recovered_rows: int
-    torn_bytes: int
     unexplained: tuple[bytes, ...]
     journal: Path
     undone_rows: int = 0

@@ -1,8 +1,9 @@
-"""How far a plan is that several hosts carry out: a pure function of the lines of their journal.
+"""How far a plan is that hosts carry out: a pure function of the lines of their journal.
 
 ::
 
-    plan · shared                     which plan; for how long a claim holds
+    plan                              which plan; its hash says which file a row is
+    shared                            for how long a claim holds
     begin A · begin B                 a run of each host
     need 40 GiB                       measured while nobody was deleting
     claim A rows 0..999               the batch is A's: its files, bytes and users count against the
@@ -13,6 +14,9 @@
 
 Whoever appends a line has read all before it (`trimtab.record.numbered`): so a batch is chosen from
 what all others have claimed by then, and no cap is exceeded by several that choose at once.
+
+A run alone is one of several of which there is one: claims hold while it has the lock, and whoever
+has it next takes over at once.
 """
 
 from __future__ import annotations
@@ -72,8 +76,8 @@ class Shared:
         What was deleted earlier does not count against the caps.
     number
         Of lines that were read.
-    lease_s
-        ``None``: the journal does not say yet.
+    plan, lease_s
+        ``None``: the journal does not say yet. A lease of 0: see `SharedLine`.
     todo
         Rows that no run has claimed or dealt with.
     doubtful
@@ -92,6 +96,7 @@ class Shared:
 
     since: datetime
     number: int = 0
+    plan: PlanLine | None = None
     lease_s: float | None = None
     todo: tuple[Rows, ...] = ()
     claims: tuple[Claim, ...] = ()
@@ -137,7 +142,7 @@ def advanced(shared: Shared, lines: Iterable[Line]) -> Shared:
 def _after(shared: Shared, line: Line) -> Shared:
     match line:
         case PlanLine():
-            return replace(shared, todo=(Rows(0, line.rows),) if line.rows else ())
+            return replace(shared, plan=line, todo=(Rows(0, line.rows),) if line.rows else ())
         case SharedLine():
             return replace(shared, lease_s=line.lease_s)
         case ClaimLine():
@@ -157,8 +162,8 @@ def _after(shared: Shared, line: Line) -> Shared:
 
 
 def _claimed(shared: Shared, line: ClaimLine) -> Shared:
-    if shared.claim_of(line.run) is not None:
-        raise _contradiction(shared, "a run claims a batch and has one")
+    if shared.claim_of(line.run) is not None or (shared.claims and not shared.lease_s):
+        raise _contradiction(shared, "a batch is claimed before the one before it has ended")
     todo = without(shared.todo, line.rows)
     if _count(todo) != _count(shared.todo) - line.rows.count:
         raise _contradiction(shared, "rows are claimed that are not free")
@@ -195,7 +200,7 @@ def _done(shared: Shared, line: DoneLine) -> Shared:
         shared,
         todo=joined((*shared.todo, *again)),
         claims=tuple(other for other in shared.claims if other is not claim),
-        doubtful=joined((*doubtful, *(again if line.recovered else ()))),
+        doubtful=joined((*doubtful, *(again if line.recovered and shared.lease_s else ()))),
         spent=shared.spent + line.spent if line.at >= shared.since else shared.spent,
         need_bytes=None if need is None else max(0, need - line.freed_bytes),
         freed_bytes=shared.freed_bytes + line.freed_bytes,

@@ -393,10 +393,10 @@ def outcome_of(
     by_user: dict[int, tuple[int, int]] = {}
     for outcome in counted:
         for rows in rows_with(batch.rows, outcomes, outcome):
-            _count(by_user, listed.part(rows))
+            count_by_user(by_user, listed.part(rows))
     if GONE not in counted and not dry:
         for rows in common(rows_with(batch.rows, outcomes, GONE), doubtful):
-            _count(by_user, listed.part(rows))
+            count_by_user(by_user, listed.part(rows))
     size = sum(size for _, size in by_user.values())
     return Outcome(
         batch=batch,
@@ -422,7 +422,8 @@ def _bytes_by_outcome(listed: Listed, outcomes: Iterable[Stretch]) -> dict[str, 
     return dict(sizes)
 
 
-def _count(by_user: dict[int, tuple[int, int]], listed: Listed) -> None:
+def count_by_user(by_user: dict[int, tuple[int, int]], listed: Listed) -> None:
+    """Add the files and bytes of some rows to those of their users."""
     import numpy as np
 
     uids, place = np.unique(listed.uids, return_inverse=True)

@@ -97,7 +97,11 @@ shape(
         "faults": mapped("scenario.faults", len, int),
     },
 )
-shape(TwinRun, derive={"scenario": "scenario.name", "seed": "scenario.seed"})
+shape(
+    TwinRun,
+    omit=["statuses"],
+    derive={"scenario": "scenario.name", "seed": "scenario.seed", "runs": "statuses"},
+)
 shape(
     FigureRow,
     inline={"figure": ()},

@@ -1,0 +1,342 @@
+"""What a run has come to so far: its batches, its measurements, its end; each in the journal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from trimtab.errors import ToolError, TrimtabError
+from trimtab.launch.interruption import shielded
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.plan.names import escape
+from trimtab.purge.run.decide import State, Terms
+from trimtab.purge.run.journal import Journal
+from trimtab.purge.run.listing import Listing
+from trimtab.purge.run.messages import Measured, Objection, Progress, Stop
+from trimtab.purge.run.protocols import RemovalBatch, Remover, Surroundings
+from trimtab.purge.run.records import (
+    BeginLine,
+    DoneLine,
+    EndLine,
+    PlanLine,
+    RunPace,
+    SyncedLine,
+    UndoneLine,
+    UsageLine,
+)
+from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.situation import Situation
+from trimtab.purge.run.state import (
+    CAPPED,
+    GONE,
+    NOT_BEGUN,
+    TOO_LATE,
+    WOULD_DELETE,
+    Batch,
+    Listed,
+    Outcome,
+    Rows,
+    count_by_user,
+    latency_of,
+    outcome_of,
+)
+from trimtab.visible import visible
+
+SYNC_ROWS: Final = 10_000
+"""After so many rows the file system is told to put on stable storage what was done."""
+
+INTACT: Final = frozenset({"too_young", WOULD_DELETE})
+"""What a restorer says of a file that nothing was done to."""
+
+ABSENT: Final = frozenset({GONE, "not_same", "replaced", "changed_type"})
+"""What it says where a file is not under its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run that is to be done.
+
+    Attributes
+    ----------
+    id
+        Of the run; unique.
+    plan
+        What it is a run of.
+    horizon_s
+        The plan's cut-off, in seconds since 1970.
+    terms
+        Makes the terms of the run from the situation at its beginning
+        (`trimtab.purge.run.facts.terms_of`).
+    remover
+        Makes the remover, once the guards have nothing to object.
+    restorer
+        Makes a remover with a cut-off before all times, so that every file is too young for it.
+        What an interrupted run had begun is recovered by this one: that deletes nothing, and may
+        happen though a guard objects to the run.
+    codes
+        What the remover's codes mean, by code.
+    journals
+        Directory of the journals; those of several file systems may share it.
+    version, host, who
+        Of what made the run, for the journal.
+    owner
+        Whose the journals have to be.
+    """
+
+    id: str
+    plan: PlanLine
+    horizon_s: float
+    terms: Callable[[Situation], Terms]
+    remover: Callable[[], Remover]
+    restorer: Callable[[], Remover]
+    codes: Mapping[int, str]
+    listing: Listing
+    surroundings: Surroundings
+    journals: Path
+    version: str = ""
+    host: str = ""
+    who: str = ""
+    owner: int = 0
+
+
+class Account:
+    """What one run has come to; it decides nothing."""
+
+    def __init__(
+        self,
+        job: Job,
+        journal: Journal,
+        apply: bool,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.job, self.journal, self.apply, self.progress = job, journal, apply, progress
+        self.objections: tuple[Objection, ...] = ()
+        self.files = self.bytes = self.freed_bytes = self.recovered_rows = 0
+        self.outcomes: Counter[str] = Counter()
+        self.outcome_bytes: Counter[str] = Counter()
+        self.users: set[int] = set()
+        self.pace = RunPace()
+        self.latency_s_p99: float | None = None
+        self.unexplained: list[bytes] = []
+        self.undone_rows = self.unsynced_rows = 0
+        self.before: Usage | None = None
+        self.after: Measured | None = None
+        self.deleted_at_s: float | None = None
+        self.unmeasured = ""
+
+    def now_s(self) -> float:
+        """Return the time, in seconds since 1970."""
+        return self.job.surroundings.now_s()
+
+    def write_begin(self, now: Situation) -> None:
+        """Journal that the run begins."""
+        job = self.job
+        line = BeginLine(
+            run=job.id,
+            at=moment_of(now.now_s),
+            apply=self.apply,
+            horizon=moment_of(job.horizon_s),
+            target_fullness=now.target,
+            version=visible(job.version),
+            host=visible(job.host),
+            who=visible(job.who),
+            objections=_sentences(self.objections),
+        )
+        with shielded():
+            self.journal.write(line)
+
+    def answered(
+        self,
+        batch: Batch,
+        listed: Listed,
+        ask: Callable[[int, int], RemovalBatch],
+        *,
+        recovered: bool = False,
+    ) -> Outcome:
+        """Return what a batch came to, by what a remover says of its rows.
+
+        Of one that is recovered all rows are asked for at once: what is aside may be of any.
+        """
+        names = [CAPPED] * batch.rows.count
+        answers: list[RemovalBatch] = []
+        latencies: list[tuple[int, float, float]] = []
+        for rows in (batch.rows,) if recovered else batch.taken():
+            answer = ask(rows.first, rows.count)
+            names[_within(batch, rows)] = _named(answer, rows, self.job.codes, recovered)
+            answers.append(answer)
+            latencies.append((rows.count, answer.latency_s_median, answer.latency_s_p99))
+        for left in batch.leave:
+            names[_within(batch, left)] = [CAPPED] * left.count
+        self.unexplained += [path for reply in answers for path in reply.unexplained]
+        return outcome_of(
+            batch,
+            listed,
+            names,
+            freed_bytes=sum(reply.freed_bytes for reply in answers),
+            elapsed_s=sum(reply.elapsed_s for reply in answers),
+            latency_s=latency_of(latencies),
+            recovered=recovered,
+            dry=not self.apply,
+            doubtful=self.journal.shared.doubtful,
+        )
+
+    def count(self, outcome: Outcome, line: DoneLine) -> None:
+        """Add what was journalled to what the run came to."""
+        self.pace, self.latency_s_p99 = self.pace.after(line), line.latency_s_p99
+        self.files += outcome.files
+        self.bytes += outcome.bytes
+        self.freed_bytes += outcome.freed_bytes
+        self.users |= outcome.by_user.keys()
+        for name, count in outcome.outcomes:
+            self.outcomes[name] += count
+        self.outcome_bytes.update(outcome.outcome_bytes)
+        if self.apply and outcome.files:
+            self.deleted_at_s, self.after = line.at.timestamp(), None
+        if self.apply:
+            self.unsynced_rows += outcome.batch.rows.count
+            if self.unsynced_rows >= SYNC_ROWS:
+                self.sync()
+
+    def present(self, rows: Rows, restorer: Remover) -> Iterator[Rows]:
+        """Yield the rows whose files are there, of those that were deleted."""
+        for first in range(rows.first, rows.end, SYNC_ROWS):
+            part = Rows(first, min(SYNC_ROWS, rows.end - first))
+            names = _named(restorer.check(part.first, part.count), part, self.job.codes, False)
+            for number, name in enumerate(names):
+                if name not in ABSENT:
+                    yield Rows(part.first + number, 1)
+
+    def undone_line(self, batch: Rows, rows: tuple[Rows, ...]) -> UndoneLine:
+        """Return the line of rows whose files are there again."""
+        by_user: dict[int, tuple[int, int]] = {}
+        for part in rows:
+            count_by_user(by_user, self.job.listing.listed(part))
+        at = moment_of(self.now_s())
+        files = sum(count for count, _ in by_user.values())
+        size = sum(total for _, total in by_user.values())
+        return UndoneLine(self.job.id, at, batch, rows, files, size, by_user)
+
+    def sync(self) -> None:
+        """See to it that what was done outlasts a power cut, and journal that it does."""
+        with shielded():
+            self.job.surroundings.sync()
+            self.journal.write(SyncedLine(self.job.id, moment_of(self.now_s())))
+            self.unsynced_rows = 0
+
+    def measure(self) -> Measured:
+        """Return how full the file system is."""
+        usage, in_flight = self.job.surroundings.measure()
+        measured = Measured(self.now_s(), usage, in_flight)
+        self.before = self.before or usage
+        self.after = None if self.deleted_at_s is None else measured
+        return measured
+
+    def write_usage(self, event: Measured) -> None:
+        """Journal a measurement that changes nothing of what others need."""
+        usage, at = event.usage, moment_of(event.at_s)
+        line = UsageLine(self.job.id, at, usage.used_bytes, usage.available_bytes, event.in_flight)
+        with shielded():
+            self.journal.write(line)
+
+    def _measure_last(self) -> None:
+        """Measure how full it is after the last deletion, if nobody has; no reason to fail."""
+        if self.deleted_at_s is None or self.after is not None:
+            return
+        try:
+            measured = self.measure()
+        except (TrimtabError, OSError) as error:
+            self.unmeasured = visible(str(getattr(error, "message", None) or error))
+        else:
+            self.write_usage(measured)
+
+    def end(self, stop: Stop) -> Stop:
+        """Journal the end of the run, and why."""
+        if self.unsynced_rows:
+            self.sync()
+        self._measure_last()
+        at, reasons = moment_of(self.now_s()), _sentences(stop.objections)
+        aside = tuple(map(escape, self.unexplained))
+        self.journal.write(
+            EndLine(self.job.id, at, stop.reason.value, visible(stop.text), reasons, aside)
+        )
+        return stop
+
+    def tell(self, state: State, doing: str) -> None:
+        """Tell whoever watches how far the run is."""
+        if self.progress is not None:
+            left = sum(rows.count for rows in state.todo)
+            self.progress(
+                Progress(
+                    rows=self.job.plan.rows,
+                    rows_left=left,
+                    files=self.files,
+                    freed_bytes=self.freed_bytes,
+                    needed_bytes=state.needed_bytes,
+                    doing=doing,
+                    latency_s_p99=self.latency_s_p99,
+                )
+            )
+
+    def result(self, state: State, stop: Stop) -> RunResult:
+        """Return what the run came to, in the end."""
+        after, deleted_at_s = self.after, self.deleted_at_s
+        return RunResult(
+            id=self.job.id,
+            apply=self.apply,
+            reason=stop.reason,
+            text=stop.text,
+            objections=stop.objections or self.objections,
+            files=self.files,
+            bytes=self.bytes,
+            freed_bytes=self.freed_bytes,
+            outcomes=dict(self.outcomes),
+            before=self.before,
+            after=None if after is None else after.usage,
+            after_s=None if after is None or deleted_at_s is None else after.at_s - deleted_at_s,
+            in_flight=None if after is None else after.in_flight,
+            unmeasured=self.unmeasured,
+            rows_left=sum(rows.count for rows in state.todo),
+            recovered_rows=self.recovered_rows,
+            unexplained=tuple(self.unexplained),
+            journal=self.journal.path,
+            undone_rows=self.undone_rows,
+            users=len(self.users),
+            pace=self.pace,
+            outcome_bytes=dict(self.outcome_bytes),
+        )
+
+
+def _within(batch: Batch, rows: Rows) -> slice:
+    start = rows.first - batch.rows.first
+    return slice(start, start + rows.count)
+
+
+def _named(
+    answer: RemovalBatch, rows: Rows, codes: Mapping[int, str], recovered: bool
+) -> Sequence[str]:
+    """Return the outcome of each row by its name."""
+    if len(answer.outcomes) != rows.count:
+        raise ToolError(
+            f"the remover was given {rows.count} rows and accounts for {len(answer.outcomes)}",
+            code="remover-contradictory",
+            hint="nothing more is deleted; run again, and the batch is recovered",
+        )
+    names = {code: codes.get(code, "unknown") for code in set(answer.outcomes)}
+    names = {code: NOT_BEGUN if n == TOO_LATE else n for code, n in names.items()}
+    if recovered:
+        # It is where it was, and too young for the restorer as every file is: it is done again.
+        names = {code: NOT_BEGUN if n in INTACT else n for code, n in names.items()}
+    return [names[code] for code in answer.outcomes]
+
+
+def _sentences(objections: Sequence[Objection]) -> tuple[str, ...]:
+    return tuple(visible(f"{objection.guard}: {objection.reason}") for objection in objections)
+
+
+def moment_of(at_s: float) -> datetime:
+    """Return a time of the journal."""
+    return datetime.fromtimestamp(at_s, UTC)
