@@ -43,6 +43,11 @@ class SeriesKey:
     more_is_better: bool = True
     apart: str = field(default="", compare=False)
 
+    @property
+    def id(self) -> str:
+        """What names it in addresses of the dashboard: its comparability, shortened, and metric."""
+        return f"{self.comparability[:16]}.{self.metric}"
+
 
 UNIT_CHANGE: Final = "change-of-unit"
 """Code of the reason of a change that is as large as one unit is of another."""

@@ -19,16 +19,9 @@ from trimtab.report.render import drawn, stylesheet
 from trimtab.units import format_duration, format_percent
 from trimtab.visible import shell_text
 from trimtab.web import charts
-from trimtab.web.api import (
-    HEAVY,
-    DeskOf,
-    between,
-    compared,
-    conditional,
-    heavy_with,
-    moment,
-)
+from trimtab.web.api import HEAVY, DeskOf, compared, conditional, heavy_with, moment
 from trimtab.web.desk import Desk
+from trimtab.web.files_api import between
 from trimtab.web.render import ROWS, likeliest, link, listed_sites, page, when
 from trimtab.web.series_parts import (
     Compared,

@@ -40,15 +40,18 @@ class JudgeDocument:
 
 @dataclass(frozen=True, slots=True)
 class IncidentsDocument:
-    """``trimtab incidents --json``: open ones first; ``standing``: wrong in all of the record."""
+    """``trimtab incidents --json``: open ones first; ``standing``: wrong in all of the record.
+
+    Of the last search, not of one now: what was not kept of it is null.
+    """
 
     store: str
     site: str
-    judged_at: datetime
+    judged_at: datetime | None
     judged_until: datetime | None
     incidents: tuple[Explanation, ...]
-    standing: tuple[Assessment, ...]
-    lone_runs: tuple[LoneRun, ...] = ()
+    standing: tuple[Assessment, ...] | None
+    lone_runs: tuple[LoneRun, ...] | None = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ shape(
     omit=["verdict", "changes"],
     inline={"key": ("site", "probe", "kind", "metric", "unit", "target", "more_is_better")},
     derive={
+        "id": "key.id",
         "runs": "overall.n",
         "unfinished": "overall.unfinished",
         "verdicts": (tuple[Verdict, ...], lambda series: (series.verdict,)),
