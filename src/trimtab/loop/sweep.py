@@ -33,6 +33,7 @@ from trimtab.units import plural
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
+    from trimtab.report.documents.judged import SweepDocument
 
 MEASURED: Final = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
 """A run that failed or never started says nothing about its point: it is measured again."""
@@ -117,6 +118,24 @@ def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) ->
     manual = [{key: levels[key] for key in sweep.manual} for levels in left]
     waiting = [levels for at, levels in enumerate(manual) if levels and levels not in manual[:at]]
     return SweepState(sweep, points, tuple(waiting), left_out=left_out)
+
+
+def sweep_answer(
+    store: str,
+    site: str,
+    name: str,
+    *,
+    points: Iterable[SweepPoint],
+    doubts: Iterable[Doubt],
+    analysis: SweepAnalysis,
+    waiting: tuple[dict[str, Level], ...] = (),
+    failures: tuple[str, ...] = (),
+) -> SweepDocument:
+    """Return what `trimtab sweep --json` prints."""
+    from trimtab.report.documents.judged import SweepDocument, SweepDoubt
+
+    reasons = tuple(SweepDoubt(doubt.reason, doubt.runs) for doubt in doubts)
+    return SweepDocument(store, site, name, tuple(points), waiting, failures, reasons, analysis)
 
 
 @dataclass(frozen=True, slots=True)

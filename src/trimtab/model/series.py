@@ -45,8 +45,13 @@ class SeriesKey:
 
     @property
     def id(self) -> str:
-        """What names it in addresses of the dashboard: its comparability, shortened, and metric."""
-        return f"{self.comparability[:16]}.{self.metric}"
+        """What names it in addresses of the dashboard."""
+        return series_id(self.comparability, self.metric)
+
+
+def series_id(comparability: str, metric: str) -> str:
+    """Return the id of a series: what makes its runs comparable, shortened, and its metric."""
+    return f"{comparability[:16]}.{metric}"
 
 
 UNIT_CHANGE: Final = "change-of-unit"

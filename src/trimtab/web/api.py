@@ -151,7 +151,7 @@ def document(
                 return f"{total}\n{to_json(whole)}".encode()
 
             if is_remembered:
-                held = desk.encoded(site, *_address(request), make=body, at_once=at_once)
+                held = desk.encoded(site, *address(request), make=body, at_once=at_once)
             else:
                 held = body()
             total, _, content = held.partition(b"\n")
@@ -180,7 +180,7 @@ _PAGE: Final = inspect.signature(_page, eval_str=True).parameters
 _REQUEST: Final = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
 
 
-def _address(request: Request) -> tuple[str, str]:
+def address(request: Request) -> tuple[str, str]:
     """Return an address without what its route does not know: any number of them are the same."""
     known = {field.alias for field in request.scope["route"].dependant.query_params}
     pairs = [pair for pair in request.query_params.multi_items() if pair[0] in known]

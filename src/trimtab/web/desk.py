@@ -18,9 +18,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import UsageError
 from trimtab.judge.ladder.build import Scale, build_ladder
@@ -264,17 +264,9 @@ class Desk(Remembering):
     def series_ids(self, name: str) -> dict[str, SeriesStatus]:
         """Return id to status of the series of a site."""
         judged = self.judged(name)
-        statuses = {
-            _likeness(entry.probe, entry.kind, entry.verdict.metric, entry.asked): entry
-            for entry in self.status(name).series
-        }
-        pairs: dict[str, SeriesStatus] = {}
-        for series in () if judged is None else judged.judgement.series:
-            key = series.key
-            entry = statuses.get(_likeness(key.probe, key.kind, key.metric, series.asked))
-            if entry is not None:
-                pairs[key.id] = entry
-        return pairs
+        statuses = {entry.id: entry for entry in self.status(name).series}
+        ids = [] if judged is None else [series.key.id for series in judged.judgement.series]
+        return {each: statuses[each] for each in ids if each in statuses}
 
     # What commands worked out, and what is made of runs that are no series
 
@@ -374,11 +366,6 @@ class Desk(Remembering):
                     while len(self._answers) > _ANSWERS:
                         self._answers.popitem(last=False)
             yield known
-
-
-def _likeness(*parts: object) -> str:
-    *names, requested = parts
-    return repr((names, sorted(dict(cast("Mapping[str, object]", requested)).items(), key=repr)))
 
 
 def _site_of(name: str) -> Any:

@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 
 from trimtab.errors import UsageError
 from trimtab.web import sampling
-from trimtab.web.api import HEAVY, PREFIX, DeskOf, Moment, conditional, moment, turn_of
+from trimtab.web.api import HEAVY, PREFIX, DeskOf, Moment, address, conditional, moment, turn_of
 
 router = APIRouter(prefix=PREFIX)
 Form = Literal["csv", "parquet", "arrow"]
@@ -35,10 +35,13 @@ _FORMS: Final[dict[str, tuple[str, Callable[[Any, io.BytesIO], object]]]] = {
 
 def as_file(request: Request, frame: pl.DataFrame, name: str, form: Form) -> Response:
     """Return a frame as a file of a form."""
-    media_type, write = _FORMS[form]
+    return conditional(request, _written(frame, form), _FORMS[form][0], f"{name}.{form}")
+
+
+def _written(frame: pl.DataFrame, form: Form) -> bytes:
     file = io.BytesIO()
-    write(frame, file)
-    return conditional(request, file.getvalue(), media_type, f"{name}.{form}")
+    _FORMS[form][1](frame, file)
+    return file.getvalue()
 
 
 @router.get("/sites/{site:path}/series/{name}/runs.{form}", response_class=Response)
@@ -55,11 +58,16 @@ def runs_file(
 ) -> Response:
     """Return the runs of a series as a file: at (UTC), value, unfinished, run, outlier."""
     judgement, frame = desk.series(site, name)
-    stretch = between(frame, moment(since), moment(until, end=True))
-    marked = stretch.with_columns(sampling.outliers(stretch))
-    chosen = marked if points is None else sampling.sampled(marked, points)
-    columns = chosen.select("at", "value", "unfinished", "run", "outlier")
-    return as_file(request, columns, judgement.key.metric, form)
+
+    def body() -> bytes:
+        stretch = between(frame, moment(since), moment(until, end=True))
+        marked = stretch.with_columns(sampling.outliers(stretch))
+        chosen = marked if points is None else sampling.sampled(marked, points)
+        return _written(chosen.select("at", "value", "unfinished", "run", "outlier"), form)
+
+    # A whole file is large, and would leave room for little else.
+    content = body() if points is None else desk.encoded(site, *address(request), make=body)
+    return conditional(request, content, _FORMS[form][0], f"{judgement.key.metric}.{form}")
 
 
 def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:

@@ -77,7 +77,7 @@ def static(request: Request, name: str) -> Response:
 def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
     """Show a site at one glance; htmx asks for it again every minute."""
     glance = desk.overview(site)
-    names = {_status_key(entry): name for name, entry in desk.series_ids(site).items()}
+    ids = desk.series_ids(site)
     return page(
         request,
         desk,
@@ -88,7 +88,7 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
         tone=tone_of(desk.standing(site)),
         troubles=[(each, shell_text(each.fix.argv)) for each in glance.troubles],
         ages=_ages(glance),
-        rows=[(names.get(_status_key(entry)), entry) for entry in glance.series],
+        rows=[(entry.id if entry.id in ids else None, entry) for entry in glance.series],
         slow=[(each.target, slow_trouble(each).text) for each in desk.standing(site).slow],
         panels=desk.panels(site),
         panel_keys=judge_charts.PANEL_KEYS,
@@ -96,12 +96,6 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
             (target, _fullness_step(target), _target_title(target)) for target in glance.targets
         ],
         trims=_trim_ages(glance),
-    )
-
-
-def _status_key(entry: Any) -> str:
-    return repr(
-        (entry.probe, entry.kind, entry.verdict.metric, sorted(map(repr, entry.asked.items())))
     )
 
 

@@ -9,11 +9,12 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
 from trimtab.loop.purging.plans import SitePlan, approve
+from trimtab.loop.sweep import sweep_answer
 from trimtab.model.event import Event
 from trimtab.model.sweep import SweepPoint
 from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.index.owners import user_number
-from trimtab.report.documents.judged import LadderDocument, SweepDocument, SweepDoubt
+from trimtab.report.documents.judged import LadderDocument, SweepDocument
 from trimtab.web.access import Identity, Role
 from trimtab.web.api import (
     ENTRY,
@@ -57,15 +58,9 @@ def sweep(
 ) -> SweepDocument:
     """Return a sweep as far as it was measured; what is left to measure stands in its file."""
     stored, analysis = desk.sweep(site, name, tuple(workload))
-    return SweepDocument(
-        store=str(desk.store.location),
-        site=site,
-        name=name,
-        points=tuple(SweepPoint(*point) for point in stored.measured),
-        waiting=(),
-        failures=(),
-        doubts=tuple(SweepDoubt(doubt.reason, doubt.runs) for doubt in stored.doubts),
-        analysis=analysis,
+    points = (SweepPoint(*point) for point in stored.measured)
+    return sweep_answer(
+        str(desk.store.location), site, name, points=points, doubts=stored.doubts, analysis=analysis
     )
 
 

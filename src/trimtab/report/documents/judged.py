@@ -25,7 +25,7 @@ from trimtab.model.series import SeriesJudgement, SiteJudgement
 from trimtab.model.sweep import FactorEffect, Level, SweepAnalysis, SweepPoint
 from trimtab.model.verdict import Verdict
 from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
-from trimtab.report.documents.encode import bounds, shape
+from trimtab.report.documents.encode import bounds, mapped, shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ shape(
     omit=["verdict", "changes"],
     inline={"key": ("site", "probe", "kind", "metric", "unit", "target", "more_is_better")},
     derive={
-        "id": "key.id",
+        "id": mapped("key", lambda key: key.id if key.comparability else None, str | None),
         "runs": "overall.n",
         "unfinished": "overall.unfinished",
         "verdicts": (tuple[Verdict, ...], lambda series: (series.verdict,)),
