@@ -22,6 +22,7 @@ from trimtab.loop.comparing.compare import compare_sides
 from trimtab.loop.event_log import add_event
 from trimtab.loop.explaining.incidents import kept_document
 from trimtab.loop.standing import standings_of
+from trimtab.model.compare import CompareResult
 from trimtab.model.event import Event, EventKind
 from trimtab.model.overview import Overview
 from trimtab.report.documents.acting import ActionsDocument
@@ -267,25 +268,17 @@ def compare(
 
 def compared(
     desk: Desk, site: str, before: str, after: str, *, probe: str | None, metric: str | None
-) -> Any:
+) -> CompareResult:
     """Return the comparison of two stretches of a site."""
-    place = desk.place(site)
-    sides = [_stretch(text) for text in (before, after)]
-    return desk.remembered(
-        site,
-        "compare",
-        *sides,
-        probe or "",
-        metric or "",
-        make=lambda: compare_sides(
-            Comparison(
-                *sides,
-                metric=metric,
-                probe=probe,
-                opened=(desk.store, place),
-            )
-        ),
-    )
+    opened = (desk.store, desk.place(site))
+    before, after = _stretch(before), _stretch(after)
+
+    def make() -> CompareResult:
+        request = Comparison(before, after, metric=metric, probe=probe, opened=opened)
+        return compare_sides(request)
+
+    names = ("compare", before, after, probe or "", metric or "")
+    return desk.remembered(site, *names, make=make)
 
 
 def _stretch(text: str) -> str:
