@@ -18,12 +18,13 @@ from trimtab.cli.output import show
 def command(where: str, store_url: str | None, since: str | None) -> None:
     """List what was done to a site: when, by whom, why, and how performance went afterwards."""
     from trimtab.cli.render.acting import print_ledger
-    from trimtab.loop.acting.effects import ledger, ledger_document
+    from trimtab.loop.acting.effects import ledger
+    from trimtab.report import documents
 
     with opened(where, store_url) as record:
         place = record.place
         actions, effects = ledger(record.store, place, record.now, since=place.moment(since))
     show(
-        lambda: ledger_document(record.store, actions, effects),
+        lambda: documents.acting.ActionsDocument(record.location, actions, effects),
         lambda: print_ledger(place.name, actions, effects),
     )

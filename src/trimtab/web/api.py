@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from trimtab.errors import UsageError
-from trimtab.loop.acting.effects import ledger, ledger_document
+from trimtab.loop.acting.effects import ledger
 from trimtab.loop.comparing.compare import Request as Comparison
 from trimtab.loop.comparing.compare import compare_sides
 from trimtab.loop.event_log import add_event
@@ -326,7 +326,7 @@ def actions(
     """Return what `trimtab actions SITE --json` prints, of the newest actions of a stretch."""
     stretch = {"since": moment(since), "until": moment(until, end=True)}
     actions, effects = ledger(desk.store, desk.place(site), desk.now(site), **stretch, limit=limit)
-    return ledger_document(desk.store, actions, effects)
+    return ActionsDocument(str(desk.store.location), actions, effects)
 
 
 @document(router, "events", pages="events", at_once=True)

@@ -11,7 +11,7 @@ import pytest
 from tests.act.world import action
 from tests.support.small_site import SITE, SmallSite, hour
 
-from trimtab.loop.acting.effects import ledger, ledger_document
+from trimtab.loop.acting.effects import ledger
 from trimtab.loop.event_log import Place
 from trimtab.message import code_of
 from trimtab.model.action import ActionKind, Outcome
@@ -41,9 +41,6 @@ def test_what_a_plan_changed_is_compared_before_and_after(store):
     assert (effect.plan, effect.at) == ("plan-0", BEGAN)
     assert effect.effect is not None
     assert effect.effect.series[0].effects[0].ratio == pytest.approx(1.3, rel=0.05)
-    document = ledger_document(store, actions, [effect])
-    assert document.effects[0].effect is effect.effect
-    assert document.store == str(store.location)
     _, (too_early,) = ledger(store, place, BEGAN)
     assert (too_early.effect, code_of(too_early.reason)) == (None, "too-recent")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -11,49 +9,14 @@ from trimtab.errors import UsageError
 from trimtab.loop.comparing.compare import Request, compare_sides
 from trimtab.message import Message
 from trimtab.model.action import Action
-from trimtab.model.compare import CompareResult, Effect
-from trimtab.report.text import metric_text
+from trimtab.model.compare import PlanEffect
 
 if TYPE_CHECKING:
     from trimtab.loop.event_log import Place
     from trimtab.record.store import Store
-    from trimtab.report.documents.acting import ActionsDocument
 
 PLANS: Final = 10
 """The effects of so many plans are worked out, the newest."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanEffect:
-    """How performance went after a plan was applied, or why that cannot be told yet.
-
-    Attributes
-    ----------
-    at
-        When its first action was begun.
-    """
-
-    plan: str
-    at: datetime
-    effect: CompareResult | None = None
-    reason: Message | None = None
-
-    @property
-    def in_words(self) -> str:
-        """The effects on every series, or the reason."""
-        if self.effect is None:
-            return f"cannot tell yet: {self.reason}"
-        return "; ".join(
-            f"{series.probe} {_in_words(effect)}"
-            for series in self.effect.series
-            for effect in series.effects
-        )
-
-
-def _in_words(effect: Effect) -> str:
-    ratio = "" if effect.ratio is None else f" ({100 * (effect.ratio - 1):+.1f} %)"
-    change = effect.change.value.replace("_", " ")
-    return f"{metric_text(effect.metric or 'value')}: {change}{ratio}"
 
 
 def ledger(
@@ -88,16 +51,6 @@ def ledger(
         _effect(store, place, plan, (begin - window, begin), (end, min(now, end + window)))
         for plan, (begin, end) in newest
     )
-
-
-def ledger_document(
-    store: Store, actions: Sequence[Action], effects: Sequence[PlanEffect]
-) -> ActionsDocument:
-    """Return what `trimtab actions --json` prints."""
-    from trimtab.report.documents.acting import ActionsDocument, EffectRow
-
-    rows = [EffectRow(each.plan, each.at, each.effect, each.reason) for each in effects]
-    return ActionsDocument(str(store.location), tuple(actions), tuple(rows))
 
 
 def _effect(
