@@ -31,12 +31,12 @@ from trimtab.cli.render.watch import print_state
 from trimtab.cli.size import print_sizing
 from trimtab.cli.sweep import print_extent
 from trimtab.judge.ladder.build import build_ladder
-from trimtab.loop.acting.effects import PlanEffect
 from trimtab.loop.acting.session import Visit
 from trimtab.loop.ladder import of_file
 from trimtab.loop.sweep import SweepState
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
+from trimtab.model.compare import PlanEffect
 from trimtab.model.imported import UNRECOGNISED, FileStatus, Imported, ImportedFile
 from trimtab.model.run import Sample
 from trimtab.model.site import Site

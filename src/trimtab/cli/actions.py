@@ -18,21 +18,13 @@ from trimtab.cli.output import show
 def command(where: str, store_url: str | None, since: str | None) -> None:
     """List what was done to a site: when, by whom, why, and how performance went afterwards."""
     from trimtab.cli.render.acting import print_ledger
-    from trimtab.loop.acting.effects import plan_effects
+    from trimtab.loop.acting.effects import ledger
     from trimtab.report import documents
 
     with opened(where, store_url) as record:
         place = record.place
-        actions = record.store.actions(place.name, since=place.moment(since))
-        effects = (
-            ()
-            if place.site is None
-            else plan_effects(place.site, record.location, actions, record.now)
-        )
-    rows = tuple(
-        documents.acting.EffectRow(each.plan, each.at, each.effect, each.reason) for each in effects
-    )
+        actions, effects = ledger(record.store, place, record.now, since=place.moment(since))
     show(
-        lambda: documents.acting.ActionsDocument(record.location, actions, rows),
+        lambda: documents.acting.ActionsDocument(record.location, actions, effects),
         lambda: print_ledger(place.name, actions, effects),
     )

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from trimtab.loop.sweep import SweepState
     from trimtab.model.site import Site
-    from trimtab.model.sweep import Level, SweepAnalysis
-    from trimtab.report.documents.judged import SweepDocument
+    from trimtab.model.sweep import Level
     from trimtab.site.sweep_file import Sweep
 
 
@@ -63,6 +62,7 @@ def command(
     from trimtab.errors import UsageError
     from trimtab.loop.sites import open_site, with_store
     from trimtab.loop.sweep import analysed
+    from trimtab.report.documents.judged import SweepDocument
     from trimtab.report.sweep import sweep_document
     from trimtab.site.sweep_file import levels_now, load_sweep
 
@@ -78,29 +78,21 @@ def command(
         state, place = _measured(sweep, site, url, levels)
     analysis = analysed(state, workload=workload)
     show_page(
-        lambda: _document(state, analysis, place, site.name, sweep.name),
+        lambda: SweepDocument(
+            store=place,
+            site=site.name,
+            name=sweep.name,
+            points=state.points,
+            doubts=state.doubts,
+            analysis=analysis,
+            waiting=state.waiting,
+            failures=state.failures,
+        ),
         lambda: sweep_document(sweep.name, site.name, analysis),
         report,
         head=partial(print_extent, state),
         more=[f"store: {visible(place)}"],
         error=state.error,
-    )
-
-
-def _document(
-    state: SweepState, analysis: SweepAnalysis, place: str, site: str, name: str
-) -> SweepDocument:
-    from trimtab.report.documents.judged import SweepDocument
-
-    return SweepDocument(
-        store=place,
-        site=site,
-        name=name,
-        points=state.points,
-        waiting=state.waiting,
-        failures=state.failures,
-        doubts=state.doubts,
-        analysis=analysis,
     )
 
 

@@ -25,7 +25,7 @@ from trimtab.measure.plain import as_dict, as_list, as_number
 from trimtab.model.check import HistoryPoint
 from trimtab.model.incident import IncidentState
 from trimtab.model.run import METRIC_UNITS, Run
-from trimtab.model.series import ChangePoint, LevelNow
+from trimtab.model.series import ChangePoint, LevelNow, series_id
 from trimtab.model.site import LIMITS
 from trimtab.model.status import (
     IncidentStatus,
@@ -262,6 +262,7 @@ def _series_status(
             trend=trend(of_metric, metric=metric, probe=probe),
             asked=requested,
             suspect=suspect_of(of_metric),
+            id=series_id(stored.comparability, metric),
         )
         lines.append(line)
     return sorted(lines, key=_writes_first)

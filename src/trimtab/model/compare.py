@@ -254,3 +254,19 @@ class CompareResult:
     only_after: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     store: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEffect:
+    """How performance went after a plan was applied, or why that cannot be told yet.
+
+    Attributes
+    ----------
+    at
+        When its first action was begun.
+    """
+
+    plan: str
+    at: datetime
+    effect: CompareResult | None = None
+    reason: Message | None = None

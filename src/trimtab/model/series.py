@@ -43,6 +43,16 @@ class SeriesKey:
     more_is_better: bool = True
     apart: str = field(default="", compare=False)
 
+    @property
+    def id(self) -> str:
+        """What names it in addresses of the dashboard."""
+        return series_id(self.comparability, self.metric)
+
+
+def series_id(comparability: str, metric: str) -> str:
+    """Return the id of a series: what makes its runs comparable, shortened, and its metric."""
+    return f"{comparability[:16]}.{metric}"
+
 
 UNIT_CHANGE: Final = "change-of-unit"
 """Code of the reason of a change that is as large as one unit is of another."""

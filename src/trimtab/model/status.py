@@ -17,6 +17,8 @@ class SeriesStatus:
 
     Attributes
     ----------
+    id
+        As `trimtab.model.series.SeriesKey.id`.
     runs
         Number of runs.
     last_at, last_value
@@ -40,6 +42,7 @@ class SeriesStatus:
     trend: Trend
     asked: Mapping[str, object] = field(default_factory=dict)
     suspect: ChangePoint | None = None
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,47 +1,57 @@
-"""The API: the documents of ``--json`` over HTTP, in pages, and every series as a file."""
+"""The API: the documents of ``--json`` over HTTP, in pages, and what people write there."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from operator import attrgetter
+from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from trimtab.errors import UsageError
+from trimtab.loop.acting.effects import ledger
 from trimtab.loop.comparing.compare import Request as Comparison
 from trimtab.loop.comparing.compare import compare_sides
 from trimtab.loop.event_log import add_event
-from trimtab.loop.standing import standing_of, with_series
+from trimtab.loop.explaining.incidents import kept_document
+from trimtab.loop.standing import standings_of
+from trimtab.model.compare import CompareResult
 from trimtab.model.event import Event, EventKind
-from trimtab.report import documents
+from trimtab.model.overview import Overview
+from trimtab.report.documents.acting import ActionsDocument
 from trimtab.report.documents.encode import to_json
+from trimtab.report.documents.judged import (
+    IncidentsDocument,
+    JudgeDocument,
+)
+from trimtab.report.documents.kept import EventsDocument, RunsDocument, StatusDocument
+from trimtab.report.documents.measured import SiteState
 from trimtab.report.headline import site_troubles
 from trimtab.units import parse_moment
-from trimtab.web import documents as pages
-from trimtab.web import sampling
 from trimtab.web.access import Identity, Role
 from trimtab.web.desk import Desk
+from trimtab.web.documents import SitesPage
 from trimtab.web.openapi import answers
 from trimtab.web.turns import Turn
 
-if TYPE_CHECKING:
-    import polars as pl
-
-Entry = TypeVar("Entry")
+Make = TypeVar("Make", bound=Callable[..., object])
 
 PREFIX: Final = "/api/v1"
 LIMIT_MAX: Final = 1000
-_LIMIT: Final = 100
-POINTS_MAX: Final = 20_000
 Offset = Annotated[int, Query(ge=0, le=10**9, description="Entries to skip.")]
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Entries at most.")]
 Moment = Annotated[
     str | None, Query(max_length=40, description="RFC 3339; without an offset it is UTC.")
 ]
+Stretch = Annotated[str, Query(max_length=90, description="FROM..TO, in UTC.")]
+Probe = Annotated[str | None, Query(max_length=200)]
 
 router = APIRouter(prefix=PREFIX)
 
@@ -56,29 +66,19 @@ def identity_of(request: Request) -> Identity:
     return request.scope["trimtab.identity"]
 
 
-def operator_of(request: Request) -> Identity:
-    """Return the person, who must be an operator."""
-    identity = identity_of(request)
-    if not identity.role.covers(Role.OPERATOR):
-        raise UsageError("this needs the role operator", code="role-too-low")
-    return identity
+def _at_least(role: Role) -> Callable[[Request], Identity]:
+    def person(request: Request) -> Identity:
+        identity = identity_of(request)
+        if not identity.role.covers(role):
+            raise UsageError(f"this needs the role {role.value}", code="role-too-low")
+        return identity
 
-
-def admin_of(request: Request) -> Identity:
-    """Return the person, who must be an admin."""
-    identity = identity_of(request)
-    if not identity.role.covers(Role.ADMIN):
-        raise UsageError("this needs the role admin", code="role-too-low")
-    return identity
+    return person
 
 
 def turn_of(request: Request) -> Turn:
     """Return the places that the request holds."""
     return request.scope["trimtab.turn"]
-
-
-async def _heavy(request: Request) -> None:
-    await turn_of(request).heavy()
 
 
 def heavy_with(*names: str) -> Sequence[Any]:
@@ -91,40 +91,19 @@ def heavy_with(*names: str) -> Sequence[Any]:
     return (Depends(heavy),)
 
 
-HEAVY: Final = (Depends(_heavy),)
+HEAVY: Final = heavy_with()
 """Of a route that takes long, or reads much of the store: it waits among those alone."""
 DeskOf = Annotated[Desk, Depends(desk_of)]
-Operator = Annotated[Identity, Depends(operator_of)]
-Admin = Annotated[Identity, Depends(admin_of)]
+Operator = Annotated[Identity, Depends(_at_least(Role.OPERATOR))]
+Admin = Annotated[Identity, Depends(_at_least(Role.ADMIN))]
 
 
-def answer(request: Request, document: object) -> Response:
-    """Return a document, or that it is the one that the client has."""
-    return conditional(request, to_json(document).encode(), "application/json")
-
-
-def remembered(
-    request: Request,
-    desk: Desk,
-    site: str,
-    document: Callable[[], object],
-    *,
-    at_once: bool = False,
+def conditional(
+    request: Request, body: bytes, media_type: str, name: str = "", **headers: str
 ) -> Response:
-    """Return a document that depends on the store of a site and the address alone."""
-    # Without what the route does not know: any number of addresses are the same one.
-    route = request.scope["route"]
-    known = {field.alias for field in route.dependant.query_params}
-    pairs = [pair for pair in request.query_params.multi_items() if pair[0] in known]
-    place = (request.url.path, urlencode(sorted(pairs)))
-    body = desk.encoded(site, *place, make=lambda: to_json(document()).encode(), at_once=at_once)
-    return conditional(request, body, "application/json")
-
-
-def conditional(request: Request, body: bytes, media_type: str, name: str = "") -> Response:
     """Return a body, or that the client has it already."""
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {"etag": tag, "cache-control": "private, no-cache"}
+    headers |= {"etag": tag, "cache-control": "private, no-cache"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     if name:
@@ -132,13 +111,95 @@ def conditional(request: Request, body: bytes, media_type: str, name: str = "") 
     return Response(body, media_type=media_type, headers=headers)
 
 
-def paged(
-    entries: Sequence[Entry], offset: int, limit: int
-) -> tuple[pages.Paging, tuple[Entry, ...]]:
-    """Return a page of a list."""
-    page = tuple(entries[offset : offset + limit])
-    further = offset + limit if offset + limit < len(entries) else None
-    return pages.Paging(len(entries), offset, limit, further), page
+def answer(request: Request, document: object) -> Response:
+    """Return a document, or that it is the one that the client has."""
+    return conditional(request, to_json(document).encode(), "application/json")
+
+
+def document(
+    router: APIRouter,
+    path: str,
+    *,
+    pages: str = "",
+    at_once: bool = False,
+    is_remembered: bool = True,
+    dependencies: Sequence[Any] = (),
+) -> Callable[[Make], Make]:
+    """Declare the address, below a site, of the document that a function returns.
+
+    Parameters
+    ----------
+    pages
+        The document's list that comes in pages: its attribute, or the path to it.
+    at_once
+        As `Desk.encoded` has it.
+    is_remembered
+        Whether it depends on the site's store and the address alone.
+    """
+
+    def declared(make: Make) -> Make:
+        def route(request: Request, **values: Any) -> Response:
+            desk, site = values["desk"], values["site"]
+            page = _page(**{name: values.pop(name) for name in _PAGE}) if pages else slice(0)
+
+            def body() -> bytes:
+                desk.place(site)
+                whole, total = make(**values), ""
+                if pages:
+                    total = str(len(attrgetter(pages)(whole)))
+                    whole = _cut(whole, pages, page)
+                return f"{total}\n{to_json(whole)}".encode()
+
+            if is_remembered:
+                held = desk.encoded(site, *address(request), make=body, at_once=at_once)
+            else:
+                held = body()
+            total, _, content = held.partition(b"\n")
+            headers = _of_page(request, page.stop, total.decode()) if pages else {}
+            return conditional(request, content, "application/json", **headers)
+
+        parameters = [*inspect.signature(make).parameters.values(), _REQUEST]
+        parameters += _PAGE.values() if pages else ()
+        functools.update_wrapper(route, make)
+        vars(route)["__signature__"] = inspect.Signature(parameters)
+        router.get(
+            f"/sites/{{site:path}}/{path}",
+            responses=answers(get_type_hints(make)["return"]),
+            dependencies=dependencies,
+        )(route)
+        return make
+
+    return declared
+
+
+def _page(*, offset: Offset = 0, limit: Limit = LIMIT_MAX) -> slice:
+    return slice(offset, offset + limit)
+
+
+_PAGE: Final = inspect.signature(_page, eval_str=True).parameters
+_REQUEST: Final = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+
+
+def address(request: Request) -> tuple[str, str]:
+    """Return an address without what its route does not know: any number of them are the same."""
+    known = {field.alias for field in request.scope["route"].dependant.query_params}
+    pairs = [pair for pair in request.query_params.multi_items() if pair[0] in known]
+    return request.url.path, urlencode(sorted(pairs))
+
+
+def _cut(whole: Any, path: str, page: slice) -> Any:
+    """Return a value of the model with a part of the list at a path."""
+    name, _, inner = path.partition(".")
+    held = getattr(whole, name)
+    return replace(whole, **{name: _cut(held, inner, page) if inner else held[page]})
+
+
+def _of_page(request: Request, end: int, total: str) -> dict[str, str]:
+    """Return the headers of a page: how many entries there are, and where the next page is."""
+    if end >= int(total):
+        return {"x-total-count": total}
+    query = request.url.include_query_params(offset=end).query
+    return {"x-total-count": total, "link": f'<?{query}>; rel="next"'}
 
 
 def moment(text: str | None, *, end: bool = False) -> datetime | None:
@@ -146,159 +207,77 @@ def moment(text: str | None, *, end: bool = False) -> datetime | None:
     return None if text is None else parse_moment(text, "UTC", end=end)
 
 
-@router.get("/sites", responses=answers(pages.SitesPage))
+@router.get("/sites", responses=answers(SitesPage))
 def sites(request: Request, desk: DeskOf) -> Response:
     """List the sites that are served."""
-    return answer(request, pages.SitesPage(desk.sites()))
+    return answer(request, SitesPage(desk.sites()))
 
 
-@router.get("/sites/{site:path}/overview", responses=answers(pages.OverviewPage))
-def overview(request: Request, desk: DeskOf, site: str) -> Response:
+@document(router, "overview", is_remembered=False)
+def overview(desk: DeskOf, site: str) -> Overview:
     """Return a site at one glance."""
-    return answer(request, pages.OverviewPage(desk.overview(site)))
+    return desk.overview(site)
 
 
-@router.get("/sites/{site:path}/status", responses=answers(documents.kept.StatusDocument))
-def status(request: Request, desk: DeskOf, site: str) -> Response:
+@document(router, "status")
+def status(desk: DeskOf, site: str) -> StatusDocument:
     """Return what `trimtab status SITE --json` prints."""
-
-    def document() -> documents.kept.StatusDocument:
-        standing = with_series(standing_of(desk.store, desk.place(site)), desk.status(site))
-        return documents.kept.StatusDocument(desk.status(site), {site: site_troubles(standing)})
-
-    return remembered(request, desk, site, document)
+    status = desk.status(site)
+    standings = standings_of(desk.store, status, desk.place(site).site)
+    return StatusDocument(status, {each.site: site_troubles(each) for each in standings})
 
 
-@router.get("/sites/{site:path}/series", responses=answers(pages.SeriesPage))
-def series(request: Request, desk: DeskOf, site: str) -> Response:
-    """List the series of a site with their verdicts."""
-
-    def document() -> pages.SeriesPage:
-        pairs = desk.series_ids(site).items()
-        return pages.SeriesPage(tuple(pages.SeriesEntry(name, entry) for name, entry in pairs))
-
-    return remembered(request, desk, site, document)
+@document(router, "runs", dependencies=HEAVY)
+def runs(desk: DeskOf, site: str, probe: Probe = None, limit: Limit = 20) -> RunsDocument:
+    """Return what `trimtab runs --site SITE --probe NAME --top LIMIT --json` prints."""
+    newest = desk.store.runs(site=site, probe=probe, limit=limit)
+    return RunsDocument(str(desk.store.location), newest)
 
 
-@router.get("/sites/{site:path}/series/{name}", responses=answers(documents.judged.JudgeDocument))
-def one_series(request: Request, desk: DeskOf, site: str, name: str) -> Response:
-    """Return one series judged: verdict, levels, change points, days; without single runs."""
-    from dataclasses import replace
-
-    def document() -> documents.judged.JudgeDocument:
-        judgement, _ = desk.series(site, name)
-        judged = desk.judged(site)
-        assert judged is not None  # it has this series
-        alone = replace(judged.judgement, series=(judgement,), tails=())
-        return documents.judged.JudgeDocument(alone, judged.store)
-
-    return remembered(request, desk, site, document)
+@document(router, "series", pages="judgement.series")
+def series(desk: DeskOf, site: str) -> JudgeDocument:
+    """Return what `trimtab judge SITE --json` prints; `id` names a series below."""
+    judged = desk.judged(site)
+    if judged is None:
+        raise UsageError("no run can be judged", code="series-unknown")
+    return JudgeDocument(judged.judgement, judged.store)
 
 
-@router.get("/sites/{site:path}/series/{name}/runs", responses=answers(pages.RunsPage))
-def runs(
-    request: Request,
-    desk: DeskOf,
-    site: str,
-    name: str,
-    *,
-    since: Moment = None,
-    until: Moment = None,
-    points: Annotated[
-        int | None,
-        Query(
-            ge=4,
-            le=POINTS_MAX,
-            description="About so many runs for a chart, outliers always among them, in place of a "
-            "page.",
-        ),
-    ] = None,
-    offset: Offset = 0,
-    limit: Limit = _LIMIT,
-) -> Response:
-    """List the runs of a series by time: a page of them, or a sample for a chart."""
-    stretch = (moment(since), moment(until, end=True))
-    page = (offset, limit)
-    return remembered(
-        request, desk, site, lambda: _runs_page(desk, site, name, stretch, points=points, page=page)
-    )
+@document(router, "series/{name}")
+def one_series(desk: DeskOf, site: str, name: str) -> JudgeDocument:
+    """Return one of these series alone."""
+    alone, _ = desk.series(site, name)
+    judged = series(desk, site)
+    return replace(judged, judgement=replace(judged.judgement, series=(alone,), tails=()))
 
 
-def _runs_page(
-    desk: Desk,
-    site: str,
-    name: str,
-    stretch: tuple[datetime | None, datetime | None],
-    *,
-    points: int | None,
-    page: tuple[int, int],
-) -> pages.RunsPage:
-    judgement, frame = desk.series(site, name)
-    whole = between(frame, *stretch)
-    marked = whole.with_columns(sampling.outliers(whole))
-    paging, chosen = None, marked
-    if points is None:
-        offset, limit = page
-        further = offset + limit if offset + limit < marked.height else None
-        paging, chosen = pages.Paging(marked.height, *page, further), marked.slice(offset, limit)
-    else:
-        chosen = sampling.sampled(marked, points)
-    rows = chosen.select("at", "value", "unfinished", "run", "outlier").iter_rows()
-    key, runs = judgement.key, tuple(pages.RunPoint(*row) for row in rows)
-    return pages.RunsPage(name, key.metric, key.unit, whole.height, paging, runs)
-
-
-def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
-    """Return the rows within a stretch, both ends within."""
-    import polars as pl
-
-    at = pl.col("at")
-    if since is not None:
-        frame = frame.filter(at >= since)
-    return frame if until is None else frame.filter(at <= until)
-
-
-@router.get(
-    "/sites/{site:path}/compare",
-    responses=answers(documents.judged.CompareResult),
-    dependencies=HEAVY,
-)
+@document(router, "compare", is_remembered=False, dependencies=HEAVY)
 def compare(
-    request: Request,
     desk: DeskOf,
     site: str,
     *,
-    before: Annotated[str, Query(max_length=90, description="FROM..TO, in UTC.")],
-    after: Annotated[str, Query(max_length=90, description="FROM..TO, in UTC.")],
-    probe: Annotated[str | None, Query(max_length=200)] = None,
+    before: Stretch,
+    after: Stretch,
+    probe: Probe = None,
     metric: Annotated[str | None, Query(max_length=60)] = None,
-) -> Response:
+) -> CompareResult:
     """Return by how much the runs of one stretch differ from those of another."""
-    result = compared(desk, site, before, after, probe=probe, metric=metric)
-    return answer(request, result)
+    return compared(desk, site, before, after, probe=probe, metric=metric)
 
 
 def compared(
     desk: Desk, site: str, before: str, after: str, *, probe: str | None, metric: str | None
-) -> Any:
+) -> CompareResult:
     """Return the comparison of two stretches of a site."""
-    place = desk.place(site)
-    sides = [_stretch(text) for text in (before, after)]
-    return desk.remembered(
-        site,
-        "compare",
-        *sides,
-        probe or "",
-        metric or "",
-        make=lambda: compare_sides(
-            Comparison(
-                *sides,
-                metric=metric,
-                probe=probe,
-                opened=(desk.store, place),
-            )
-        ),
-    )
+    opened = (desk.store, desk.place(site))
+    before, after = _stretch(before), _stretch(after)
+
+    def make() -> CompareResult:
+        request = Comparison(before, after, metric=metric, probe=probe, opened=opened)
+        return compare_sides(request)
+
+    names = ("compare", before, after, probe or "", metric or "")
+    return desk.remembered(site, *names, make=make)
 
 
 def _stretch(text: str) -> str:
@@ -310,118 +289,96 @@ def _stretch(text: str) -> str:
     return f"@{ends[0]}..{ends[1]}"
 
 
-@router.get("/sites/{site:path}/incidents", responses=answers(pages.IncidentsPage))
+@document(router, "incidents", pages="incidents", at_once=True)
 def incidents(
-    request: Request,
-    desk: DeskOf,
-    site: str,
-    *,
-    state: Annotated[Literal["open", "lasting", "ended"] | None, Query()] = None,
-    offset: Offset = 0,
-    limit: Limit = _LIMIT,
-) -> Response:
-    """List incidents as they were last found, the newest first."""
-
-    def document() -> pages.IncidentsPage:
-        chosen = [entry for entry in desk.incidents(site) if state in (None, entry.state)]
-        return pages.IncidentsPage(*paged(chosen, offset, limit))
-
-    return remembered(request, desk, site, document, at_once=True)
+    desk: DeskOf, site: str, state: Literal["open", "lasting", "ended"] | None = None
+) -> IncidentsDocument:
+    """Return what `trimtab incidents SITE --json` printed at the last search."""
+    chosen = [each for each in desk.incidents(site) if state in (None, each.state)]
+    return kept_document(desk.store, site, chosen)
 
 
-@router.get("/sites/{site:path}/incidents/{identifier}", responses=answers(pages.IncidentsPage))
-def incident(request: Request, desk: DeskOf, site: str, identifier: str) -> Response:
+@document(router, "incidents/{identifier}", at_once=True)
+def incident(desk: DeskOf, site: str, identifier: str) -> IncidentsDocument:
     """Return one incident with all its evidence."""
-    entry = desk.incident(site, identifier)
-    return answer(request, pages.IncidentsPage(pages.Paging(1, 0, 1, None), (entry,)))
+    return kept_document(desk.store, site, [desk.incident(site, identifier)])
 
 
-@router.get("/sites/{site:path}/targets", responses=answers(pages.TargetsPage))
-def targets(
-    request: Request, desk: DeskOf, site: str, *, offset: Offset = 0, limit: Limit = LIMIT_MAX
-) -> Response:
-    """List the targets of the last stored snapshot, those in trouble first."""
-
-    def document() -> pages.TargetsPage:
-        state = desk.state(site)
-        at = None if state is None else state.snapshot.at
-        return pages.TargetsPage(at, *paged(desk.targets(site), offset, limit))
-
-    return remembered(request, desk, site, document)
+@document(router, "targets", pages="targets")
+def targets(desk: DeskOf, site: str) -> SiteState:
+    """Return what `trimtab targets SITE --at now --json` prints."""
+    state = desk.state(site)
+    if state is None:
+        raise UsageError("no snapshot is stored", code="no-snapshot")
+    return state
 
 
-@router.get("/sites/{site:path}/actions", responses=answers(documents.acting.ActionsDocument))
+@document(router, "actions", at_once=True, dependencies=HEAVY)
 def actions(
-    request: Request,
     desk: DeskOf,
     site: str,
     *,
     since: Moment = None,
     until: Moment = None,
     limit: Limit = LIMIT_MAX,
-) -> Response:
-    """Return the newest actions of the ledger of a site within a stretch, oldest first."""
-    desk.place(site)
-    begin, end = moment(since), moment(until, end=True)
-    ledger = desk.store.actions(site, since=begin, until=end, limit=limit)
-    return answer(request, documents.acting.ActionsDocument(str(desk.store.location), ledger, ()))
+) -> ActionsDocument:
+    """Return what `trimtab actions SITE --json` prints, of the newest actions of a stretch."""
+    stretch = {"since": moment(since), "until": moment(until, end=True)}
+    actions, effects = ledger(desk.store, desk.place(site), desk.now(site), **stretch, limit=limit)
+    return ActionsDocument(str(desk.store.location), actions, effects)
 
 
-@router.get("/sites/{site:path}/events", responses=answers(pages.EventsPage))
+@document(router, "events", pages="events", at_once=True)
 def events(
-    request: Request,
-    desk: DeskOf,
-    site: str,
-    *,
-    since: Moment = None,
-    until: Moment = None,
-    offset: Offset = 0,
-    limit: Limit = _LIMIT,
-) -> Response:
-    """List the events of a site, the newest first."""
-    begin, end = moment(since), moment(until, end=True)
-
-    def document() -> pages.EventsPage:
-        stored = [
-            event
-            for event in desk.events(site)
-            if (begin is None or event.at >= begin) and (end is None or event.at <= end)
-        ]
-        return pages.EventsPage(*paged(stored[::-1], offset, limit))
-
-    desk.place(site)
-    return remembered(request, desk, site, document, at_once=True)
+    desk: DeskOf, site: str, *, since: Moment = None, until: Moment = None
+) -> EventsDocument:
+    """Return what `trimtab event list SITE --json` prints."""
+    stretch = {"since": moment(since), "until": moment(until, end=True)}
+    return log_book(desk, desk.store.events(site=site, **stretch))
 
 
-class NewEvent(BaseModel):
-    """An entry of the log book."""
+def log_book(desk: Desk, events: Sequence[Event]) -> EventsDocument:
+    """Return events of a site as a document."""
+    return EventsDocument(str(desk.store.location), tuple(events))
+
+
+# What people write
+
+
+class Entry(BaseModel):
+    """What somebody writes."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NewEvent(Entry):
+    """An entry of the log book."""
+
     kind: Literal[tuple(kind.value for kind in EventKind)] = "note"  # type: ignore[valid-type]
     detail: str = Field(max_length=2000)
     at: str | None = Field(default=None, max_length=40)
     targets: str | None = Field(default=None, max_length=2000)
 
 
-class Acknowledgement(BaseModel):
+class Acknowledgement(Entry):
     """That somebody looks after an incident."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     detail: str = Field(default="", max_length=1500)
 
 
-@router.post("/sites/{site:path}/events", responses=answers(pages.EventsPage))
+ENTRY: Final = answers(EventsDocument)
+
+
+@router.post("/sites/{site:path}/events", responses=ENTRY)
 def write_event(
     request: Request, desk: DeskOf, operator: Operator, site: str, entry: NewEvent
 ) -> Response:
     """Write into the log book of a site."""
     event = recorded(desk, site, operator, **entry.model_dump())
-    return answer(request, pages.EventsPage(pages.Paging(1, 0, 1, None), (event,)))
+    return answer(request, log_book(desk, [event]))
 
 
-@router.post(
-    "/sites/{site:path}/incidents/{identifier}/acknowledge", responses=answers(pages.EventsPage)
-)
+@router.post("/sites/{site:path}/incidents/{identifier}/acknowledge", responses=ENTRY)
 def acknowledge(
     request: Request,
     desk: DeskOf,
@@ -433,7 +390,7 @@ def acknowledge(
 ) -> Response:
     """Record that somebody looks after an incident."""
     event = acknowledged(desk, site, operator, identifier, entry.detail)
-    return answer(request, pages.EventsPage(pages.Paging(1, 0, 1, None), (event,)))
+    return answer(request, log_book(desk, [event]))
 
 
 def acknowledged(desk: Desk, site: str, operator: Identity, identifier: str, detail: str) -> Event:

@@ -18,9 +18,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import UsageError
 from trimtab.judge.ladder.build import Scale, build_ladder
@@ -37,7 +37,7 @@ from trimtab.loop.standing import standing_of, with_series
 from trimtab.loop.status import status_of
 from trimtab.loop.sweep import StoredSweep, stored_sweep
 from trimtab.model.overview import Overview, PurgeOverview, TargetOverview
-from trimtab.model.series import SeriesJudgement, SeriesKey
+from trimtab.model.series import SeriesJudgement
 from trimtab.model.site import SiteLimits
 from trimtab.model.standing import SiteStanding
 from trimtab.model.target import SiteState
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 _ANSWERS: Final = 256
 """Judgements of single series that are remembered: most stay as they were when one gets a run."""
 PANELS: Final = 4
-_ID: Final = 16
 
 
 class Desk(Remembering):
@@ -257,7 +256,7 @@ class Desk(Remembering):
         """
         judged = self.judged(name)
         for series in () if judged is None else judged.judgement.series:
-            if series_id(series.key) == identifier:
+            if series.key.id == identifier:
                 assert judged is not None
                 return series, judged.frames[series.key]
         raise UsageError("no such series", code="series-unknown")
@@ -265,17 +264,9 @@ class Desk(Remembering):
     def series_ids(self, name: str) -> dict[str, SeriesStatus]:
         """Return id to status of the series of a site."""
         judged = self.judged(name)
-        statuses = {
-            _likeness(entry.probe, entry.kind, entry.verdict.metric, entry.asked): entry
-            for entry in self.status(name).series
-        }
-        pairs: dict[str, SeriesStatus] = {}
-        for series in () if judged is None else judged.judgement.series:
-            key = series.key
-            entry = statuses.get(_likeness(key.probe, key.kind, key.metric, series.asked))
-            if entry is not None:
-                pairs[series_id(key)] = entry
-        return pairs
+        statuses = {entry.id: entry for entry in self.status(name).series}
+        ids = [] if judged is None else [series.key.id for series in judged.judgement.series]
+        return {each: statuses[each] for each in ids if each in statuses}
 
     # What commands worked out, and what is made of runs that are no series
 
@@ -375,16 +366,6 @@ class Desk(Remembering):
                     while len(self._answers) > _ANSWERS:
                         self._answers.popitem(last=False)
             yield known
-
-
-def series_id(key: SeriesKey) -> str:
-    """Return the id of a series in addresses: its comparability, shortened, and its metric."""
-    return f"{key.comparability[:_ID]}.{key.metric}"
-
-
-def _likeness(*parts: object) -> str:
-    *names, requested = parts
-    return repr((names, sorted(dict(cast("Mapping[str, object]", requested)).items(), key=repr)))
 
 
 def _site_of(name: str) -> Any:

@@ -4,44 +4,28 @@ from __future__ import annotations
 
 import io
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Path, Request, Response
+import polars as pl
+from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from trimtab.errors import UsageError
-from trimtab.model.series import CovAt, Day
-from trimtab.web import documents as pages
-from trimtab.web.api import (
-    HEAVY,
-    PREFIX,
-    DeskOf,
-    Moment,
-    between,
-    conditional,
-    moment,
-    remembered,
-    turn_of,
-)
-from trimtab.web.openapi import answers
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from trimtab.web.desk import Desk
+from trimtab.web import sampling
+from trimtab.web.api import HEAVY, PREFIX, DeskOf, Moment, address, conditional, moment, turn_of
 
 router = APIRouter(prefix=PREFIX)
 Form = Literal["csv", "parquet", "arrow"]
 Target = Annotated[str, Path(max_length=300)]
+POINTS_MAX: Final = 20_000
 SNAPSHOTS_MAX: Final = 1000
 _SNAPSHOTS_EACH: Final = 50
 """Worked out at once: then others have their turn."""
+_POINTS: Final = "About so many runs for a chart, outliers always among them."
 _FORMULA: Final = r"^([=+@\t\r\n\x{FF1D}\x{FF0B}\x{FF20}\x{FF0D}-])"
 """With what a spreadsheet takes a cell for one; the latter four are wide forms of the others."""
-_LIFE: Final = 48
 _FORMS: Final[dict[str, tuple[str, Callable[[Any, io.BytesIO], object]]]] = {
     "csv": ("text/csv; charset=utf-8", lambda frame, file: harmless(frame).write_csv(file)),
     "parquet": ("application/vnd.apache.parquet", lambda frame, file: frame.write_parquet(file)),
@@ -51,10 +35,13 @@ _FORMS: Final[dict[str, tuple[str, Callable[[Any, io.BytesIO], object]]]] = {
 
 def as_file(request: Request, frame: pl.DataFrame, name: str, form: Form) -> Response:
     """Return a frame as a file of a form."""
-    media_type, write = _FORMS[form]
+    return conditional(request, _written(frame, form), _FORMS[form][0], f"{name}.{form}")
+
+
+def _written(frame: pl.DataFrame, form: Form) -> bytes:
     file = io.BytesIO()
-    write(frame, file)
-    return conditional(request, file.getvalue(), media_type, f"{name}.{form}")
+    _FORMS[form][1](frame, file)
+    return file.getvalue()
 
 
 @router.get("/sites/{site:path}/series/{name}/runs.{form}", response_class=Response)
@@ -67,51 +54,53 @@ def runs_file(
     *,
     since: Moment = None,
     until: Moment = None,
+    points: Annotated[int | None, Query(ge=4, le=POINTS_MAX, description=_POINTS)] = None,
 ) -> Response:
-    """Return all runs of a series as a file: at (UTC), value, unfinished, run."""
+    """Return the runs of a series as a file: at (UTC), value, unfinished, run, outlier."""
     judgement, frame = desk.series(site, name)
-    chosen = between(frame, moment(since), moment(until, end=True))
-    columns = chosen.select("at", "value", "unfinished", "run")
-    return as_file(request, columns, judgement.key.metric, form)
+
+    def body() -> bytes:
+        stretch = between(frame, moment(since), moment(until, end=True))
+        marked = stretch.with_columns(sampling.outliers(stretch))
+        chosen = marked if points is None else sampling.sampled(marked, points)
+        return _written(chosen.select("at", "value", "unfinished", "run", "outlier"), form)
+
+    # A whole file is large, and would leave room for little else.
+    content = body() if points is None else desk.encoded(site, *address(request), make=body)
+    return conditional(request, content, _FORMS[form][0], f"{judgement.key.metric}.{form}")
+
+
+def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
+    """Return the rows within a stretch, both ends within."""
+    at = pl.col("at")
+    if since is not None:
+        frame = frame.filter(at >= since)
+    return frame if until is None else frame.filter(at <= until)
 
 
 @router.get("/sites/{site:path}/series/{name}/days.{form}", response_class=Response)
 def days_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) -> Response:
     """Return every day of a series as a file: day, runs, mean, deviation, COV, median."""
     judgement, _ = desk.series(site, name)
-    frame = _frame(Day, judgement.days)
+    frame = pl.DataFrame(judgement.days, infer_schema_length=None)
     return as_file(request, frame, f"{judgement.key.metric}-days", form)
 
 
 @router.get("/sites/{site:path}/series/{name}/cov.{form}", response_class=Response)
 def cov_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) -> Response:
     """Return the COV over the window before each run: at (UTC), n, cov, low, high, status."""
-    import polars as pl
-
     judgement, _ = desk.series(site, name)
-    rolling = judgement.rolling
-    frame = pl.DataFrame(
-        {
-            "at": [window.at for window in rolling],
-            "n": [window.n for window in rolling],
-            "cov": [window.cov for window in rolling],
-            "low": [window.interval and window.interval.low for window in rolling],
-            "high": [window.interval and window.interval.high for window in rolling],
-            "status": [window.status.value for window in rolling],
-        },
-        schema_overrides={
-            "at": pl.Datetime("us", "UTC"),
-            **dict.fromkeys(("cov", "low", "high"), pl.Float64),
-        },
-    )
+    rows = [
+        (
+            each.at, each.n, each.cov, each.interval and each.interval.low,
+            each.interval and each.interval.high, each.status.value,
+        )
+        for each in judgement.rolling
+    ]  # fmt: skip
+    numbers = dict.fromkeys(("cov", "low", "high"), pl.Float64)
+    columns = {"at": pl.Datetime("us", "UTC"), "n": pl.Int64, **numbers, "status": pl.String}
+    frame = pl.DataFrame(rows, columns, orient="row")
     return as_file(request, frame, f"{judgement.key.metric}-cov", form)
-
-
-def _frame(kind: type[Day | CovAt], rows: tuple[Any, ...]) -> pl.DataFrame:
-    import polars as pl
-
-    columns = [field.name for field in fields(kind)]
-    return pl.DataFrame({name: [getattr(row, name) for row in rows] for name in columns})
 
 
 @router.get("/sites/{site:path}/surveys.{form}", response_class=Response, dependencies=HEAVY)
@@ -150,7 +139,8 @@ def readings_file(
     until: Moment = None,
 ) -> Response:
     """Return a target's readings in the snapshots of a stretch: at (UTC), name, label, value."""
-    _known(desk, site, target)
+    if target not in {each.name for each in desk.targets(site)}:
+        raise UsageError("no such target", code="target-unknown")
     times = desk.store.snapshot_times(site, since=moment(since), until=moment(until, end=True))
     if len(times) > SNAPSHOTS_MAX:
         raise UsageError(
@@ -161,15 +151,13 @@ def readings_file(
     parts = [times[at : at + _SNAPSHOTS_EACH] for at in range(0, len(times), _SNAPSHOTS_EACH)]
 
     def part(times: Sequence[datetime]) -> pl.DataFrame:
-        import polars as pl
-
-        frame = _readings(desk, site, target, times)
-        return frame.select("at", "name", "label", "number", pl.col("text").alias("words"))
+        frame, _ = desk.store.telemetry_frames(site, times, settings_at=(), target=target)
+        return frame.sort("at", "name").select(
+            "at", "name", "label", "number", pl.col("text").alias("words")
+        )
 
     if form == "csv":
         return _streamed_csv(request, part, parts or [()], "readings")
-    import polars as pl
-
     return as_file(request, pl.concat(map(part, parts or [()])), "readings", form)
 
 
@@ -208,57 +196,7 @@ def _streamed_csv(
 
 def harmless(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a table for spreadsheets: no text in it, which comes from servers, is a formula."""
-    import polars as pl
-
     return frame.with_columns(pl.col(pl.String).str.replace(_FORMULA, "'$1"))
-
-
-@router.get(
-    "/sites/{site:path}/targets/{target:path}/life",
-    responses=answers(pages.TargetLife),
-    dependencies=HEAVY,
-)
-def target_life(request: Request, desk: DeskOf, site: str, target: Target) -> Response:
-    """Return one target's life: readings of up to 48 snapshots, its surveys, its events."""
-    seen = _known(desk, site, target)
-
-    def document() -> pages.TargetLife:
-        import polars as pl
-
-        times = desk.store.snapshot_times(site)
-        step = max(1, -(-len(times) // _LIFE))
-        frame = _readings(desk, site, target, times[::-1][::step][::-1])
-        judged = desk.judged(site)
-        surveys = None if judged is None else judged.surveys
-        rows: list[tuple[Any, ...]] = []
-        if surveys is not None:
-            of_target = surveys.filter(pl.col("target") == target).sort("at")
-            rows = of_target.select("at", "metric", "value").rows()
-        numbers = frame.filter(pl.col("label").is_null() & pl.col("number").is_not_null())
-        return pages.TargetLife(
-            target=seen,
-            readings=tuple(
-                pages.ReadingRow(*row) for row in numbers.select("at", "name", "number").rows()
-            ),
-            surveys=tuple(pages.ReadingRow(*row) for row in rows),
-            events=tuple(
-                event for event in desk.events(site) if target in event.targets or not event.targets
-            ),
-        )
-
-    return remembered(request, desk, site, document)
-
-
-def _known(desk: Desk, site: str, target: str) -> Any:
-    for seen in desk.targets(site):
-        if seen.name == target:
-            return seen
-    raise UsageError("no such target", code="target-unknown")
-
-
-def _readings(desk: Desk, site: str, target: str, times: Sequence[datetime]) -> pl.DataFrame:
-    frame, _ = desk.store.telemetry_frames(site, times, settings_at=(), target=target)
-    return frame.sort("at", "name")
 
 
 @router.get(

@@ -24,16 +24,9 @@ from trimtab.report.targets import target_document, targets_table
 from trimtab.report.text import minute_text
 from trimtab.units import format_duration, format_percent
 from trimtab.web import charts
-from trimtab.web.api import (
-    HEAVY,
-    DeskOf,
-    between,
-    compared,
-    conditional,
-    heavy_with,
-    moment,
-)
+from trimtab.web.api import HEAVY, DeskOf, compared, conditional, heavy_with, moment
 from trimtab.web.desk import Desk
+from trimtab.web.files_api import between
 from trimtab.web.render import ROWS, likeliest, link, listed_sites, page
 from trimtab.web.series_parts import (
     Compared,
@@ -48,7 +41,6 @@ from trimtab.web.series_parts import (
 
 if TYPE_CHECKING:
     from trimtab.model.overview import Overview, TargetOverview
-    from trimtab.model.status import SeriesStatus
 
 router = APIRouter(include_in_schema=False)
 Address = Annotated[str, Query(max_length=90)]
@@ -93,12 +85,7 @@ _TROUBLES: Final = 12
 def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
     """Show a site at one glance; htmx asks for it again every minute."""
     glance = desk.overview(site)
-    names = {_status_key(entry): name for name, entry in desk.series_ids(site).items()}
-
-    def link_of(entry: SeriesStatus) -> str:
-        name = names.get(_status_key(entry))
-        return "" if name is None else link(site, "series", name=name)
-
+    ids = desk.series_ids(site)
     return page(
         request,
         desk,
@@ -109,7 +96,10 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
         tone=tone_of(desk.standing(site)),
         troubles=troubles_table(glance.troubles[:_TROUBLES]),
         ages=_ages(glance),
-        series=series_table(glance.series, link_of),
+        series=series_table(
+            glance.series,
+            lambda entry: link(site, "series", name=entry.id) if entry.id in ids else "",
+        ),
         slow=[(each.target, slow_trouble(each).text) for each in desk.standing(site).slow],
         panels=desk.panels(site),
         panel_keys=judge_charts.PANEL_KEYS,
@@ -117,12 +107,6 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
             (target, _fullness_step(target), _target_title(target)) for target in glance.targets
         ],
         trims=_trim_ages(glance),
-    )
-
-
-def _status_key(entry: Any) -> str:
-    return repr(
-        (entry.probe, entry.kind, entry.verdict.metric, sorted(map(repr, entry.asked.items())))
     )
 
 

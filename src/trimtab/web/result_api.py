@@ -6,79 +6,60 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from trimtab.loop.purging.plans import SitePlan, approve
 from trimtab.model.event import Event
 from trimtab.model.sweep import SweepPoint
+from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.index.owners import user_number
-from trimtab.report import documents
-from trimtab.web import documents as pages
+from trimtab.report.documents.judged import Ladder, SweepDocument
 from trimtab.web.access import Identity, Role
 from trimtab.web.api import (
+    ENTRY,
     PREFIX,
     Admin,
     DeskOf,
+    Entry,
     answer,
+    document,
     heavy_with,
     identity_of,
-    remembered,
+    log_book,
 )
 from trimtab.web.desk import Desk
-from trimtab.web.openapi import answers
+from trimtab.web.documents import (
+    HorizonEntry,
+    HorizonsPage,
+    PlanEntry,
+    PlansPage,
+    WhatIfEntry,
+    WhatIfsPage,
+)
 
 router = APIRouter(prefix=PREFIX)
 Asking = Annotated[Identity, Depends(identity_of)]
 Scale = Literal["whole", "server", "ost", "drive"]
 
 
-@router.get("/sites/{site:path}/ladder", responses=answers(documents.judged.Ladder))
-def ladder(request: Request, desk: DeskOf, site: str, *, per: Scale | None = None) -> Response:
+@document(router, "ladder")
+def ladder(desk: DeskOf, site: str, per: Scale | None = None) -> Ladder:
     """Return what `trimtab ladder SITE --json` prints."""
-
-    def document() -> documents.judged.Ladder:
-        return desk.ladder(site, per)
-
-    return remembered(request, desk, site, document)
+    return desk.ladder(site, per)
 
 
-@router.get("/sites/{site:path}/sweeps", responses=answers(pages.SweepsPage))
-def sweeps(request: Request, desk: DeskOf, site: str) -> Response:
-    """List the sweeps that the store holds runs of."""
-    desk.place(site)
-    return answer(request, pages.SweepsPage(desk.sweeps(site)))
-
-
-@router.get(
-    "/sites/{site:path}/sweeps/{name}",
-    responses=answers(documents.judged.SweepDocument),
-    dependencies=heavy_with("workload"),
-)
+@document(router, "sweeps/{name}", dependencies=heavy_with("workload"))
 def sweep(
-    request: Request,
     desk: DeskOf,
     site: str,
     name: str,
-    *,
     workload: Annotated[list[str], Query(max_length=20)] = [],  # noqa: B006 (FastAPI copies it)
-) -> Response:
+) -> SweepDocument:
     """Return a sweep as far as it was measured; what is left to measure stands in its file."""
-    desk.place(site)
-
-    def document() -> documents.judged.SweepDocument:
-        stored, analysis = desk.sweep(site, name, tuple(workload))
-        return documents.judged.SweepDocument(
-            store=str(desk.store.location),
-            site=site,
-            name=name,
-            points=tuple(SweepPoint(*point) for point in stored.measured),
-            waiting=(),
-            failures=(),
-            doubts=stored.doubts,
-            analysis=analysis,
-        )
-
-    return remembered(request, desk, site, document)
+    stored, analysis = desk.sweep(site, name, tuple(workload))
+    points = tuple(SweepPoint(*point) for point in stored.measured)
+    place = str(desk.store.location)
+    return SweepDocument(place, site, name, points, stored.doubts, analysis)
 
 
 def shown_owners(identity: Identity) -> frozenset[int] | None:
@@ -89,41 +70,37 @@ def shown_owners(identity: Identity) -> frozenset[int] | None:
     return frozenset() if number is None else frozenset({number})
 
 
-@router.get("/sites/{site:path}/horizons", responses=answers(pages.HorizonsPage))
-def horizons(request: Request, desk: DeskOf, identity: Asking, site: str) -> Response:
+@document(router, "horizons", is_remembered=False)
+def horizons(desk: DeskOf, identity: Asking, site: str) -> HorizonsPage:
     """List the horizons of a site; a viewer sees of users themselves alone, and no project."""
     only = shown_owners(identity)
 
-    def shown(held: pages.HorizonEntry) -> pages.HorizonEntry:
+    def shown(answer: Answer) -> Answer:
         if only is None:
-            return held
-        users = tuple(owned for owned in held.answer.users if owned.owner in only)
-        return replace(held, answer=replace(held.answer, users=users, projects=()))
+            return answer
+        users = tuple(owned for owned in answer.users if owned.owner in only)
+        return replace(answer, users=users, projects=())
 
     results = desk.horizons(site)
     entries = (
-        pages.HorizonEntry(
-            result.id,
-            result.at,
-            result.value.root,
-            result.value.usage,
-            result.value.total,
-            result.value.answer,
+        HorizonEntry(
+            each.id, each.at, each.value.root, each.value.usage, each.value.total,
+            shown(each.value.answer),
         )
-        for result in results.held
-    )
-    return answer(request, pages.HorizonsPage(tuple(map(shown, entries)), results.problems))
+        for each in results.held
+    )  # fmt: skip
+    return HorizonsPage(tuple(entries), results.problems)
 
 
-@router.get("/sites/{site:path}/plans", responses=answers(pages.PlansPage))
-def plans(request: Request, desk: DeskOf, site: str) -> Response:
+@document(router, "plans", is_remembered=False)
+def plans(desk: DeskOf, site: str) -> PlansPage:
     """List the purge plans of a site on this host, the newest first."""
     listed, problems = desk.plans(site)
     now = desk.now(site)
 
-    def entry(plan: SitePlan) -> pages.PlanEntry:
+    def entry(plan: SitePlan) -> PlanEntry:
         made, publication = plan.loaded.plan, plan.loaded.publication
-        return pages.PlanEntry(
+        return PlanEntry(
             plan=made.id,
             sha256=plan.loaded.sha256,
             state=plan.state(now),
@@ -139,23 +116,21 @@ def plans(request: Request, desk: DeskOf, site: str) -> Response:
             approved=plan.approved,
         )
 
-    return answer(request, pages.PlansPage(tuple(map(entry, listed)), problems))
+    return PlansPage(tuple(map(entry, listed)), problems)
 
 
-class Approval(BaseModel):
+class Approval(Entry):
     """That an admin approves the plan of a hash."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     sha256: str = Field(max_length=64)
 
 
-@router.post("/sites/{site:path}/plans/approve", responses=answers(pages.EventsPage))
+@router.post("/sites/{site:path}/plans/approve", responses=ENTRY)
 def approve_plan(
     request: Request, desk: DeskOf, admin: Admin, site: str, entry: Approval
 ) -> Response:
     """Record that an admin approves a purge plan by its hash. It arms nothing."""
-    event = approved(desk, site, admin, entry.sha256)
-    return answer(request, pages.EventsPage(pages.Paging(1, 0, 1, None), (event,)))
+    return answer(request, log_book(desk, [approved(desk, site, admin, entry.sha256)]))
 
 
 def approved(desk: Desk, site: str, admin: Identity, sha256: str) -> Event:
@@ -176,15 +151,12 @@ def approved(desk: Desk, site: str, admin: Identity, sha256: str) -> Event:
     return event
 
 
-@router.get("/sites/{site:path}/whatif", responses=answers(pages.WhatIfsPage))
-def what_ifs(request: Request, desk: DeskOf, site: str) -> Response:
+@document(router, "whatif", at_once=True)
+def what_ifs(desk: DeskOf, site: str) -> WhatIfsPage:
     """List what was asked of the twin, the newest first; all of it is simulation."""
-    desk.place(site)
     results = desk.what_ifs(site)
-    entries = tuple(
-        pages.WhatIfEntry(
-            result.id, result.at, result.value.scenario, result.value.seed, result.value.swept
-        )
-        for result in results.held
+    entries = (
+        WhatIfEntry(each.id, each.at, each.value.scenario, each.value.seed, each.value.swept)
+        for each in results.held
     )
-    return answer(request, pages.WhatIfsPage(entries, results.problems))
+    return WhatIfsPage(tuple(entries), results.problems)

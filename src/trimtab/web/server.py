@@ -52,6 +52,7 @@ _STATUSES: Final = {
     "page-unknown": 404,
     "sweep-unknown": 404,
     "plan-unknown": 404,
+    "no-snapshot": 404,
     "role-too-low": 403,
     "busy": 503,
 }

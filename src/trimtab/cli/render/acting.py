@@ -17,14 +17,15 @@ from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan,
 from trimtab.report.answers import actions_answer, plan_answer
 from trimtab.report.headline import site_troubles
 from trimtab.report.runs import telling_length
+from trimtab.report.text import metric_text
 from trimtab.units import format_bytes
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trimtab.loop.acting.effects import PlanEffect
     from trimtab.loop.purging.registering import Registration
+    from trimtab.model.compare import Effect, PlanEffect
 
 Entry = TypeVar("Entry")
 _UNTOUCHED_ROWS: Final = 8
@@ -135,10 +136,27 @@ def _print_ledger(actions: Sequence[Action], effects: Sequence[PlanEffect], out:
         out.print("performance after each plan, against the window before it", style="bold")
         begun = local_times([effect.at for effect in newest_effects])
         rows = [
-            (effect.plan, at, visible(effect.in_words))
+            (effect.plan, at, visible(_effects(effect)))
             for effect, at in zip(newest_effects, begun, strict=True)
         ]
         print_rows(out, _EFFECT_COLUMNS, rows)
+
+
+def _effects(plan: PlanEffect) -> str:
+    """Return the effects of a plan on every series in words, or why there are none."""
+    if plan.effect is None:
+        return f"cannot tell yet: {plan.reason}"
+    return "; ".join(
+        f"{series.probe} {_effect(effect)}"
+        for series in plan.effect.series
+        for effect in series.effects
+    )
+
+
+def _effect(effect: Effect) -> str:
+    ratio = "" if effect.ratio is None else f" ({100 * (effect.ratio - 1):+.1f} %)"
+    change = effect.change.value.replace("_", " ")
+    return f"{metric_text(effect.metric or 'value')}: {change}{ratio}"
 
 
 _LEDGER_COLUMNS: Final = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -55,6 +55,7 @@ from trimtab.units import is_date, parse_moment
 if TYPE_CHECKING:
     from trimtab.model.series import LevelNow, SeriesJudgement
     from trimtab.record.store import Store
+    from trimtab.report.documents.judged import IncidentsDocument
 
 _DAY: Final = timedelta(days=1)
 _NEAR: Final = timedelta(hours=1)
@@ -331,6 +332,26 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
     except UnreadableError as error:
         return f"these incidents are not kept: {error.message}"
     return None
+
+
+def kept_document(store: Store, site: str, incidents: Iterable[KeptIncident]) -> IncidentsDocument:
+    """Return what `trimtab incidents --json` printed of some incidents at the last search."""
+    from trimtab.report.documents.judged import IncidentsDocument
+
+    judged = store.judged(site)
+    ordered = sorted(
+        incidents,
+        key=lambda each: (
+            _ORDER.index(IncidentState(each.state)),
+            -float("inf") if each.until is None else -each.until.timestamp(),
+        ),
+    )
+    # They are kept as they are printed.
+    printed: Any = tuple(
+        {key: value for key, value in each.document.items() if key != _BASIS} for each in ordered
+    )
+    at, until = (None, None) if judged is None else (judged.at, judged.until)
+    return IncidentsDocument(str(store.location), site, at, until, printed, None, None)
 
 
 def _with_standing(document: dict[str, Any], standing: list[Any]) -> dict[str, Any]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from trimtab.model.action import Action, Plan
-from trimtab.model.compare import CompareResult
+from trimtab.model.compare import PlanEffect
 from trimtab.report.documents import judged  # noqa: F401 (declares comparisons)
 from trimtab.report.documents.encode import shape
 
@@ -51,22 +50,12 @@ class RegistrationDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class EffectRow:
-    """How performance went after a plan was applied, or why that cannot be told yet."""
-
-    plan: str
-    at: datetime
-    effect: CompareResult | None
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class ActionsDocument:
     """``trimtab actions --json``: the ledger of a site, oldest first."""
 
     store: str
     actions: tuple[Action, ...]
-    effects: tuple[EffectRow, ...]
+    effects: tuple[PlanEffect, ...]
 
 
 shape(Plan, derive={"id": "id"})

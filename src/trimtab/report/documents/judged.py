@@ -24,7 +24,7 @@ from trimtab.model.series import SeriesJudgement, SiteJudgement
 from trimtab.model.sweep import Level, SweepAnalysis, SweepPoint
 from trimtab.model.verdict import Verdict
 from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
-from trimtab.report.documents.encode import bounds, shape
+from trimtab.report.documents.encode import bounds, mapped, shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,18 @@ class JudgeDocument:
 
 @dataclass(frozen=True, slots=True)
 class IncidentsDocument:
-    """``trimtab incidents --json``: open ones first; ``standing``: wrong in all of the record."""
+    """``trimtab incidents --json``: open ones first; ``standing``: wrong in all of the record.
+
+    Of the last search, not of one now: what was not kept of it is null.
+    """
 
     store: str
     site: str
-    judged_at: datetime
+    judged_at: datetime | None
     judged_until: datetime | None
     incidents: tuple[Explanation, ...]
-    standing: tuple[Assessment, ...]
-    lone_runs: tuple[LoneRun, ...] = ()
+    standing: tuple[Assessment, ...] | None
+    lone_runs: tuple[LoneRun, ...] | None = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +83,10 @@ class SweepDocument:
     site: str
     name: str
     points: tuple[SweepPoint, ...]
-    waiting: tuple[Mapping[str, Level], ...]
-    failures: tuple[str, ...]
     doubts: tuple[Doubt, ...]
     analysis: SweepAnalysis
+    waiting: tuple[Mapping[str, Level], ...] = ()
+    failures: tuple[str, ...] = ()
 
 
 shape(
@@ -91,6 +94,7 @@ shape(
     omit=["verdict", "changes"],
     inline={"key": ("site", "probe", "kind", "metric", "unit", "target", "more_is_better")},
     derive={
+        "id": mapped("key", lambda key: key.id if key.comparability else None, str | None),
         "runs": "overall.n",
         "unfinished": "overall.unfinished",
         "verdicts": (tuple[Verdict, ...], lambda series: (series.verdict,)),
