@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import json
 import os
+import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,9 @@ from tests.support.narrow import present
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.errors import NoAnswer, RefusedError, ToolError, UsageError
-from trimtab.launch import bounded, orphans
+from trimtab.launch import bounded, child, child_main, orphans, touch
 from trimtab.launch.bounded import Failure, NameList, Removal, error_of
+from trimtab.launch.child import ask_child
 
 pytestmark = pytest.mark.system
 
@@ -165,8 +168,8 @@ def test_other_names_are_neither_made_nor_removed(tmp_path: Path, name: str) -> 
     with pytest.raises(RefusedError):
         bounded.remove_probe_directory(str(tmp_path), name)
     # The child insists too, whoever asks it.
-    with pytest.raises(ToolError, match="not the name of a probe directory"):
-        bounded.ask("make_directory", str(tmp_path), deadline_s=10, name=name, mode=0o700)
+    with pytest.raises(ValueError, match="not the name of a probe directory"):
+        bounded.ask(touch.make_directory, 10, str(tmp_path), name, 0o700)
 
 
 def test_removal(tmp_path: Path) -> None:
@@ -456,10 +459,10 @@ def test_errors_of_real_paths(tmp_path: Path) -> None:
 
 AS_NOBODY = """
 import json, os, sys
-from trimtab.launch import bounded
+from trimtab.launch import bounded, child
 from trimtab.errors import TrimtabError
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
-sys.executable, bounded._SCRIPT, path = sys.argv[1:]
+sys.executable, child._ROOT, path = sys.argv[1:]
 state = bounded.describe(path)
 inner = bounded.describe(path + "/closed/x")
 try:
@@ -481,9 +484,11 @@ def test_permissions_are_those_of_whoever_asks() -> None:
         place = Path(name)
         place.chmod(0o755)
         (place / "closed").mkdir(mode=0o700)
-        script = place / "touch.py"
-        shutil.copy(bounded._SCRIPT, script)
-        argv = [sys.executable, "-c", AS_NOBODY, SYSTEM_PYTHON, str(script), name]
+        package = place / "trimtab" / "launch"
+        package.mkdir(parents=True)
+        for module in (touch, child_main):
+            shutil.copy(present(module.__file__), package)
+        argv = [sys.executable, "-c", AS_NOBODY, SYSTEM_PYTHON, name, name]
         result = subprocess.run(argv, capture_output=True, check=False)
         assert result.returncode == 0, result.stderr.decode()
         *access, error = json.loads(result.stdout)
@@ -530,9 +535,16 @@ def test_silent_file_system_costs_the_deadline_and_no_more(tmp_path: Path, mute:
     assert not set(waiting) & set(orphans._pids)
 
 
-def test_child_that_fails_is_a_tool_error(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="failed"):
-        bounded.ask("no such operation", str(tmp_path), deadline_s=10)
+def test_child_that_is_killed_is_a_tool_error() -> None:
+    question = partial(os.kill, 0, signal.SIGKILL)  # its group: it leads a session of its own
+    with pytest.raises(ToolError, match=r"asking about /scratch failed \(-9\)"):
+        ask_child(question, "/scratch", deadline_s=10)
+
+
+def test_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "_LIMIT_BYTES", 1000)
+    with raises(ToolError, "output-limit"):
+        ask_child(partial(bytes, 2000), "/scratch", deadline_s=10)
 
 
 def test_python_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -545,19 +557,12 @@ def test_child_kills_itself_when_nobody_waits_any_more(tmp_path: Path) -> None:
     """The process that asked may have been killed: the child must not stay in a dead mount."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import touch\n"
-        "touch.OPERATIONS['hang'] = lambda request: open(request['path']).read()\n"
-        "touch.main()\n"
-    )
-    argv = [sys.executable, "-I", "-S", "-c", code, str(Path(bounded.__file__).parent)]
-    request = json.dumps({"operation": "hang", "path": str(fifo), "deadline_s": -0.8})
-    result = subprocess.run(
-        argv, input=request.encode(), capture_output=True, timeout=60, check=False
-    )
+    argv = [sys.executable, "-I", "-S", "-c", child._MAIN, child._ROOT]
+    question = pickle.dumps((partial(os.open, str(fifo), os.O_RDONLY), -0.8))
+    result = subprocess.run(argv, input=question, capture_output=True, timeout=60, check=False)
     assert result.returncode == -14  # SIGALRM
 
 
 def test_values_are_plain() -> None:
     state = bounded.describe("/")
-    assert dataclasses.asdict(state)["kind"] == "directory"
+    assert state._asdict()["kind"] == "directory"
