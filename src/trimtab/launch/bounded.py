@@ -22,7 +22,6 @@ from trimtab.launch.child import ask_child
 from trimtab.launch.touch import (
     PROBE_PREFIX,
     Failure,
-    MadeDirectory,
     NameList,
     PathState,
     Removal,
@@ -35,6 +34,8 @@ from trimtab.visible import visible
 DEADLINE_S: Final = 10.0
 """A healthy file system answers in milliseconds, a busy one in a few seconds."""
 
+FILES_S: Final = 60.0
+"""For the files of a probe: removing large ones takes time on the disk."""
 _PART_S: Final = 20.0
 """For removing a part of a tree; a signal waits as long."""
 
@@ -60,15 +61,13 @@ def describe(path: str, *, deadline_s: float = DEADLINE_S) -> PathState:
     return ask(touch.describe, deadline_s, path)
 
 
-def free_space(path: str, *, deadline_s: float = DEADLINE_S) -> Space:
+def free_space(path: str) -> Space:
     """Return the space of the file system that ``path`` is on."""
-    return ask(touch.free_space, deadline_s, path)
+    return ask(touch.free_space, DEADLINE_S, path)
 
 
-def make_directory(
-    parent: str, name: str, *, mode: int = 0o700, deadline_s: float = DEADLINE_S
-) -> MadeDirectory:
-    """Return a directory that did not exist before.
+def make_directory(parent: str, name: str) -> str:
+    """Make a directory that did not exist before, and return its path.
 
     Remember ``name`` before calling: after `NoAnswer` or an interruption it may exist, or come
     into existence later.
@@ -81,17 +80,14 @@ def make_directory(
         No answer in time; what the system said (see `error_of`).
     """
     _check_name(name)
-    return ask(touch.make_directory, deadline_s, parent, name, mode)
+    return ask(touch.make_directory, DEADLINE_S, parent, name)
 
 
-def remove_probe_directory(
-    parent: str, name: str, *, deadline_s: float = 60.0, kept_limit: int = 100
-) -> Removal:
+def remove_probe_directory(parent: str, name: str, *, deadline_s: float = FILES_S) -> Removal:
     """Remove a directory that Trimtab made, and the regular files directly inside it.
 
     Links are not followed, directories inside are not descended into: what is not a regular
-    file stays and is named. A directory that is gone already is no error. Removing large files
-    takes time on the disk, hence the longer deadline.
+    file stays and is named. A directory that is gone already is no error.
 
     Raises
     ------
@@ -101,12 +97,10 @@ def remove_probe_directory(
         No answer in time; what the system said.
     """
     _check_name(name)
-    return ask(touch.remove_probe_directory, deadline_s, parent, name, kept_limit)
+    return ask(touch.remove_probe_directory, deadline_s, parent, name)
 
 
-def remove_probe_tree(
-    parent: str, name: str, *, limit_s: float = 1800.0, kept_limit: int = 100
-) -> Removal:
+def remove_probe_tree(parent: str, name: str, *, limit_s: float = 1800.0) -> Removal:
     """Remove a directory that Trimtab made, with everything in it.
 
     For what a benchmark of its own leaves there. Links in it are removed, not followed; what is
@@ -126,22 +120,20 @@ def remove_probe_tree(
         No answer in time; what the system said.
     """
     _check_name(name)
-    end_s, files, removed_bytes = time.monotonic() + limit_s, 0, 0
+    end_s = time.monotonic() + limit_s
     while True:
         work_s = min(_PART_S, max(0.0, end_s - time.monotonic()))
-        part = ask(touch.remove_probe_tree, _PART_S + DEADLINE_S, parent, name, kept_limit, work_s)
-        files, removed_bytes = files + part.files, removed_bytes + part.removed_bytes
-        if part.complete or time.monotonic() >= end_s:
+        removal = ask(touch.remove_probe_tree, _PART_S + DEADLINE_S, parent, name, work_s)
+        if removal.complete:
+            return removal
+        if time.monotonic() >= end_s:
             break
-    removal = part._replace(files=files, removed_bytes=removed_bytes)
-    if part.complete:
-        return removal
     more = f"there was more in it than could be removed in {limit_s:g} s"
-    return removal._replace(kept=(*part.kept, (name, Message("removal-unfinished", more))))
+    return removal._replace(kept=(*removal.kept, (name, Message("removal-unfinished", more))))
 
 
 def find_files(
-    parent: str, name: str, pattern: str, *, deadline_s: float = 60.0, limit: int = 100
+    parent: str, name: str, pattern: str, *, limit: int = 100
 ) -> tuple[tuple[str, str], ...]:
     """Return path below a probe directory and kind of what matches a pattern, sorted.
 
@@ -156,7 +148,7 @@ def find_files(
         More than ``limit``, or far too much to look through.
     """
     _check_name(name)
-    matches = ask(touch.find_files, deadline_s, parent, name, pattern, limit)
+    matches = ask(touch.find_files, FILES_S, parent, name, pattern, limit)
     if matches is None:
         raise ToolError(
             f"{visible(pattern)} matches more than {limit} files, or there is too much to look at",
@@ -167,12 +159,7 @@ def find_files(
 
 
 def read_files(
-    parent: str,
-    name: str,
-    paths: Iterable[str],
-    *,
-    limit_bytes: int,
-    deadline_s: float = 60.0,
+    parent: str, name: str, paths: Iterable[str], *, limit_bytes: int
 ) -> dict[str, bytes]:
     """Return the content of those files of a probe directory that are there and regular, by path.
 
@@ -182,7 +169,7 @@ def read_files(
         They are larger than ``limit_bytes`` together.
     """
     _check_name(name)
-    contents, over = ask(touch.read_files, deadline_s, parent, name, tuple(paths), limit_bytes)
+    contents, over = ask(touch.read_files, FILES_S, parent, name, tuple(paths), limit_bytes)
     if over is not None:
         raise ToolError(
             f"{visible(over)} and what is read with it are larger than {format_bytes(limit_bytes)}",
@@ -191,9 +178,7 @@ def read_files(
     return contents
 
 
-def file_sizes(
-    directory: str, *, deadline_s: float = DEADLINE_S, limit: int = 100_000
-) -> dict[str, int]:
+def file_sizes(directory: str, *, limit: int = 100_000) -> dict[str, int]:
     """Return the size in bytes of each regular file directly inside a directory, by name.
 
     Raises
@@ -201,7 +186,7 @@ def file_sizes(
     ToolError
         More than ``limit`` files.
     """
-    sizes = ask(touch.file_sizes, deadline_s, directory, limit)
+    sizes = ask(touch.file_sizes, DEADLINE_S, directory, limit)
     if len(sizes) > limit:
         raise ToolError(f"{directory} holds more than {limit} files", code="too-many-files")
     return dict(sorted(sizes.items()))

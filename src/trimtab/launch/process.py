@@ -60,8 +60,6 @@ class ProcessResult:
         It wrote more than the limit; it was killed, and what came before is kept.
     abandoned
         It did not go away even after SIGKILL (an uninterruptible system call): it was left.
-    cpu_user_s, cpu_system_s
-        Of the program and of what it waited for; ``None`` when abandoned.
     not_started
         Why there was no process at all, where several were to be started and this one was not.
     """
@@ -77,8 +75,6 @@ class ProcessResult:
     timed_out: bool = False
     truncated: bool = False
     abandoned: bool = False
-    cpu_user_s: float | None = None
-    cpu_system_s: float | None = None
     not_started: str | None = None
 
     @property
@@ -246,7 +242,7 @@ def input_file(content: bytes) -> Iterator[str]:
 
 
 class Child:
-    """A program that was started: what it has written so far, its end, what it used.
+    """A program that was started: what it has written so far, its end.
 
     It leads a session of its own, and is uncollected until `collect`: so long its number is no
     stranger's.
@@ -281,7 +277,6 @@ class Child:
         self.stdout, self.stderr = bytearray(), bytearray()
         self.timed_out = self.truncated = self.abandoned = False
         self.code: int | None = None
-        self.usage: resource.struct_rusage | None = None
         variables = {**os.environ, "LC_ALL": "C", **(environment or {})}
         with open(stdin, "rb") as file:  # noqa: PTH123 (no Path needed)
             self.process = subprocess.Popen(
@@ -371,7 +366,7 @@ class Child:
         if self.exited():
             self.drain()
             with contextlib.suppress(ChildProcessError):
-                _, status, self.usage = os.wait4(self.process.pid, 0)
+                _, status = os.waitpid(self.process.pid, 0)
                 self.code = os.waitstatus_to_exitcode(status)
             self.process.returncode = self.code or 0
         else:
@@ -384,7 +379,7 @@ class Child:
 
     def result(self) -> ProcessResult:
         """Return how it ran, once it is collected."""
-        code, usage = self.code, self.usage
+        code = self.code
         return ProcessResult(
             argv=self.argv,
             stdout=bytes(self.stdout),
@@ -397,8 +392,6 @@ class Child:
             timed_out=self.timed_out and not self.truncated,
             truncated=self.truncated,
             abandoned=self.abandoned,
-            cpu_user_s=usage.ru_utime if usage else None,
-            cpu_system_s=usage.ru_stime if usage else None,
         )
 
 

@@ -36,10 +36,9 @@ _KINDS = (
 
 
 class Failure(NamedTuple):
-    """What the system said: the call that failed, the errno, its name and its text."""
+    """What the system said: the call that failed, the name of the error and its text."""
 
     operation: str
-    errno: int
     name: str
     message: str
 
@@ -102,10 +101,8 @@ class PathState(NamedTuple):
         The last component is a link.
     device
         ``major:minor`` of the file system it is on.
-    mode
-        Permission bits.
-    readable, writable, executable
-        For this process, with its effective ids; not writable on a read-only file system.
+    writable
+        For this process, with its effective ids; not on a read-only file system.
     fs_uuid
         UUID of the file system of a directory, as the kernel has it.
     """
@@ -116,13 +113,7 @@ class PathState(NamedTuple):
     symlink: bool | None = None
     real_path: str | None = None
     device: str | None = None
-    inode: int | None = None
-    uid: int | None = None
-    gid: int | None = None
-    mode: int | None = None
-    readable: bool | None = None
     writable: bool | None = None
-    executable: bool | None = None
     space: Space | None = None
     failure: Failure | None = None
     fs_uuid: str | None = None
@@ -131,14 +122,6 @@ class PathState(NamedTuple):
     def dangling(self) -> bool:
         """Whether it is a link to nothing."""
         return bool(self.symlink) and not self.exists
-
-
-class MadeDirectory(NamedTuple):
-    """A directory that was made, with what identifies it."""
-
-    path: str
-    device: str
-    inode: int
 
 
 class Removal(NamedTuple):
@@ -150,8 +133,6 @@ class Removal(NamedTuple):
         False when there was nothing to remove.
     removed
         Whether the directory itself is gone by this call.
-    files, removed_bytes
-        How many regular files were removed, and the sum of their sizes.
     kept
         Name and reason of what was left; the directory's own name if it could not be removed.
     complete
@@ -160,8 +141,6 @@ class Removal(NamedTuple):
 
     existed: bool
     removed: bool
-    files: int
-    removed_bytes: int
     kept: tuple[tuple[str, str], ...]
     complete: bool = True
 
@@ -177,17 +156,12 @@ def failure(error: OSError, operation: str) -> Failure:
     """Return what the system said when a call failed."""
     number = error.errno or 0
     name = errno.errorcode.get(number, "EUNKNOWN")
-    return Failure(operation, number, name, os.strerror(number))
+    return Failure(operation, name, os.strerror(number))
 
 
 def kind_of(mode: int) -> str:
     """Return what a file is, from its mode."""
     return next((name for test, name in _KINDS if test(mode)), "other")
-
-
-def device_of(info: os.stat_result) -> str:
-    """Return ``major:minor`` of the file system that a file is on."""
-    return f"{os.major(info.st_dev)}:{os.minor(info.st_dev)}"
 
 
 def describe(path: str) -> PathState:
@@ -200,12 +174,10 @@ def describe(path: str) -> PathState:
         step = "stat"
         info = os.stat(path)  # noqa: PTH116 (pathlib costs time)
         answer |= {"exists": True, "kind": kind_of(info.st_mode)}
-        answer |= {"mode": stat.S_IMODE(info.st_mode), "device": device_of(info)}
-        answer |= {"uid": info.st_uid, "gid": info.st_gid, "inode": info.st_ino}
+        answer["device"] = f"{os.major(info.st_dev)}:{os.minor(info.st_dev)}"
         step = "realpath"
         answer["real_path"] = os.path.realpath(path, strict=True)
-        for key, mode in (("readable", os.R_OK), ("writable", os.W_OK), ("executable", os.X_OK)):
-            answer[key] = os.access(path, mode, effective_ids=True)
+        answer["writable"] = os.access(path, os.W_OK, effective_ids=True)
         step = "statvfs"
         answer["space"] = free_space(path)
         if answer["kind"] == "directory":
@@ -263,14 +235,12 @@ def parent_of(path: str, name: str) -> int:
     return open_directory(path)
 
 
-def make_directory(path: str, name: str, mode: int) -> MadeDirectory:
-    """Make one new directory and return its identity; it is an error if the name exists."""
+def make_directory(path: str, name: str) -> str:
+    """Make one new directory and return its path; it is an error if the name exists."""
     parent = parent_of(path, name)
     os.umask(0)
-    os.mkdir(name, mode, dir_fd=parent)
-    made = os.fstat(open_directory(name, beneath=parent))
-    joined = os.path.join(path, name)  # noqa: PTH118 (pathlib costs time)
-    return MadeDirectory(joined, device_of(made), made.st_ino)
+    os.mkdir(name, 0o700, dir_fd=parent)
+    return os.path.join(path, name)  # noqa: PTH118 (pathlib costs time)
 
 
 class Level(NamedTuple):
@@ -306,12 +276,11 @@ class Tree:
     would take one more descriptor.
     """
 
-    def __init__(self, descriptor: int, limit: int, *, only_files: bool) -> None:
+    def __init__(self, descriptor: int, *, only_files: bool) -> None:
         self.levels = [Level("", descriptor, [], set())]
         self.mount = mount_of(descriptor)
-        self.limit = limit
         self.only_files = only_files
-        self.files = self.removed_bytes = self.moved = 0
+        self.moved = 0
         self.reasons: list[tuple[str, str]] = []
 
     def remove(self, work_s: float) -> bool:
@@ -338,9 +307,6 @@ class Tree:
                 self._enter(level, name)
             else:
                 os.unlink(name, dir_fd=level.descriptor)
-                if stat.S_ISREG(info.st_mode):
-                    self.files += 1
-                    self.removed_bytes += info.st_size
         except FileNotFoundError:
             return  # somebody else removed it
         except OSError as error:
@@ -379,13 +345,15 @@ class Tree:
 
     def _keep(self, level: Level, name: str, reason: str) -> None:
         level.remaining.add(name)
-        if len(self.reasons) < self.limit:
+        if len(self.reasons) < KEPT:
             path = "/".join([*(level.name for level in self.levels[1:]), name])
             self.reasons.append((path, reason))
 
 
 BATCH = 20_000
 """Names that are read of a directory before they are removed."""
+KEPT = 100
+"""Names of what was left that are told."""
 DEPTH = 100
 """Directories that are open at the same time; 1,024 are allowed to most processes."""
 
@@ -402,17 +370,17 @@ def mount_of(descriptor: int) -> tuple[int, str]:
     return device, mount
 
 
-def remove_probe_tree(path: str, name: str, limit: int, work_s: float) -> Removal:
+def remove_probe_tree(path: str, name: str, work_s: float) -> Removal:
     """Remove a probe directory with everything in it, as far as ``work_s`` reaches.
 
     Links, pipes and devices in it are removed, never followed. What is mounted in it stays, and
     so does what the system does not let go; it is named in the answer.
     """
-    return remove_probe_directory(path, name, limit, work_s, only_files=False)
+    return remove_probe_directory(path, name, work_s, only_files=False)
 
 
 def remove_probe_directory(
-    path: str, name: str, limit: int, work_s: float = math.inf, *, only_files: bool = True
+    path: str, name: str, work_s: float = math.inf, *, only_files: bool = True
 ) -> Removal:
     """Remove the regular files directly inside a probe directory, then the directory.
 
@@ -423,8 +391,8 @@ def remove_probe_directory(
         parent = parent_of(path, name)
         directory = open_directory(name, beneath=parent)
     except FileNotFoundError:
-        return Removal(existed=False, removed=False, files=0, removed_bytes=0, kept=())
-    tree = Tree(directory, limit, only_files=only_files)
+        return Removal(existed=False, removed=False, kept=())
+    tree = Tree(directory, only_files=only_files)
     complete, removed = True, False
     if mount_of(parent) != tree.mount:
         tree.reasons.append((name, _MOUNTED))
@@ -434,7 +402,7 @@ def remove_probe_directory(
             removed = True
         except OSError as error:
             tree.reasons.append((name, os.strerror(error.errno or 0)))
-    return Removal(True, removed, tree.files, tree.removed_bytes, tuple(tree.reasons), complete)
+    return Removal(True, removed, tuple(tree.reasons), complete)
 
 
 class Search:
