@@ -19,14 +19,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 from trimtab.errors import RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch import touch
 from trimtab.launch.child import ask_child
-from trimtab.launch.touch import (
-    PROBE_PREFIX,
-    Failure,
-    NameList,
-    PathState,
-    Removal,
-    Space,
-)
+from trimtab.launch.touch import PROBE_PREFIX, Failure, NameList, PathState, Removal, Space
 from trimtab.message import Message
 from trimtab.units import format_bytes
 from trimtab.visible import visible

@@ -118,61 +118,33 @@ def each(
     ----------
     commands
         Node to program and arguments.
-
-    Raises
-    ------
-    UsageError
-        A node's name is none.
-    ToolError
-        There is no ssh at all.
     """
-    names = {checked_node(node): argv for node, argv in commands.items()}
-    if not names:
-        return {}
-    if not ssh.command or shutil.which(ssh.command[0]) is None:
+    argvs = {
+        node: ssh_command(node, argv, ssh=ssh, timeout_s=timeout_s)
+        for node, argv in commands.items()
+    }
+    if argvs and (not ssh.command or shutil.which(ssh.command[0]) is None):
         raise ToolError(
             f"{' '.join(ssh.command[:1]) or 'ssh'} was not found",
             code="program-not-found",
             hint="install it, or name the site's own under ssh in [servers] of the site file",
         )
-    return _run_all(
-        {
-            name: ssh_command(name, argv, ssh=ssh, timeout_s=timeout_s)
-            for name, argv in names.items()
-        },
-        stdin=stdin,
-        timeout_s=timeout_s,
-        fanout=max(1, ssh.fanout),
-        output_limit_bytes=output_limit_bytes,
-    )
-
-
-def _run_all(
-    commands: Mapping[str, Sequence[str]],
-    *,
-    stdin: bytes,
-    timeout_s: float,
-    fanout: int,
-    output_limit_bytes: int,
-) -> dict[str, ProcessResult]:
-    """Return how each command ended, under its name; whatever happens, none is left running."""
     reap()
-    children: dict[str, Child] = {}
-    results: dict[str, ProcessResult] = {}
-    waiting, running = deque(commands.items()), list[Child]()
+    children, running, results = dict[str, Child](), list[Child](), dict[str, ProcessResult]()
+    waiting = deque(argvs)
     with shielded(), input_file(stdin) as path, selectors.DefaultSelector() as selector:
         try:
             while waiting or running:
-                while waiting and len(running) < fanout:
-                    name, argv = waiting.popleft()
+                while waiting and len(running) < max(1, ssh.fanout):
+                    node = waiting.popleft()
                     try:
                         child = Child(
-                            argv, path, timeout_s=timeout_s, limit_bytes=output_limit_bytes
+                            argvs[node], path, timeout_s=timeout_s, limit_bytes=output_limit_bytes
                         )
                     except OSError as error:  # too many processes or open files: its bad luck
-                        results[name] = _not_started(argv, error, timeout_s)
+                        results[node] = _not_started(argvs[node], error, timeout_s)
                         continue
-                    children[name] = child
+                    children[node] = child
                     running.append(child)
                     child.watch(selector)
                 # A signal may be raised here and nowhere else: what was started is known.
@@ -180,9 +152,9 @@ def _run_all(
                     read(selector, _TICK_S if all(child.pipes for child in running) else _CLOSING_S)
                 running = [child for child in running if not _is_over(child, selector)]
         finally:
-            end_all(list(children.values()), GRACE_S)
-    results |= {name: child.result() for name, child in children.items()}
-    return {name: results[name] for name in commands}
+            end_all([*children.values()], GRACE_S)
+    results |= {node: child.result() for node, child in children.items()}
+    return {node: results[node] for node in argvs}
 
 
 def _not_started(argv: Sequence[str], error: OSError, timeout_s: float) -> ProcessResult:
