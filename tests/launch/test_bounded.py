@@ -109,6 +109,27 @@ def test_names_are_bytes(tmp_path: Path) -> None:
     assert bounded.list_names(str(tmp_path), os.fsdecode(b"\xff")).names == (name,)
 
 
+def test_names_are_bytes_in_every_locale(tmp_path: Path) -> None:
+    """The child has to decode names as whoever asks."""
+    name = b"caf\xc3\xa9 \xff"
+    (tmp_path / os.fsdecode(name)).mkdir()
+    code = (
+        "import os, sys; from trimtab.launch import bounded\n"
+        "(name,) = bounded.list_names(sys.argv[1]).names\n"
+        "assert bounded.describe(sys.argv[1] + '/' + name).exists\n"
+        "print(sys.getfilesystemencoding(), os.fsencode(name))"
+    )
+    for variables, encoding in (
+        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "ascii"),
+        ({"LC_ALL": "C"}, "utf-8"),
+        ({"LC_ALL": "C.UTF-8"}, "utf-8"),
+    ):
+        argv = [sys.executable, "-c", code, str(tmp_path)]
+        environment = {**os.environ, **variables}
+        printed = subprocess.run(argv, env=environment, capture_output=True, check=True).stdout
+        assert printed.decode().split(maxsplit=1) == [encoding, f"{name!r}\n"]
+
+
 def test_relative_path_starts_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
