@@ -20,7 +20,7 @@ from tests.support.processes import gone
 
 from trimtab.drivers.lustre.collecting import parse_answer, program
 from trimtab.errors import Interrupted, ToolError, UsageError
-from trimtab.launch import fleet_engine
+from trimtab.launch import process
 from trimtab.launch.fleet import checked_node, fan_out, run_here, ssh_command
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.orphans import session_members
@@ -217,7 +217,7 @@ def test_a_process_that_cannot_be_started_is_its_nodes_bad_luck(tmp_path: Path) 
 def test_one_that_cannot_be_started_keeps_nobody_from_being_read(
     ssh: Ssh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, refused = fleet_engine.subprocess.Popen, []
+    start, refused = process.subprocess.Popen, []
 
     def sometimes(*arguments: Any, **options: Any) -> Any:
         if not refused:
@@ -225,7 +225,7 @@ def test_one_that_cannot_be_started_keeps_nobody_from_being_read(
             raise BlockingIOError(11, "Resource temporarily unavailable")
         return start(*arguments, **options)
 
-    monkeypatch.setattr(fleet_engine.subprocess, "Popen", sometimes)
+    monkeypatch.setattr(process.subprocess, "Popen", sometimes)
     narrow = Ssh(command=ssh.command, fanout=1)
     argv = ["head", "-c", "1000000", "/dev/zero"]
     results = fan_out(["a", "b", "c"], argv, ssh=narrow, timeout_s=60)

@@ -22,7 +22,6 @@ from trimtab.launch.interruption import (
     interruptible,
     lifted,
     shielded,
-    signals_received,
 )
 
 
@@ -48,7 +47,6 @@ def test_it_is_raised_once() -> None:
         finally:
             send()
             send(signal.SIGTERM)
-            assert signals_received() == 3
             cleaned = True
     assert cleaned
 
@@ -135,7 +133,6 @@ def test_ignored_signal_stays_ignored() -> None:
     try:
         with interruptible():
             send(signal.SIGHUP)
-            assert signals_received() == 0
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -150,7 +147,7 @@ def test_nested_stretch_changes_nothing() -> None:
 
 def test_outside_of_a_stretch_and_of_the_main_thread_it_is_harmless() -> None:
     with shielded(), lifted():
-        assert signals_received() == 0
+        pass
     failed: list[BaseException] = []
 
     def work() -> None:

@@ -1,8 +1,8 @@
 """Ask about a path on the file system under test without ever hanging on it.
 
 A system call on a dead mount may not return, and the process in it may not even be killable. So
-each question is asked by a throw-away child (`touch`), and a child that is late is killed and
-abandoned: "did not answer in 5 s" is a result. Nothing else in Trimtab touches such a path.
+each question is asked by a throw-away child (`child`), which calls a function of `touch`: "did not
+answer in 5 s" is a result. Nothing else in Trimtab touches such a path.
 
 An abandoned request may still take effect when the file system comes back: a caller that makes a
 directory chooses its name first and removes that name later, whatever came of the making.
@@ -10,175 +10,30 @@ directory chooses its name first and removes that name later, whatever came of t
 
 from __future__ import annotations
 
-import binascii
-import json
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
-from trimtab.launch.orphans import abandon, reap
+from trimtab.errors import RefusedError, ToolError, TrimtabError, UsageError
+from trimtab.launch import touch
+from trimtab.launch.child import ask_child
+from trimtab.launch.touch import PROBE_PREFIX, Failure, NameList, PathState, Removal, Space
 from trimtab.message import Message
 from trimtab.units import format_bytes
 from trimtab.visible import visible
 
-PROBE_PREFIX: Final = ".trimtab-"
-"""What the name of every directory that Trimtab makes starts with; the child insists on it."""
-
 DEADLINE_S: Final = 10.0
 """A healthy file system answers in milliseconds, a busy one in a few seconds."""
 
+FILES_S: Final = 60.0
+"""For the files of a probe: removing large ones takes time on the disk."""
 _PART_S: Final = 20.0
 """For removing a part of a tree; a signal waits as long."""
 
-_SCRIPT: Final = str(Path(__file__).with_name("touch.py"))
-_READ_ONLY_FLAG: Final = 1  # ST_RDONLY of statvfs(3)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What the system said: the call that failed, the errno, its name and its text."""
-
-    operation: str
-    errno: int
-    name: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Space:
-    """``statvfs`` of a file system, in its own blocks and inodes.
-
-    Attributes
-    ----------
-    fragment_size_bytes
-        The unit of the three block counts (``f_frsize``).
-    blocks_free, blocks_available
-        Free at all, and free to people who are not root.
-    flags
-        ``f_flag``: bit 0 is read-only.
-    """
-
-    block_size_bytes: int
-    fragment_size_bytes: int
-    blocks: int
-    blocks_free: int
-    blocks_available: int
-    inodes: int
-    inodes_free: int
-    flags: int
-
-    @property
-    def capacity_bytes(self) -> int:
-        """The size of the file system, reserved blocks included."""
-        return self.blocks * self.fragment_size_bytes
-
-    @property
-    def used_bytes(self) -> int:
-        """What ``df`` prints as used."""
-        return (self.blocks - self.blocks_free) * self.fragment_size_bytes
-
-    @property
-    def available_bytes(self) -> int:
-        """What ``df`` prints as available: reserved blocks left out."""
-        return self.blocks_available * self.fragment_size_bytes
-
-    @property
-    def read_only(self) -> bool:
-        """Whether it is mounted read-only."""
-        return bool(self.flags & _READ_ONLY_FLAG)
-
-
-@dataclass(frozen=True, slots=True)
-class PathState:
-    """What a path is. What is not known is ``None``, and ``failure`` says which call ended it.
-
-    Attributes
-    ----------
-    path
-        Absolute, as asked.
-    exists
-        Whether there is something behind it, links followed.
-    kind
-        ``directory``, ``file``, ``block-device`` ..., ``symlink`` only for a dangling one.
-    symlink
-        The last component is a link.
-    device
-        ``major:minor`` of the file system it is on.
-    mode
-        Permission bits.
-    readable, writable, executable
-        For this process, with its effective ids; not writable on a read-only file system.
-    fs_uuid
-        UUID of the file system of a directory, as the kernel has it.
-    """
-
-    path: str
-    exists: bool
-    kind: str | None = None
-    symlink: bool | None = None
-    real_path: str | None = None
-    device: str | None = None
-    inode: int | None = None
-    uid: int | None = None
-    gid: int | None = None
-    mode: int | None = None
-    readable: bool | None = None
-    writable: bool | None = None
-    executable: bool | None = None
-    space: Space | None = None
-    failure: Failure | None = None
-    fs_uuid: str | None = None
-
-    @property
-    def dangling(self) -> bool:
-        """Whether it is a link to nothing."""
-        return bool(self.symlink) and not self.exists
-
-
-@dataclass(frozen=True, slots=True)
-class MadeDirectory:
-    """A directory that was made, with what identifies it."""
-
-    path: str
-    device: str
-    inode: int
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """What `remove_probe_directory` or `remove_probe_tree` did.
-
-    Attributes
-    ----------
-    existed
-        False when there was nothing to remove.
-    removed
-        Whether the directory itself is gone by this call.
-    files, removed_bytes
-        How many regular files were removed, and the sum of their sizes.
-    kept
-        Name and reason of what was left; the directory's own name if it could not be removed.
-    """
-
-    existed: bool
-    removed: bool
-    files: int
-    removed_bytes: int
-    kept: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NameList:
-    """Names found in a directory; not complete when there were more than the limit."""
-
-    names: tuple[str, ...]
-    complete: bool
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
 
 
 def describe(path: str, *, deadline_s: float = DEADLINE_S) -> PathState:
@@ -196,23 +51,16 @@ def describe(path: str, *, deadline_s: float = DEADLINE_S) -> PathState:
     UsageError
         The path is empty or holds a NUL.
     """
-    path = absolute(path)
-    value = ask("describe", path, deadline_s=deadline_s)
-    value["space"] = _space(value["space"]) if "space" in value else None
-    value["failure"] = Failure(**value["failure"]) if "failure" in value else None
-    value["real_path"] = _text(value["real_path"]) if "real_path" in value else None
-    return PathState(path=path, **value)
+    return ask(touch.describe, deadline_s, path)
 
 
-def free_space(path: str, *, deadline_s: float = DEADLINE_S) -> Space:
+def free_space(path: str) -> Space:
     """Return the space of the file system that ``path`` is on."""
-    return _space(ask("free_space", path, deadline_s=deadline_s))
+    return ask(touch.free_space, DEADLINE_S, path)
 
 
-def make_directory(
-    parent: str, name: str, *, mode: int = 0o700, deadline_s: float = DEADLINE_S
-) -> MadeDirectory:
-    """Return a directory that did not exist before.
+def make_directory(parent: str, name: str) -> str:
+    """Make a directory that did not exist before, and return its path.
 
     Remember ``name`` before calling: after `NoAnswer` or an interruption it may exist, or come
     into existence later.
@@ -225,18 +73,14 @@ def make_directory(
         No answer in time; what the system said (see `error_of`).
     """
     _check_name(name)
-    value = ask("make_directory", parent, deadline_s=deadline_s, name=_raw(name), mode=mode)
-    return MadeDirectory(_text(value["path"]), value["device"], value["inode"])
+    return ask(touch.make_directory, DEADLINE_S, parent, name)
 
 
-def remove_probe_directory(
-    parent: str, name: str, *, deadline_s: float = 60.0, kept_limit: int = 100
-) -> Removal:
+def remove_probe_directory(parent: str, name: str, *, deadline_s: float = FILES_S) -> Removal:
     """Remove a directory that Trimtab made, and the regular files directly inside it.
 
     Links are not followed, directories inside are not descended into: what is not a regular
-    file stays and is named. A directory that is gone already is no error. Removing large files
-    takes time on the disk, hence the longer deadline.
+    file stays and is named. A directory that is gone already is no error.
 
     Raises
     ------
@@ -246,20 +90,10 @@ def remove_probe_directory(
         No answer in time; what the system said.
     """
     _check_name(name)
-    value = ask(
-        "remove_probe_directory",
-        parent,
-        deadline_s=deadline_s,
-        name=_raw(name),
-        limit=kept_limit,
-    )
-    retained = tuple((_text(inner), reason) for inner, reason in value["kept"])
-    return Removal(value["existed"], value["removed"], value["files"], value["bytes"], retained)
+    return ask(touch.remove_probe_directory, deadline_s, parent, name)
 
 
-def remove_probe_tree(
-    parent: str, name: str, *, limit_s: float = 1800.0, kept_limit: int = 100
-) -> Removal:
+def remove_probe_tree(parent: str, name: str, *, limit_s: float = 1800.0) -> Removal:
     """Remove a directory that Trimtab made, with everything in it.
 
     For what a benchmark of its own leaves there. Links in it are removed, not followed; what is
@@ -279,35 +113,20 @@ def remove_probe_tree(
         No answer in time; what the system said.
     """
     _check_name(name)
-    end_s, files, removed_bytes = time.monotonic() + limit_s, 0, 0
+    end_s = time.monotonic() + limit_s
     while True:
-        value = ask(
-            "remove_probe_tree",
-            parent,
-            deadline_s=_PART_S + DEADLINE_S,
-            name=_raw(name),
-            limit=kept_limit,
-            work_s=min(_PART_S, max(0.0, end_s - time.monotonic())),
-        )
-        files, removed_bytes = files + value["files"], removed_bytes + value["bytes"]
-        retained = [(_text(inner), reason) for inner, reason in value["kept"]]
-        if value["complete"] or time.monotonic() >= end_s:
+        work_s = min(_PART_S, max(0.0, end_s - time.monotonic()))
+        removal = ask(touch.remove_probe_tree, _PART_S + DEADLINE_S, parent, name, work_s)
+        if removal.complete:
+            return removal
+        if time.monotonic() >= end_s:
             break
-    if not value["complete"]:
-        retained.append(
-            (
-                name,
-                Message(
-                    "removal-unfinished",
-                    f"there was more in it than could be removed in {limit_s:g} s",
-                ),
-            )
-        )
-    return Removal(value["existed"], value["removed"], files, removed_bytes, tuple(retained))
+    more = f"there was more in it than could be removed in {limit_s:g} s"
+    return removal._replace(kept=(*removal.kept, (name, Message("removal-unfinished", more))))
 
 
 def find_files(
-    parent: str, name: str, pattern: str, *, deadline_s: float = 60.0, limit: int = 100
+    parent: str, name: str, pattern: str, *, limit: int = 100
 ) -> tuple[tuple[str, str], ...]:
     """Return path below a probe directory and kind of what matches a pattern, sorted.
 
@@ -322,30 +141,18 @@ def find_files(
         More than ``limit``, or far too much to look through.
     """
     _check_name(name)
-    value = ask(
-        "find_files",
-        parent,
-        deadline_s=deadline_s,
-        name=_raw(name),
-        pattern=[_raw(part) for part in pattern.split("/")],
-        limit=limit,
-    )
-    if not value["complete"]:
+    matches = ask(touch.find_files, FILES_S, parent, name, pattern, limit)
+    if matches is None:
         raise ToolError(
             f"{visible(pattern)} matches more than {limit} files, or there is too much to look at",
             code="too-many-files",
             hint="name the file more exactly",
         )
-    return tuple(sorted((_text(path), kind) for path, kind in value["found"]))
+    return tuple(sorted(matches))
 
 
 def read_files(
-    parent: str,
-    name: str,
-    paths: Iterable[str],
-    *,
-    limit_bytes: int,
-    deadline_s: float = 60.0,
+    parent: str, name: str, paths: Iterable[str], *, limit_bytes: int
 ) -> dict[str, bytes]:
     """Return the content of those files of a probe directory that are there and regular, by path.
 
@@ -355,31 +162,16 @@ def read_files(
         They are larger than ``limit_bytes`` together.
     """
     _check_name(name)
-    value = ask(
-        "read_files",
-        parent,
-        deadline_s=deadline_s,
-        name=_raw(name),
-        names=[_raw(path) for path in paths],
-        limit_bytes=limit_bytes,
-    )
-    if value["over"] is not None:
+    contents, over = ask(touch.read_files, FILES_S, parent, name, tuple(paths), limit_bytes)
+    if over is not None:
         raise ToolError(
-            f"{visible(_text(value['over']))} and what is read with it are larger than "
-            f"{format_bytes(limit_bytes)}",
+            f"{visible(over)} and what is read with it are larger than {format_bytes(limit_bytes)}",
             code="files-too-large",
         )
-    contents: dict[str, str | None] = value["contents"]
-    return {
-        _text(path): binascii.a2b_base64(content)
-        for path, content in contents.items()
-        if content is not None
-    }
+    return contents
 
 
-def file_sizes(
-    directory: str, *, deadline_s: float = DEADLINE_S, limit: int = 100_000
-) -> dict[str, int]:
+def file_sizes(directory: str, *, limit: int = 100_000) -> dict[str, int]:
     """Return the size in bytes of each regular file directly inside a directory, by name.
 
     Raises
@@ -387,39 +179,41 @@ def file_sizes(
     ToolError
         More than ``limit`` files.
     """
-    value = ask("file_sizes", directory, deadline_s=deadline_s, limit=limit)
-    if not value["complete"]:
+    sizes = ask(touch.file_sizes, DEADLINE_S, directory, limit)
+    if len(sizes) > limit:
         raise ToolError(f"{directory} holds more than {limit} files", code="too-many-files")
-    return {_text(name): size for name, size in sorted(value["sizes"])}
+    return dict(sorted(sizes.items()))
 
 
 def list_names(
     directory: str, prefix: str = "", *, deadline_s: float = DEADLINE_S, limit: int = 10_000
 ) -> NameList:
     """Return the names in a directory that start with ``prefix``, sorted, at most ``limit``."""
-    value = ask("list_names", directory, deadline_s=deadline_s, prefix=_raw(prefix), limit=limit)
-    return NameList(tuple(sorted(_text(name) for name in value["names"])), value["complete"])
+    return ask(touch.list_names, deadline_s, directory, prefix, limit)
 
 
-def ask(operation: str, path: str, *, deadline_s: float, **arguments: Any) -> dict[str, Any]:
-    """Return the child's answer to one operation of `touch`, as plain values.
-
-    The functions above are what others call; this is the one place that starts the child.
+def ask(
+    function: Callable[Concatenate[str, _Arguments], _Answer],
+    deadline_s: float,
+    path: str,
+    *arguments: _Arguments.args,
+    **named: _Arguments.kwargs,
+) -> _Answer:
+    """Return what a function of `touch` answers about a path.
 
     Raises
     ------
     NoAnswer
-        Not in ``deadline_s``; the child was killed and is not waited for.
+        Not in ``deadline_s``.
     TrimtabError
         What the system said, through `error_of`.
     """
     path = absolute(path)
-    request = {"operation": operation, "path": _raw(path), "deadline_s": deadline_s, **arguments}
-    output = _exchange(json.dumps(request).encode("ascii"), path, deadline_s)
-    answer = json.loads(output)
-    if "failure" in answer:
-        raise error_of(Failure(**answer["failure"]), path)
-    return answer["value"]
+    question = partial(function, path, *arguments, **named)
+    try:
+        return ask_child(question, path, deadline_s=deadline_s)
+    except OSError as error:
+        raise error_of(touch.failure(error, function.__name__), path) from error
 
 
 def absolute(path: str) -> str:
@@ -444,21 +238,12 @@ def absolute(path: str) -> str:
         ) from error
 
 
+_AS_ANOTHER: Final = "run it as a user who may, or name another"
 _ERRORS: Final[dict[str, tuple[type[TrimtabError], str, str, str | None]]] = {
     "ENOENT": (UsageError, "path-missing", "{path} does not exist", None),
     "ENOTDIR": (UsageError, "not-a-directory", "{path} is not a directory", None),
-    "EACCES": (
-        UsageError,
-        "no-permission",
-        "no permission for {path}",
-        "run it as a user who may, or name another",
-    ),
-    "EPERM": (
-        UsageError,
-        "not-permitted",
-        "not permitted on {path}",
-        "run it as a user who may, or name another",
-    ),
+    "EACCES": (UsageError, "no-permission", "no permission for {path}", _AS_ANOTHER),
+    "EPERM": (UsageError, "not-permitted", "not permitted on {path}", _AS_ANOTHER),
     "EROFS": (
         UsageError,
         "read-only-file-system",
@@ -505,67 +290,10 @@ def error_of(failure: Failure, path: str) -> TrimtabError:
     return kind(f"{message} ({details})", code=code, hint=hint)
 
 
-def _exchange(request: bytes, path: str, deadline_s: float) -> bytes:
-    reap()
-    try:
-        # Not in the caller's directory, which may itself be on the file system that hangs.
-        child = subprocess.Popen(
-            [sys.executable, "-I", "-S", _SCRIPT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd="/",
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ToolError(
-            f"cannot start {sys.executable}: {error.strerror}", code="program-not-started"
-        ) from error
-    try:
-        output, complaint = child.communicate(request, timeout=deadline_s)
-    except subprocess.TimeoutExpired:
-        abandon(child)
-        raise NoAnswer(
-            f"{visible(path)} did not answer in {deadline_s:g} s",
-            code="no-answer",
-            hint="the file system may be down or overloaded: try ls on it from another shell",
-        ) from None
-    except BaseException:
-        abandon(child)
-        raise
-    if child.returncode != 0:
-        tail = complaint.decode("utf-8", "replace").strip()[-300:]
-        raise ToolError(
-            f"asking about {visible(path)} failed ({child.returncode}): {tail}", code="child-failed"
-        )
-    return output
-
-
 def _check_name(name: str) -> None:
-    if not name.startswith(PROBE_PREFIX) or "/" in name or "\0" in name:
+    if not touch.is_probe_name(name):
         raise RefusedError(
             f"{visible(name)!r} is not the name of a probe directory",
             code="probe-directory-name",
             hint=f"Trimtab makes and removes only directories named {PROBE_PREFIX}...",
         )
-
-
-def _raw(text: str) -> str:
-    return os.fsencode(text).decode("latin-1")
-
-
-def _text(raw: str) -> str:
-    return os.fsdecode(raw.encode("latin-1"))
-
-
-def _space(value: dict[str, int]) -> Space:
-    return Space(
-        block_size_bytes=value["f_bsize"],
-        fragment_size_bytes=value["f_frsize"],
-        blocks=value["f_blocks"],
-        blocks_free=value["f_bfree"],
-        blocks_available=value["f_bavail"],
-        inodes=value["f_files"],
-        inodes_free=value["f_ffree"],
-        flags=value["f_flag"],
-    )

@@ -1,15 +1,43 @@
-"""One command on many servers at once, over the site's ssh, within a deadline for each."""
+"""One command on many servers at once, over the site's ssh, within a deadline for each.
+
+::
+
+    waiting ── fan-out has room ──> started ──EOF of both──> closing ──exit──> ended
+                                       │                        │
+                                       ├─ exit (a grandchild holds its pipes) ─> ended
+                                       └─ deadline, output limit, Interrupted ─> SIGKILL ─> ended
+
+Nothing in the loop waits for a process: one that is killed and does not go is left behind at the
+end, and holds nobody up. All stay uncollected until the last is over: so a number cannot become a
+stranger's while the rest of its session is looked for.
+"""
 
 from __future__ import annotations
 
+import selectors
 import shlex
 import shutil
+import signal
+import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from trimtab.config.nodes import NODE_NAME
 from trimtab.errors import ToolError, UsageError
-from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult, execute
+from trimtab.launch.interruption import lifted, shielded
+from trimtab.launch.orphans import reap
+from trimtab.launch.process import (
+    GRACE_S,
+    OUTPUT_LIMIT_BYTES,
+    Child,
+    ProcessResult,
+    end_all,
+    execute,
+    input_file,
+    read,
+    utc_now,
+)
 from trimtab.model.site import Ssh
 from trimtab.visible import visible
 
@@ -17,6 +45,10 @@ FanOut = Callable[..., Mapping[str, ProcessResult]]
 """`fan_out`, or what stands for it in a test: same arguments, one result for each node."""
 
 _CONNECT_TIMEOUT_S: Final = 10.0
+_TICK_S: Final = 0.05
+_CLOSING_S: Final = 0.002
+"""Longest wait between looks at the processes, and where one has closed its pipes: its end is no
+event."""
 
 
 def fan_out(
@@ -86,35 +118,68 @@ def each(
     ----------
     commands
         Node to program and arguments.
-
-    Raises
-    ------
-    UsageError
-        A node's name is none.
-    ToolError
-        There is no ssh at all.
     """
-    names = {checked_node(node): argv for node, argv in commands.items()}
-    if not names:
-        return {}
-    if not ssh.command or shutil.which(ssh.command[0]) is None:
+    argvs = {
+        node: ssh_command(node, argv, ssh=ssh, timeout_s=timeout_s)
+        for node, argv in commands.items()
+    }
+    if argvs and (not ssh.command or shutil.which(ssh.command[0]) is None):
         raise ToolError(
             f"{' '.join(ssh.command[:1]) or 'ssh'} was not found",
             code="program-not-found",
             hint="install it, or name the site's own under ssh in [servers] of the site file",
         )
-    from trimtab.launch.fleet_engine import run_all
+    reap()
+    children, running, results = dict[str, Child](), list[Child](), dict[str, ProcessResult]()
+    waiting = deque(argvs)
+    with shielded(), input_file(stdin) as path, selectors.DefaultSelector() as selector:
+        try:
+            while waiting or running:
+                while waiting and len(running) < max(1, ssh.fanout):
+                    node = waiting.popleft()
+                    try:
+                        child = Child(
+                            argvs[node], path, timeout_s=timeout_s, limit_bytes=output_limit_bytes
+                        )
+                    except OSError as error:  # too many processes or open files: its bad luck
+                        results[node] = _not_started(argvs[node], error, timeout_s)
+                        continue
+                    children[node] = child
+                    running.append(child)
+                    child.watch(selector)
+                # A signal may be raised here and nowhere else: what was started is known.
+                with lifted():
+                    read(selector, _TICK_S if all(child.pipes for child in running) else _CLOSING_S)
+                running = [child for child in running if not _is_over(child, selector)]
+        finally:
+            end_all([*children.values()], GRACE_S)
+    results |= {node: child.result() for node, child in children.items()}
+    return {node: results[node] for node in argvs}
 
-    return run_all(
-        {
-            name: ssh_command(name, argv, ssh=ssh, timeout_s=timeout_s)
-            for name, argv in names.items()
-        },
-        stdin=stdin,
-        timeout_s=timeout_s,
-        fanout=max(1, ssh.fanout),
-        output_limit_bytes=output_limit_bytes,
+
+def _not_started(argv: Sequence[str], error: OSError, timeout_s: float) -> ProcessResult:
+    why = f"{argv[0]} could not be started: {error.strerror or error}"
+    return ProcessResult(
+        tuple(argv), b"", b"", None, None, utc_now(), 0.0, timeout_s, not_started=why
     )
+
+
+def _is_over(child: Child, selector: selectors.BaseSelector) -> bool:
+    """Kill a child that is late or writes too much; return whether it is over, or was left."""
+    now_s = time.monotonic()
+    if child.exited():
+        # A grandchild may hold the pipes: what is in them now is all that is waited for.
+        child.drain()
+    elif child.truncated or now_s - child.began_s >= child.timeout_s:
+        child.timed_out = not child.truncated
+        child.send(signal.SIGKILL)
+        child.ended_s = now_s
+    else:
+        return False
+    for pipe in child.pipes.values():
+        selector.unregister(pipe)
+    child.pipes.clear()
+    return True
 
 
 def run_here(argv: Sequence[str], *, stdin: bytes, timeout_s: float) -> ProcessResult:

@@ -11,7 +11,7 @@
             finally:
                 remove the directory # runs to its end whatever arrives
 
-Once `Interrupted` was raised, later signals of the same stretch are only counted: a second Ctrl-C
+Once `Interrupted` was raised, later signals of the same stretch are ignored: a second Ctrl-C
 does not stop the cleaning-up that the first one started.
 """
 
@@ -41,10 +41,8 @@ class _Stretch:
     depth: int = 0
     pending: int | None = None
     raised: bool = False
-    received: int = 0
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
-        self.received += 1
         if self.raised:
             return
         self.pending = number
@@ -158,11 +156,6 @@ def lifted() -> Iterator[None]:
         yield
     finally:
         stretch.depth += 1
-
-
-def signals_received() -> int:
-    """Return how many signals came in the present stretch; 0 outside of one."""
-    return _current.received if _current is not None else 0
 
 
 def _deliver_again(stretch: _Stretch) -> None:

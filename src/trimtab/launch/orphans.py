@@ -15,20 +15,14 @@ _pids: dict[int, tuple[str, ...]] = {}
 _lock = threading.Lock()
 
 
-def abandon(child: subprocess.Popen[bytes]) -> None:
-    """Kill a child, close its pipes and leave it: in a dead mount it may never go away."""
+def abandon(process: subprocess.Popen[bytes], argv: tuple[str, ...]) -> None:
+    """Kill a child and leave it: in a dead mount it may never go away."""
     with contextlib.suppress(ProcessLookupError):
-        os.kill(child.pid, signal.SIGKILL)
-    for pipe in (child.stdin, child.stdout, child.stderr):
-        if pipe is not None:
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
-    if child.returncode is None:
-        # From here on it is reaped by number; Popen would warn that it still runs.
-        child.returncode = -signal.SIGKILL
-        arguments = child.args if isinstance(child.args, (list, tuple)) else (child.args,)
-        with _lock:
-            _pids[child.pid] = tuple(map(str, arguments))
+        os.kill(process.pid, signal.SIGKILL)
+    # From here on it is reaped by number; Popen would warn that it still runs.
+    process.returncode = -signal.SIGKILL
+    with _lock:
+        _pids[process.pid] = argv
     reap()
 
 

@@ -22,13 +22,12 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Final
 
 from trimtab.errors import ToolError
-from trimtab.launch.child import collect, has_exited, input_file
 from trimtab.launch.interruption import lifted, shielded
 from trimtab.launch.orphans import abandon, kill_sessions, reap
 from trimtab.message import Message
@@ -61,8 +60,6 @@ class ProcessResult:
         It wrote more than the limit; it was killed, and what came before is kept.
     abandoned
         It did not go away even after SIGKILL (an uninterruptible system call): it was left.
-    cpu_user_s, cpu_system_s
-        Of the program and of what it waited for; ``None`` when abandoned.
     not_started
         Why there was no process at all, where several were to be started and this one was not.
     """
@@ -78,8 +75,6 @@ class ProcessResult:
     timed_out: bool = False
     truncated: bool = False
     abandoned: bool = False
-    cpu_user_s: float | None = None
-    cpu_system_s: float | None = None
     not_started: str | None = None
 
     @property
@@ -176,52 +171,31 @@ def execute(
     reap()
     started_at = clock()
     with shielded():
-        with input_file(stdin) as path, open(path, "rb") as file:  # noqa: PTH123 (no Path needed)
-            child = _start(argv, environment, directory, file)
-        running = _Running(child, output_limit_bytes)
+        with input_file(stdin) as path, _start_errors(argv, directory):
+            child = Child(
+                argv,
+                path,
+                timeout_s=timeout_s,
+                limit_bytes=output_limit_bytes,
+                environment={**(environment or {}), "LC_ALL": "C"},
+                directory=directory,
+            )
+        child.started_at = started_at
         try:
             with lifted():
-                timed_out = not running.wait(timeout_s, on_progress)
+                child.timed_out = not child.wait(timeout_s, on_progress)
         finally:
-            running.finish(grace_s, ask_to_end)
-    return ProcessResult(
-        argv=tuple(argv),
-        stdout=bytes(running.stdout),
-        stderr=bytes(running.stderr),
-        exit_code=running.code if running.code is not None and running.code >= 0 else None,
-        signal=-running.code if running.code is not None and running.code < 0 else None,
-        started_at=started_at,
-        elapsed_s=running.elapsed_s,
-        timeout_s=timeout_s,
-        timed_out=timed_out and not running.truncated,
-        truncated=running.truncated,
-        abandoned=running.abandoned,
-        cpu_user_s=running.usage.ru_utime if running.usage else None,
-        cpu_system_s=running.usage.ru_stime if running.usage else None,
-    )
+            _finish(child, grace_s, ask_to_end)
+    return child.result()
 
 
-def _start(
-    argv: Sequence[str],
-    environment: Mapping[str, str | None] | None,
-    directory: str,
-    stdin: IO[bytes],
-) -> subprocess.Popen[bytes]:
+@contextlib.contextmanager
+def _start_errors(argv: Sequence[str], directory: str) -> Iterator[None]:
     if not argv:
         raise ValueError("argv is empty")
     hint = "install it, put it on PATH, or give its full path"
-    variables = {**os.environ, **(environment or {}), "LC_ALL": "C"}
     try:
-        return subprocess.Popen(
-            list(argv),
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=directory,
-            env={name: value for name, value in variables.items() if value is not None},
-            start_new_session=True,
-            bufsize=0,
-        )
+        yield
     except FileNotFoundError as error:
         if error.filename == directory:
             raise ToolError(
@@ -239,111 +213,204 @@ def _start(
         ) from error
 
 
-class _Running:
-    """A started program: what it has written, and how to bring it to its end."""
+def _finish(child: Child, grace_s: float, ask_to_end: Callable[[], object] | None) -> None:
+    """Bring a program to its end, with all that it started, and collect it."""
+    try:
+        if ask_to_end is not None and not child.exited() and not child.truncated:
+            ask_to_end()
+            child.wait(grace_s)
+    finally:
+        if not child.exited() and not child.truncated:
+            child.send(signal.SIGTERM)
+            child.wait(grace_s)
+        end_all([child], grace_s)
 
-    def __init__(self, child: subprocess.Popen[bytes], limit_bytes: int) -> None:
-        self.child = child
+
+@contextlib.contextmanager
+def input_file(content: bytes) -> Iterator[str]:
+    """Give the path of a file in memory with the input: unlike a pipe, it needs nobody to feed it.
+
+    Whoever opens it reads from its beginning, so that many processes can share one copy.
+    """
+    if not content:
+        yield os.devnull
+        return
+    with os.fdopen(os.memfd_create("stdin"), "wb") as file:
+        file.write(content)
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}"
+
+
+class Child:
+    """A program that was started: what it has written so far, its end.
+
+    It leads a session of its own, and is uncollected until `collect`: so long its number is no
+    stranger's.
+
+    Parameters
+    ----------
+    stdin
+        Path of its input.
+    timeout_s
+        Of its result; whoever started it keeps it.
+    limit_bytes
+        Of both outputs together.
+    environment
+        Added to this process's own and ``LC_ALL=C``, or taken out where the value is ``None``.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        stdin: str,
+        *,
+        timeout_s: float,
+        limit_bytes: int,
+        environment: Mapping[str, str | None] | None = None,
+        directory: str = "/",
+    ) -> None:
+        self.argv = tuple(argv)
+        self.timeout_s = timeout_s
         self.limit_bytes = limit_bytes
-        self.stdout = bytearray()
-        self.stderr = bytearray()
-        self.truncated = False
-        self.abandoned = False
-        self.code: int | None = None
-        self.usage: resource.struct_rusage | None = None
-        self.began_s = time.monotonic()
+        self.started_at, self.began_s = utc_now(), time.monotonic()
         self.ended_s: float | None = None
-        self._selector = selectors.DefaultSelector()
+        self.stdout, self.stderr = bytearray(), bytearray()
+        self.timed_out = self.truncated = self.abandoned = False
+        self.code: int | None = None
+        variables = {**os.environ, "LC_ALL": "C", **(environment or {})}
+        with open(stdin, "rb") as file:  # noqa: PTH123 (no Path needed)
+            self.process = subprocess.Popen(
+                self.argv,
+                stdin=file,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=directory,
+                env={name: value for name, value in variables.items() if value is not None},
+                start_new_session=True,
+                bufsize=0,
+            )
         # A benchmark that aborts must not leave a core file where we happen to stand.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
-        for pipe, collected in ((child.stdout, self.stdout), (child.stderr, self.stderr)):
-            assert pipe is not None
+            resource.prlimit(self.process.pid, resource.RLIMIT_CORE, (0, 0))
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.pipes: dict[str, IO[bytes]] = {
+            "stdout": self.process.stdout,
+            "stderr": self.process.stderr,
+        }
+        for pipe in self.pipes.values():
             os.set_blocking(pipe.fileno(), False)
-            self._selector.register(pipe, selectors.EVENT_READ, collected)
 
-    def wait(self, timeout_s: float, on_progress: Callable[[float], None] | None = None) -> bool:
+    def watch(self, selector: selectors.BaseSelector) -> None:
+        """Have `read` take what it writes."""
+        for name, pipe in self.pipes.items():
+            selector.register(pipe, selectors.EVENT_READ, (self, name))
+
+    def wait(
+        self,
+        timeout_s: float,
+        on_progress: Callable[[float], None] | None = None,
+        *,
+        until: Callable[[], bool] | None = None,
+    ) -> bool:
         """Read its output until it exits (True), or time or the output limit is over (False)."""
-        end_s = time.monotonic() + timeout_s
-        nap_s = 0.001
-        while not self._exited():
-            now_s = time.monotonic()
-            if self.truncated or now_s >= end_s:
-                return False
-            if on_progress is not None:
-                on_progress(now_s - self.began_s)
-            if self._selector.get_map():
-                self._read(min(_TICK_S, end_s - now_s))
-            else:  # it has closed its output and goes on: nothing to wait on but the clock
-                time.sleep(min(nap_s, end_s - now_s))
-                nap_s = min(nap_s * 2, _TICK_S)
+        end_s, nap_s = time.monotonic() + timeout_s, 0.001
+        with selectors.DefaultSelector() as selector:
+            self.watch(selector)
+            while not (until or self.exited)():
+                now_s = time.monotonic()
+                if self.truncated or now_s >= end_s:
+                    return False
+                if on_progress is not None:
+                    on_progress(now_s - self.began_s)
+                if self.pipes:
+                    read(selector, min(_TICK_S, end_s - now_s))
+                else:  # it has closed its output and goes on: nothing to wait on but the clock
+                    time.sleep(min(nap_s, end_s - now_s))
+                    nap_s = min(nap_s * 2, _TICK_S)
         return True
 
-    def finish(self, grace_s: float, ask_to_end: Callable[[], object] | None = None) -> None:
-        """Bring it to its end, with all that it started, and collect it."""
+    def take(self, name: str) -> bytes | None:
+        """Take what a pipe holds: ``None`` is nothing yet, nothing at all its end."""
+        chunk = self.pipes[name].read(_CHUNK_BYTES)
+        if chunk:
+            room_bytes = self.limit_bytes - len(self.stdout) - len(self.stderr)
+            self.truncated = self.truncated or len(chunk) > room_bytes
+            (self.stdout if name == "stdout" else self.stderr).extend(chunk[: max(room_bytes, 0)])
+        return chunk
+
+    def drain(self) -> None:
+        """Take what is left in the pipes, without waiting for who else may hold them open."""
+        for name in self.pipes:
+            while not self.truncated and self.take(name):
+                pass
+
+    def exited(self) -> bool:
+        """Return whether it has ended."""
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         try:
-            if ask_to_end is not None and not self._exited() and not self.truncated:
-                ask_to_end()
-                self.wait(grace_s)
-        finally:
-            self._end(grace_s)
-
-    def _end(self, grace_s: float) -> None:
-        if not self._exited() and not self.truncated:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.child.pid, signal.SIGTERM)
-            self.wait(grace_s)
-        # Its number stays its own until it is collected below, so this cannot hit a stranger.
-        kill_sessions({self.child.pid})
-        if not self._wait_killed(grace_s):
-            self.abandoned = True
-            self.ended_s = time.monotonic()
-            abandon(self.child)
-        else:
-            self._drain()
-            self.code, self.usage = collect(self.child)
-        self._selector.close()
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds from its start to its end, or to our giving up."""
-        return (time.monotonic() if self.ended_s is None else self.ended_s) - self.began_s
-
-    def _exited(self) -> bool:
-        exited = has_exited(self.child)
+            exited = os.waitid(os.P_PID, self.process.pid, options) is not None
+        except ChildProcessError:  # SIGCHLD is ignored here: the kernel kept no status
+            exited = True
         if exited and self.ended_s is None:
             self.ended_s = time.monotonic()
         return exited
 
-    def _wait_killed(self, grace_s: float) -> bool:
-        end_s = time.monotonic() + grace_s
-        while not self._exited():
-            if time.monotonic() >= end_s:
-                return False
-            time.sleep(0.005)
-        return True
+    def send(self, number: int) -> None:
+        """Send a signal to its group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
 
-    def _read(self, timeout_s: float) -> bool:
-        """Take what the pipes hold; return whether there was anything."""
-        took = False
-        for key, _ in self._selector.select(timeout_s):
-            pipe: IO[bytes] = key.fileobj  # type: ignore[assignment]
-            chunk = pipe.read(_CHUNK_BYTES)
-            if chunk is None:
-                continue
-            if not chunk:
-                self._selector.unregister(pipe)
-                continue
-            took = True
-            room_bytes = self.limit_bytes - len(self.stdout) - len(self.stderr)
-            self.truncated = self.truncated or len(chunk) > room_bytes
-            key.data.extend(chunk[: max(room_bytes, 0)])
-        return took
+    def collect(self) -> None:
+        """Take its status from the kernel; one that has not ended is killed and left behind."""
+        if self.exited():
+            self.drain()
+            with contextlib.suppress(ChildProcessError):
+                _, status = os.waitpid(self.process.pid, 0)
+                self.code = os.waitstatus_to_exitcode(status)
+            self.process.returncode = self.code or 0
+        else:
+            self.abandoned = True
+            self.ended_s = self.ended_s or time.monotonic()
+            abandon(self.process, self.argv)
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
 
-    def _drain(self) -> None:
-        """Take what is left in the pipes, without waiting for who else may hold them open."""
-        while self._selector.get_map() and not self.truncated and self._read(0):
-            pass
+    def result(self) -> ProcessResult:
+        """Return how it ran, once it is collected."""
+        code = self.code
+        return ProcessResult(
+            argv=self.argv,
+            stdout=bytes(self.stdout),
+            stderr=bytes(self.stderr),
+            exit_code=code if code is not None and code >= 0 else None,
+            signal=-code if code is not None and code < 0 else None,
+            started_at=self.started_at,
+            elapsed_s=(self.ended_s or time.monotonic()) - self.began_s,
+            timeout_s=self.timeout_s,
+            timed_out=self.timed_out and not self.truncated,
+            truncated=self.truncated,
+            abandoned=self.abandoned,
+        )
+
+
+def read(selector: selectors.BaseSelector, timeout_s: float) -> None:
+    """Take what the pipes of watched children hold; those at their end are watched no more."""
+    for key, _ in selector.select(timeout_s):
+        child, name = key.data
+        if child.take(name) == b"":
+            selector.unregister(child.pipes.pop(name))
+
+
+def end_all(children: Sequence[Child], grace_s: float) -> None:
+    """Kill whatever is left of the sessions of children, and collect those that then end."""
+    kill_sessions({child.process.pid for child in children})
+    end_s = time.monotonic() + grace_s
+    while not all(child.exited() for child in children) and time.monotonic() < end_s:
+        time.sleep(0.005)
+    for child in children:
+        child.collect()
 
 
 def _signal_name(number: int) -> str:

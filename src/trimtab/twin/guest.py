@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.launch.bounded import PROBE_PREFIX, MadeDirectory, NameList, PathState, Removal, Space
+from trimtab.launch.bounded import PROBE_PREFIX, NameList, PathState, Removal, Space
 from trimtab.twin.instruments.layout import ost_name
 from trimtab.twin.life import Life
 from trimtab.twin.simulation.bytes_of_osts import folded
@@ -87,13 +87,7 @@ class Guest:
             symlink=False,
             real_path=path.rstrip("/"),
             device=_DEVICE,
-            inode=1,
-            uid=0,
-            gid=0,
-            mode=0o755,
-            readable=True,
             writable=True,
-            executable=True,
             space=self.space(),
         )
 
@@ -116,8 +110,8 @@ class Guest:
             flags=0,
         )
 
-    def make_directory(self, parent: str, name: str) -> MadeDirectory:
-        """Return a directory that was not there before."""
+    def make_directory(self, parent: str, name: str) -> str:
+        """Make a directory that was not there before, and return its path."""
         if not name.startswith(PROBE_PREFIX):
             raise RefusedError(f"{name} is no name of a probe's directory", code="name-invalid")
         path = self._path(parent, name)
@@ -125,7 +119,7 @@ class Guest:
             raise RefusedError(f"{path} already holds that name", code="path-exists")
         stripes = self.life.simulation.scenario.placement.stripe_count
         self._directories[path] = _Directory(stripes)
-        return MadeDirectory(path, _DEVICE, len(self._directories) + 1)
+        return path
 
     def file_sizes(self, directory: str) -> dict[str, int]:
         """Return the size of each file of a directory."""
@@ -145,11 +139,10 @@ class Guest:
         path = self._path(parent, name)
         directory = self._directories.get(path)
         if directory is None:
-            return Removal(False, False, 0, 0, ())
-        size = sum(file.size_bytes for file in directory.files.values())
+            return Removal(False, False, ())
         self._change("remove", path, [(file, file.size_bytes) for file in directory.files.values()])
         del self._directories[path]
-        return Removal(True, True, len(directory.files) + len(directory.contents), int(size), ())
+        return Removal(True, True, ())
 
     def find_files(self, parent: str, name: str, pattern: str) -> tuple[tuple[str, str], ...]:
         """Return path and kind of what a command left that matches a pattern."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,7 +55,7 @@ def test_root_and_others_know_a_path_by_the_same_name(tmp_path: Path) -> None:
     for place in ("dev/disk", "run/udev"):
         shutil.rmtree(machine / place, ignore_errors=True)
     uuid = "11111111-2222-4333-8444-555555555555"
-    state = replace(touch_of("259:2")("/"), fs_uuid=uuid)
+    state = touch_of("259:2")("/")._replace(fs_uuid=uuid)
     found = describe("/", host=Host(str(machine)), touch=lambda path: state, execute=no_tools)
     assert (found.fs_uuid, found.identity) == (uuid, f"{uuid}:/")
 
@@ -281,18 +280,18 @@ def test_a_btrfs_on_several_devices_says_so(
                 "/x",
                 exists=False,
                 symlink=True,
-                failure=Failure("stat", 2, "ENOENT", "No such file or directory"),
+                failure=Failure("stat", "ENOENT", "No such file or directory"),
             ),
             UsageError,
             "/x is a link to nothing",
         ),
         (
-            PathState("/x", exists=False, failure=Failure("lstat", 13, "EACCES", "denied")),
+            PathState("/x", exists=False, failure=Failure("lstat", "EACCES", "denied")),
             UsageError,
             "no permission for /x",
         ),
         (
-            PathState("/x", exists=False, failure=Failure("stat", 5, "EIO", "I/O error")),
+            PathState("/x", exists=False, failure=Failure("stat", "EIO", "I/O error")),
             ToolError,
             "/x answers with an I/O error",
         ),

@@ -18,7 +18,7 @@ from tests.fake_lustre.state import FakeLustre
 from tests.support.codes import raises
 from tests.support.each import for_each
 
-from trimtab.drivers.lustre import changelog_child, changelogs
+from trimtab.drivers.lustre import changelogs
 from trimtab.drivers.lustre.changelog import (
     NEEDED,
     ChangelogUser,
@@ -28,7 +28,6 @@ from trimtab.drivers.lustre.changelog import (
     parse_users,
 )
 from trimtab.errors import DataError, ToolError
-from trimtab.launch.process import execute
 from trimtab.model.site import Servers
 
 _LINE = re.compile(
@@ -212,10 +211,3 @@ def test_clearing_is_one_write(tmp_path: Path) -> None:
     (tmp_path / "changelog-scratch-MDT0002").mkdir()
     with raises(ToolError, "changelog-unreachable"):
         changelogs.clear_records("scratch", "MDT0002", 2, 4711, devices=tmp_path)
-
-
-@pytest.mark.system
-def test_the_child_stands_alone() -> None:
-    ran = execute(("python3", "-I", "-S", changelog_child.__file__, "read", "/dev/null", "1", "9"),
-                  timeout_s=60)  # fmt: skip
-    assert (ran.exit_code, ran.stdout) == (0, b"")

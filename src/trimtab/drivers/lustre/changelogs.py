@@ -7,29 +7,27 @@ down, so a child does it.
 
 from __future__ import annotations
 
-import errno
 import re
-import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trimtab.drivers.lustre import changelog_child
 from trimtab.drivers.lustre.asking import SUDO, ask_each
 from trimtab.drivers.lustre.changelog import ChangelogUsers, mdts_of
+from trimtab.drivers.lustre.changelog_child import clear, read
 from trimtab.drivers.lustre.collecting import parse_answer
 from trimtab.drivers.lustre.reads import changelog_request
 from trimtab.drivers.lustre.view import ServerView
 from trimtab.errors import ToolError
+from trimtab.launch.child import ask_child
 from trimtab.launch.fleet import FanOut
-from trimtab.launch.process import ProcessResult, execute
 from trimtab.model.site import Servers
 from trimtab.visible import visible
 
 DEVICES: Final = Path("/dev")
 READ_MAX_BYTES: Final = 32 * 2**20
 """Of one reading: a quarter of a million records."""
-_MARGIN_BYTES: Final = 2**20
 _READ_S: Final = 120.0
 _CLEAR_S: Final = 120.0
 
@@ -97,11 +95,11 @@ def read_records(
     ToolError
         They could not be read, or not in time.
     """
-    device = devices / f"changelog-{file_system}-{mdt}"
-    result = _child("read", device, after + 1, limit_bytes, timeout_s=_READ_S)
-    if result.exit_code not in (0, changelog_child.MORE) or result.truncated:
-        raise _failed(f"the changelog of {mdt} cannot be read", result)
-    return result.stdout, result.exit_code == 0
+    device = str(devices / f"changelog-{file_system}-{mdt}")
+    try:
+        return ask_child(partial(read, device, after + 1, limit_bytes), device, deadline_s=_READ_S)
+    except (OSError, ToolError) as error:
+        raise _failed(f"the changelog of {mdt} cannot be read", error) from error
 
 
 def clear_records(
@@ -116,23 +114,19 @@ def clear_records(
     ToolError
         It was refused, or not answered in time.
     """
-    device = devices / f"changelog-{file_system}-{mdt}"
-    result = _child("clear", device, user, index, timeout_s=_CLEAR_S)
-    if result.exit_code == 0 or result.stderr.startswith(b"%d " % errno.ENOENT):
+    device = str(devices / f"changelog-{file_system}-{mdt}")
+    try:
+        ask_child(partial(clear, device, user, index), device, deadline_s=_CLEAR_S)
+    except FileNotFoundError:
         return
-    raise _failed(f"records of {mdt} up to {index} cannot be cleared", result)
+    except (OSError, ToolError) as error:
+        raise _failed(f"records of {mdt} up to {index} cannot be cleared", error) from error
 
 
-def _child(verb: str, device: Path, *numbers: int, timeout_s: float) -> ProcessResult:
-    script = str(Path(changelog_child.__file__))
-    argv = (sys.executable, "-I", "-S", script, verb, str(device), *map(str, numbers))
-    return execute(argv, timeout_s=timeout_s, output_limit_bytes=READ_MAX_BYTES + 2 * _MARGIN_BYTES)
-
-
-def _failed(failure: str, result: ProcessResult) -> ToolError:
-    complaint = visible(result.stderr.decode("utf-8", "replace").strip().partition(" ")[2][:200])
+def _failed(failure: str, error: OSError | ToolError) -> ToolError:
+    reason = error.strerror if isinstance(error, OSError) else error
     return ToolError(
-        f"{failure}: {complaint or result.problem}",
+        f"{failure}: {visible(str(reason))}",
         code="changelog-unreachable",
         hint="what is in the index stays; the same command goes on. Reading changelogs needs root",
     )

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import struct
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
-from trimtab.drivers.lustre import listing_child
+from trimtab.drivers.lustre.listing_child import Names, list_by_fid, mdt_indices
 from trimtab.errors import ToolError
-from trimtab.launch.process import execute
+from trimtab.launch.child import ask_child
 from trimtab.visible import visible
 
 _TIMEOUT_S: Final = 600.0
 _BATCH: Final = 1000
-"""Directories that one child lists: what it prints is kept in memory."""
-_OUTPUT_BYTES: Final = 2**30
+"""Directories that one child lists: what it answers is kept in memory."""
 
-Names = Sequence[tuple[int, bytes]]
-"""Inode number and name."""
+_Answer = TypeVar("_Answer")
 
 
 def list_directories(root: str, directories: Sequence[bytes]) -> Iterator[tuple[bytes, Names, int]]:
@@ -32,19 +29,10 @@ def list_directories(root: str, directories: Sequence[bytes]) -> Iterator[tuple[
     """
     from trimtab._core import GONE_ERRNOS
 
-    gone = [str(number) for number in GONE_ERRNOS]
     for start in range(0, len(directories), _BATCH):
         batch = directories[start : start + _BATCH]
-        data, at = _child("list", root, batch, *gone), 0
-        for directory in batch:
-            number, count = listing_child.HEAD.unpack_from(data, at)
-            at += listing_child.HEAD.size
-            names = []
-            for _ in range(count):
-                inode, length = listing_child.ENTRY.unpack_from(data, at)
-                at += listing_child.ENTRY.size
-                names.append((inode, data[at : at + length]))
-                at += length
+        answers = _answer(partial(list_by_fid, root, batch, GONE_ERRNOS), root)
+        for directory, (names, number) in zip(batch, answers, strict=True):
             yield directory, names, number
 
 
@@ -57,10 +45,9 @@ def mdts_of_fids(root: str, files: Sequence[bytes]) -> Mapping[bytes, str | None
         They could not be asked for, or not in time.
     """
     one_each = list({file[:8]: file for file in files}.values())
-    data = _child("mdts", root, one_each)
-    indices = struct.unpack(f"<{len(one_each)}i", data)
+    indices = _answer(partial(mdt_indices, root, one_each), root)
     of_sequence = {
-        file[:8]: None if index < 0 else f"MDT{index:04x}"
+        file[:8]: None if index is None else f"MDT{index:04x}"
         for file, index in zip(one_each, indices, strict=True)
     }
     return {file: of_sequence[file[:8]] for file in files}
@@ -81,19 +68,12 @@ def inode_of(fid: bytes) -> int:
     return flat & (2**64 - 1) or number
 
 
-def _child(verb: str, root: str, fids: Sequence[bytes], *words: str) -> bytes:
-    script = str(Path(listing_child.__file__))
-    result = execute(
-        (sys.executable, "-I", "-S", script, verb, root, *words),
-        timeout_s=_TIMEOUT_S,
-        stdin=b"".join(fids),
-        output_limit_bytes=_OUTPUT_BYTES,
-    )
-    if result.problem is not None or result.truncated:
-        complaint = visible(result.stderr.decode("utf-8", "replace").strip()[-200:])
+def _answer(question: Callable[[], _Answer], root: str) -> _Answer:
+    try:
+        return ask_child(question, root, deadline_s=_TIMEOUT_S)
+    except (OSError, ToolError) as error:
         raise ToolError(
-            f"directories of {visible(root)} cannot be listed: {complaint or result.problem}",
+            f"directories of {visible(root)} cannot be listed: {visible(str(error))}",
             code="listing-failed",
             hint="the index is as it was or better; give the same command again",
-        )
-    return result.stdout
+        ) from error

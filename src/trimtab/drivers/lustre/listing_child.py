@@ -1,53 +1,59 @@
-"""Lists directories of a Lustre by FID, and tells which MDT FIDs are on; it may hang in its place.
+"""Lists directories of a Lustre by FID, and tells which MDT FIDs are on; for a child that may hang.
 
-``python -I -S listing_child.py list ROOT GONE...`` reads FIDs of 16 bytes, big-endian, and prints
-of each its error number and how many names follow, 32 bits each, then of each name the inode
-number, 64 bits, its length, 16 bits, and the name. Without an error, or of what is gone by one of
-the numbers GONE, the error number is 0. Inode numbers are those that the directories hold: no file
-is looked at. ``... mdts ROOT`` prints the index of the MDT of each FID, or -1.
+FIDs have 16 bytes, big-endian.
 """
+
+from __future__ import annotations
 
 import errno
 import fcntl
 import os
 import struct
-import sys
+from collections.abc import Container, Iterator, Sequence
+
+from trimtab.launch.touch import open_directory
 
 FID2MDTIDX = 0xC01066F8
 """``LL_IOC_FID2MDTIDX`` of ``lustre_user.h``: _IOWR('f', 248, struct lu_fid)."""
-FID_BYTES = 16
-HEAD = struct.Struct("<II")
-ENTRY = struct.Struct("<QH")
+
+Names = Sequence[tuple[int, bytes]]
+"""Inode number, as the directory holds it, and name."""
 
 
-def listing(directory, gone):
-    """Return what a directory holds, as it is printed."""
+def list_by_fid(
+    root: str, fids: Sequence[bytes], gone: Container[int]
+) -> Sequence[tuple[Names, int]]:
+    """Return what each directory holds, and its error number; no file is looked at.
+
+    Without an error, or of what is gone by one of the numbers ``gone``, it is 0.
+    """
+    open_directory(root)  # without the root, everything would be gone
+    places = (
+        f"{root}/.lustre/fid/[{sequence:#x}:{number:#x}:{version:#x}]"
+        for sequence, number, version in _parts(fids)
+    )
+    return [_listing(place, gone) for place in places]
+
+
+def _parts(fids: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
+    yield from (struct.unpack(">QII", fid) for fid in fids)
+
+
+def _listing(directory: str, gone: Container[int]) -> tuple[Names, int]:
     try:
-        descriptor = opened(directory)
+        # To list it must not move its time of access.
+        descriptor = open_directory(directory)
         try:
             with os.scandir(descriptor) as entries:
-                held = [(entry.inode(), os.fsencode(entry.name)) for entry in entries]
+                return [(entry.inode(), os.fsencode(entry.name)) for entry in entries], 0
         finally:
             os.close(descriptor)
     except OSError as error:
         number = settled(directory, error.errno or errno.EIO)
-        return HEAD.pack(0 if number in gone or number == errno.ENOTDIR else number, 0)
-    parts = [HEAD.pack(0, len(held))]
-    for inode, name in held:
-        parts += [ENTRY.pack(inode, len(name)), name]
-    return b"".join(parts)
+        return [], 0 if number in gone or number == errno.ENOTDIR else number
 
 
-def opened(directory):
-    """Return a directory to be listed; to list it must not move its time of access."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    try:
-        return os.open(directory, flags | os.O_NOATIME)
-    except PermissionError:  # somebody else's, to who is not root; or a stripe
-        return os.open(directory, flags)
-
-
-def settled(directory, number):
+def settled(directory: str | bytes, number: int) -> int:
     """Return what an error means: EFAULT of an open that a stat explains is the stat's own."""
     if number == errno.EFAULT:
         try:
@@ -57,28 +63,13 @@ def settled(directory, number):
     return number
 
 
-def main():
-    """Do what the command line says, for every FID of standard input."""
-    verb, root = sys.argv[1], os.fsencode(sys.argv[2])
-    gone = [int(number) for number in sys.argv[3:]]
-    fids = sys.stdin.buffer.read()
-    out = sys.stdout.buffer
-    mount = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    for at in range(0, len(fids), FID_BYTES):
-        sequence, number, version = struct.unpack_from(">QII", fids, at)
-        if verb == "list":
-            name = b"/.lustre/fid/[%#x:%#x:%#x]" % (sequence, number, version)
-            out.write(listing(root + name, gone))
-        else:
-            fid = struct.pack("<QII", sequence, number, version)
-            try:
-                index = fcntl.ioctl(mount, FID2MDTIDX, bytearray(fid))
-            except OSError:
-                index = -1
-            out.write(struct.pack("<i", index))
-    out.flush()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def mdt_indices(root: str, fids: Sequence[bytes]) -> Sequence[int | None]:
+    """Return the index of the MDT of each FID; ``None``: Lustre does not tell."""
+    mount, indices = open_directory(root), list[int | None]()
+    for sequence, number, version in _parts(fids):
+        fid = bytearray(struct.pack("<QII", sequence, number, version))
+        try:
+            indices.append(fcntl.ioctl(mount, FID2MDTIDX, fid))
+        except OSError:
+            indices.append(None)
+    return indices

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,11 @@ from trimtab.drivers.lustre.changelogs import (
     read_records,
 )
 from trimtab.drivers.lustre.listing import list_directories, mdts_of_fids
+from trimtab.launch.child import ask_child
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
 from trimtab.loop.purging.changed_rows import Looked
 from trimtab.loop.purging.core_errors import core_errors
-from trimtab.loop.purging.looking import ask_core
 from trimtab.purge.follow.decide import Clear
 from trimtab.purge.index.manifest import Lack, Manifest, SizesMode
 from trimtab.purge.index.schema import columns
@@ -73,6 +74,8 @@ class LiveChangelogs:
         """Look at files by their FIDs."""
         import polars as pl
 
+        from trimtab._core import look_up
+
         lacking, sizes = self.manifest.lacking, self.manifest.sizes
         known = self.manifest.filesystem
         with (
@@ -80,13 +83,13 @@ class LiveChangelogs:
             core_errors("looking at what changed"),
         ):
             out = Path(directory, "rows.parquet")
-            request = {
-                "root": self.root, "ids": list(files), "out": str(out),
-                "project": Lack.PROJECT not in lacking, "layout": Lack.LAYOUT not in lacking,
-                "exact_sizes": sizes is not None and sizes.mode is SizesMode.EXACT,
-                "device": None if known is None else known.device, "threads": self.threads,
-            }  # fmt: skip
-            root, gone, failed, overflowed, stripes = ask_core("look_up", request)
+            question = partial(
+                look_up, self.root, files, out=out, project=Lack.PROJECT not in lacking,
+                layout=Lack.LAYOUT not in lacking,
+                exact_sizes=sizes is not None and sizes.mode is SizesMode.EXACT,
+                device=None if known is None else known.device, threads=self.threads,
+            )  # fmt: skip
+            root, gone, failed, overflowed, stripes = ask_child(question, self.root)
             with readable():
                 kinds = columns().items()
                 listed = pl.read_parquet(out, glob=False)
@@ -97,10 +100,12 @@ class LiveChangelogs:
 
     def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
         """Return what lies in directories, and those that could not be read."""
+        from trimtab._core import children
+
+        question = partial(children, self.root, directories, threads=self.threads)
         with core_errors("reading directories that were renamed"):
-            request = {"root": self.root, "ids": list(directories), "threads": self.threads}
-            children, failed = ask_core("children", request)
-        return set(children), dict(failed)
+            names, failed = ask_child(question, self.root)
+        return set(names), dict(failed)
 
     def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, Mapping[bytes, int]]:
         """Return what directories hold, and those that could not be read."""

@@ -8,23 +8,15 @@ child that has answered and cannot end is left behind, and is gone when the OST 
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
-from trimtab.errors import ToolError
-from trimtab.launch.child import input_file
-from trimtab.launch.orphans import abandon, reap
+from trimtab.launch.child import ask_child
 from trimtab.purge.index.size_sample import NO_PROJECTS, Asked, Exact, Look
 
 DEADLINE_S: Final = 60.0
 """For one file; once one was late, a sixth of it. A failover that goes well takes less."""
-_END_S: Final = 2.0
 
 
 def look_on(
@@ -34,72 +26,19 @@ def look_on(
 
     Raises what the core raises; `ToolError` where its process was killed.
     """
+    from trimtab._core import glimpse
 
     def look(files: Sequence[Asked]) -> Sequence[Exact]:
         rows = [(file.id, file.parent, file.name) for file in files]
-        request = {"root": root, "files": rows, "lustre": lustre, "threads": threads}
+        question = partial(
+            glimpse, root, rows, lustre=lustre, threads=threads, deadline_s=deadline_s
+        )
         answers: Sequence[Exact] = ()
         for with_project in dict.fromkeys((project, False)):
-            columns = ask_core(
-                "glimpse", {**request, "project": with_project, "deadline_s": deadline_s}
-            )
+            columns = ask_child(partial(question, project=with_project), root)
             answers = [Exact(*answer) for answer in zip(*columns, strict=True)]
             if not with_project or any(answer.errno not in NO_PROJECTS for answer in answers):
                 break
         return answers
 
     return look
-
-
-def ask_core(function: str, request: dict[str, Any]) -> Any:
-    """Return what a function of the core answers in a child; it ends by itself, or is left behind.
-
-    Parameters
-    ----------
-    request
-        Its arguments by name.
-    """
-    reap()
-    with input_file(pickle.dumps((function, request))) as path, Path(path).open("rb") as questions:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__],
-            stdin=questions,
-            stdout=subprocess.PIPE,
-            cwd="/",
-            start_new_session=True,
-        )
-    assert child.stdout is not None
-    try:
-        output = child.stdout.read()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_END_S)
-    finally:
-        child.stdout.close()
-        # It may not end by itself, whatever it answered.
-        if (code := child.poll()) is None:
-            abandon(child)
-    if not output:
-        raise ToolError(f"looking at files ended without an answer ({code})", code="child-failed")
-    answer = pickle.loads(output)
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
-
-
-def main() -> None:
-    """Answer one request on standard input."""
-    from trimtab import _core
-
-    function, request = pickle.load(sys.stdin.buffer)
-    try:
-        answer: object = getattr(_core, function)(**request)
-    except Exception as error:  # noqa: BLE001 (the parent raises it)
-        answer = error
-    # Closed, it has ended for whoever reads, though threads may keep the process.
-    with os.fdopen(1, "wb") as output:
-        pickle.dump(answer, output)
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -50,12 +50,12 @@ def read_recording(site: Site, driver: Driver, *, now_s: float) -> ReadRecording
         return ReadRecording()
     name = f"{_PREFIX}{secrets.token_hex(8)}"
     try:
-        made = bounded.make_directory(site.path, name)
+        directory = bounded.make_directory(site.path, name)
         try:
             run = _on(driver)
-            tried = _tried(site.servers.clients, made.path, run, now_s)
+            tried = _tried(site.servers.clients, directory, run, now_s)
             return (
-                tried if site.reads_without_atime else _with_untraced(tried, site, made.path, run)
+                tried if site.reads_without_atime else _with_untraced(tried, site, directory, run)
             )
         finally:
             bounded.remove_probe_directory(site.path, name)

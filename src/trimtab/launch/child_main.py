@@ -1,0 +1,30 @@
+"""What a child of `trimtab.launch.child` does: it answers one question, and ends."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import signal
+import sys
+
+
+def main() -> None:
+    """Answer the question on standard input: a call without arguments, and its deadline.
+
+    It kills itself shortly after the deadline, so that it does not stay behind when the process
+    that asked is gone.
+    """
+    # An ignored alarm would be inherited from whoever started Trimtab.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    question, deadline_s = pickle.load(sys.stdin.buffer)
+    if deadline_s != math.inf:
+        signal.setitimer(signal.ITIMER_REAL, deadline_s + 1.0)
+    try:
+        answer = (question(), None)
+    except Exception as error:  # noqa: BLE001 (whoever asked raises it)
+        answer = (None, error)
+    # Closed, it has ended for whoever reads, though threads may keep the process.
+    with os.fdopen(1, "wb") as output:
+        pickle.dump(answer, output)
+    os._exit(0)
