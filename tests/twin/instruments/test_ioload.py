@@ -25,8 +25,8 @@ def test_the_generators_parser_gives_back_the_figures(moved, elapsed_s, write):
     access = "write" if write else "read"
     words = real_ioload.command(PhaseRequest(SPEC, access, "/x/trimtab-ioload", "/s/d"))
     command = ioload.parse_command(words)
-    assert (command.access, command.tasks, command.block_size_bytes) == (access, 8, 64 * MIB)
-    assert (command.deadline_s, command.direct) == (10.0, True)
+    assert (command.accesses, command.tasks, command.block_size_bytes) == ((access,), 8, 64 * MIB)
+    assert (command.duration_s, command.direct) == (10.0, True)
     latency = {"mean_s": 0.002, "p99_s": 0.01}
     result = ioload.IoloadResult(BEGAN, moved * MIB, elapsed_s, latency=latency)
     output = ioload.print_load(command, result)

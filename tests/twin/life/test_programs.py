@@ -136,7 +136,7 @@ def test_writing_again_writes_the_drives_and_takes_no_more_room() -> None:
         (("-a", "POSIX", "-w", "-F", "-Z", "-o", f"{WHERE}/data"), "'-Z'"),
         (("-a", "MPIIO", "-w", "-F", "-o", f"{WHERE}/data"), "-a MPIIO"),
         (("-w", "-o", f"{WHERE}/data"), "file for each task"),
-        (("-w", "-F", "-t", "many", "-o", f"{WHERE}/data"), "'many'"),
+        (("-w", "-F", "-t", "many", "-o", f"{WHERE}/data"), "-t many"),
         (("-w", "-F"), "-o"),
         (("-w", "-F", "-o", "/twin/nowhere/data"), "/twin/nowhere does not exist"),
         (("-r", "-F", "-o", f"{WHERE}/data"), "does not exist"),
