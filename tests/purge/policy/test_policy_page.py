@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from trimtab.config.schema import key_rows
 from trimtab.purge.policy import Policy
-from trimtab.purge.policy_file import key_table, parse_policy
+from trimtab.purge.policy_file import SCHEMA, parse_policy
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE_FILE = ROOT / "docs" / "purge-policy.md"
@@ -21,7 +22,10 @@ def blocks(language: str) -> list[str]:
 def test_the_table_is_the_schema_s() -> None:
     result = MARKED.search(PAGE_FILE.read_text())
     assert result is not None
-    assert result.group(2) == key_table(), "put the text of policy_file.key_table() there"
+    assert result.group(2) == "".join(
+        f"| `[{table}] {entry.name}` | {entry.comment} | {default} |\n"
+        for table, entry, default in key_rows(SCHEMA)
+    )
 
 
 def test_the_least_file_works() -> None:

@@ -66,21 +66,6 @@ def mdts_of_fids(root: str, files: Sequence[bytes]) -> Mapping[bytes, str | None
     return {file: of_sequence[file[:8]] for file in files}
 
 
-def inode_of(fid: bytes) -> int:
-    """Return the inode number that a client shows of a FID (``fid_flatten`` of ``lustre_fid.h``).
-
-    Examples
-    --------
-    >>> hex(inode_of(bytes.fromhex("00000002000004020000000100000000")))
-    '0x200000402000001'
-    """
-    sequence, number, _ = struct.unpack(">QII", fid)
-    if 12 <= sequence < 2**32:
-        return sequence
-    flat = (sequence << 24) + ((sequence >> 24) & 0xFFFFFF0000) + number
-    return flat & (2**64 - 1) or number
-
-
 def _child(verb: str, root: str, fids: Sequence[bytes], *words: str) -> bytes:
     script = str(Path(listing_child.__file__))
     result = execute(
