@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from trimtab.config.schema import key_rows
+from trimtab.config.schema import Entry
 from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import SCHEMA, parse_policy
 
@@ -19,13 +19,18 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE_FILE.read_text(), re.DOTALL)
 
 
+def row(entry: Entry) -> str:
+    """Return a row of the table of all keys: key, what, default."""
+    can_say = entry.default is not None or entry.kind.absent is not None
+    text = None if entry.is_required or not can_say else entry.kind.write(entry.default)
+    default = "required" if entry.is_required else "" if text is None else f"`{text}`"
+    return f"| `[{'.'.join(entry.location[:-1])}] {entry.name}` | {entry.comment} | {default} |\n"
+
+
 def test_the_table_is_the_schema_s() -> None:
     result = MARKED.search(PAGE_FILE.read_text())
     assert result is not None
-    assert result.group(2) == "".join(
-        f"| `[{table}] {entry.name}` | {entry.comment} | {default} |\n"
-        for table, entry, default in key_rows(SCHEMA)
-    )
+    assert result.group(2) == "".join(map(row, SCHEMA.every_key()))
 
 
 def test_the_least_file_works() -> None:

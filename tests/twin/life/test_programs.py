@@ -195,7 +195,7 @@ def test_the_versions_that_are_told_are_those_that_are_used() -> None:
 
 def pinned(driver: TwinDriver, targets: tuple[str, ...]) -> Pinned:
     make = driver.guest.make_directory
-    return Pinned(make, targets, lambda task: f"data.{task:08d}", driver.programs.execute)
+    return Pinned(make, targets, driver.programs.execute)
 
 
 def test_pinned_files_lie_where_they_were_asked_for_also_once_written() -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.measure.fio.commands import FILE_NAME, RESERVED_OPTIONS, command, version
+from trimtab.measure.fio.commands import RESERVED_OPTIONS, command, version
 from trimtab.measure.fio.results import FORMAT, parse, read
 from trimtab.measure.phases import Phases
 
 __all__ = [
-    "FILE_NAME",
     "FORMAT",
     "PHASES",
     "command",

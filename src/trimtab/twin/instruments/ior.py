@@ -76,8 +76,6 @@ class IorResult:
         In the zone of the machine; ``finished`` is ``None`` for one that was ended before.
     phases
         In their order: write and read of the first repetition, of the second ...
-    warnings
-        Lines before the results.
     """
 
     began: datetime
@@ -85,7 +83,6 @@ class IorResult:
     phases: tuple[IorPhase, ...]
     host: str = "nid001000"
     space: Space = Space()
-    warnings: tuple[str, ...] = ()
 
 
 def parse_command(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> LoadCommand:

@@ -54,7 +54,6 @@ def _text(command: LoadCommand, result: IorResult) -> str:
         " close(s)   total(s)   iter",
         "------    ---------  ----       ----------  ---------- ---------  --------   --------  "
         " --------   --------   ----",
-        *result.warnings,
     ]
     counts = dict.fromkeys(command.accesses, 0)
     for phase in result.phases:
@@ -128,7 +127,6 @@ def _json(command: LoadCommand, result: IorResult) -> str:
             "Options", {name: _value(name, text) for name, text in options_of(command).items()}
         ),
         '\n, \n    "Results": [\n',
-        *(f"{line}\n" for line in result.warnings),
     ]
     for place, phase in enumerate(result.phases):
         parts.append(", \n" if place else "")
