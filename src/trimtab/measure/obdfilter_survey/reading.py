@@ -75,10 +75,10 @@ def results(
     if not summary.lines and not blocks:
         raise _nothing(summary)
     pairs = zip_longest(summary.lines, blocks)
-    found = [_Result(summary, line, block, detail_output) for line, block in pairs]
-    names = told_apart(result.shape.name for result in found)
+    rows = [_Result(summary, line, block, detail_output) for line, block in pairs]
+    names = told_apart(result.shape.name for result in rows)
     return tuple(
-        result.measurement(name, strange) for result, name in zip(found, names, strict=True)
+        result.measurement(name, strange) for result, name in zip(rows, names, strict=True)
     )
 
 
