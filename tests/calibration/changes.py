@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 import polars as pl
 from tests.calibration.patterns import DAY_MIN, HABITS, YEAR_DAYS, Habit, Runs, World, with_spikes
 from tests.calibration.series import Case
+from tests.support.changes import changes_among
 
-from trimtab.judge.changes import changes_among, find_changes
+from trimtab.judge.changes import find_changes
 from trimtab.model.series import ChangePoint
 
 

@@ -14,21 +14,21 @@ from typing import Final
 
 from trimtab.drivers.lustre.writes import (
     BY_KEY,
-    CHANGELOG_UNDO,
-    CHANGELOG_WHY,
     LIST_PERMANENT,
     PERMANENT,
-    PERMANENT_UNDO,
-    PERMANENT_WHY,
     ROWS,
-    TRIM_UNDO,
-    TRIM_WHY,
     Row,
     deregister_words,
     register_words,
     trim_words,
 )
 
+PERMANENT_UNDO = "the permanent value of before, which the action keeps; none where there was none"
+PERMANENT_WHY = "for every mount to come; only what the site file lists as permanent"
+CHANGELOG_UNDO = "`trimtab purge follow SITE --deregister`"
+CHANGELOG_WHY = "an MDT records changes, and keeps them until its users have cleared them"
+TRIM_WHY = "tells the flash beneath a target which blocks are free, a range at a time"
+TRIM_UNDO = "nothing to undo: blocks of files are not touched"
 PATHS: Final = {"lctl": "/usr/sbin/lctl", "fstrim": "/usr/sbin/fstrim", "tee": "/usr/bin/tee"}
 MOUNT_POINT_LETTERS: Final = 16
 _HEX: Final = "[0-9a-f]"

@@ -29,7 +29,6 @@ from trimtab.drivers.lustre.changelog import (
     Record,
     RecordType,
 )
-from trimtab.drivers.lustre.listing import inode_of
 from trimtab.loop.purging.changed_rows import Looked
 from trimtab.purge.follow.decide import Clear
 from trimtab.purge.index.schema import columns, last_use_s
@@ -39,6 +38,21 @@ DEVICE = 77
 BEGAN_NS = 1_700_000_000 * 10**9
 _ZERO = bytes(16)
 _SUPPRESSED = (RecordType.MTIME, RecordType.CTIME, RecordType.ATIME)
+
+
+def inode_of(fid: bytes) -> int:
+    """Return the inode number that a client shows of a FID (``fid_flatten`` of ``lustre_fid.h``).
+
+    Examples
+    --------
+    >>> hex(inode_of(bytes.fromhex("00000002000004020000000100000000")))
+    '0x200000402000001'
+    """
+    sequence, number, _ = struct.unpack(">QII", fid)
+    if 12 <= sequence < 2**32:
+        return sequence
+    flat = (sequence << 24) + ((sequence >> 24) & 0xFFFFFF0000) + number
+    return flat & (2**64 - 1) or number
 
 
 def encoded(record: Record, *, rng: random.Random | None = None) -> bytes:

@@ -33,9 +33,9 @@ from tests.calibration.patterns import (
     with_spikes,
 )
 from tests.judge.frames import KEY
+from tests.support.changes import changes_among
 from tests.support.known import known
 
-from trimtab.judge.changes import changes_among
 from trimtab.judge.changes.walk_forward import CONFIRM_RUNS
 from trimtab.judge.series import judge_series
 from trimtab.message import code_of

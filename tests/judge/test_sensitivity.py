@@ -35,14 +35,13 @@ def test_the_probe_of_the_seeds_is_blind_to_osts_that_lose_half():
 
 def test_an_ost_that_crawls_holds_up_the_last_close():
     limit = probe_limit(PERLMUTTER)
-    takes_s = known(limit.share_takes_s(260e6))  # the slowest OST of the first month, row 24
+    takes_s = known(limit.share_bytes) / 260e6  # the slowest OST of the first month, row 24
     assert takes_s / 60 == pytest.approx(29.2, abs=0.1)  # of what is written
     both = probe_limit(replace(PERLMUTTER, bytes_moved=250e12, targets=298))
-    both_s = known(both.share_takes_s(260e6))
+    both_s = known(both.share_bytes) / 260e6
     assert both_s / 60 == pytest.approx(54, abs=0.3)  # written and read back, on 298 OSTs
-    assert limit.share_takes_s(0.0) == math.inf
     below = known(limit.unfinished_below_bytes_per_s)
-    assert limit.share_takes_s(below) == pytest.approx(3600.0)
+    assert known(limit.share_bytes) / below == pytest.approx(3600.0)
 
 
 def test_the_limit_is_where_a_simulated_run_is_told_from_chance():
@@ -96,7 +95,6 @@ def test_a_survey_sees_what_the_probe_cannot():
     probe = probe_limit(PERLMUTTER)
     assert survey.notices_below_bytes_per_s > 12e9
     assert survey.notices_below_bytes_per_s > 5 * probe.notices_below_bytes_per_s
-    assert survey.share_takes_s(1e9) is None
     assert (survey.share_bytes, survey.share_of_targets) == (None, 1.0)
 
 

@@ -17,8 +17,6 @@ from tests.support import loopback
 from tests.support.command import trimtab
 from tests.support.slurm import Cluster
 
-from trimtab.measure.fio import DeviceTest, device_command
-
 MIB = 2**20
 SITE = """\
 [site]
@@ -84,11 +82,11 @@ def test_from_the_drive_to_the_job(
     store = tmp_path / "t.db"
 
     # The drive, by fio on the block device beneath: reading destroys nothing.
-    test = DeviceTest(
-        (str(mount.device.path),), duration_s=5.0, ramp_s=0.0, tasks_per_device=1, queue_depth=4,
-        region_bytes=256 * MIB,
-    )  # fmt: skip
-    argv = device_command(test, "read", program="fio")
+    argv = (
+        *("fio", "--output-format=json+", "--eta=never", "--readonly", "--name=drive", "--rw=read"),
+        *("--bs=4m", "--direct=1", "--ioengine=libaio", "--iodepth=4", "--allow_file_create=0"),
+        *("--time_based=1", "--runtime=5s", "--size=256m", f"--filename={mount.device.path}"),
+    )
     printed = subprocess.run(argv, check=True, capture_output=True, timeout=120).stdout
     output = tmp_path / "drive.json"
     output.write_bytes(printed)

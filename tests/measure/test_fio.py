@@ -13,8 +13,8 @@ from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.measure import fio
+from trimtab.measure.command_line import size_of
 from trimtab.measure.fio.latency import upper_edges
-from trimtab.measure.fio.options import size_bytes
 from trimtab.measure.phases import PhaseRequest
 from trimtab.message import code_of
 from trimtab.model.run import ProbeSpec, RunStatus
@@ -240,4 +240,4 @@ def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
     [("4096", 4096), ("64k", 65536), ("1m", MIB), ("6G", 6 * 2**30), ("1MiB", MIB), ("x", None)],
 )
 def test_sizes_as_fio_echoes_them(text: str, size: int | None) -> None:
-    assert size_bytes(text) == size
+    assert size_of(text) == size

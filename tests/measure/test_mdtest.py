@@ -26,7 +26,7 @@ from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.support.each import for_each
 
 from trimtab.errors import DataError, UsageError
-from trimtab.measure.mdtest import FORMAT, MdtestSpec, command
+from trimtab.measure.mdtest import FORMAT, command
 from trimtab.measure.mdtest.arguments import options_of, parameters
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
@@ -384,32 +384,12 @@ def test_a_large_file_of_anything_is_read_and_gives_nothing(line: bytes) -> None
     assert (one.status, one.samples) == (RunStatus.FAILED, ())
 
 
-SPEC = MdtestSpec(tasks=4, items_per_task=1000)
-
-
 def test_command() -> None:
-    assert command(SPEC, program="mdtest", directory="/scratch/x y") == (
-        *("mdtest", "-v", "-n", "1000", "-i", "1", "-F", "-u", "-d", "/scratch/x y"),
+    assert command(1000, 3, program="mdtest", directory="/scratch/x y") == (
+        *("mdtest", "-v", "-n", "1000", "-i", "3", "-F", "-u", "-d", "/scratch/x y"),
     )
-    more = MdtestSpec(4, 9, files_only=False, unique_directories=False, iterations=3)
-    reported = command(more, program="m", directory="/x")
-    assert reported == tuple(["m", "-v", "-n", "9", "-i", "3", "-d", "/x"])
-    wall = MdtestSpec(4, 10**6, stonewall_s=1.5)
-    assert command(wall, program="m", directory="/x")[-4:] == ("-W", "2", "-d", "/x")
-
-
-@pytest.mark.parametrize(
-    ("spec", "directory"),
-    [
-        (SPEC, "/scratch/a@b"),
-        (MdtestSpec(0, 1), "/x"),
-        (MdtestSpec(1, 0), "/x"),
-        (MdtestSpec(1, 1, files_only=False, stonewall_s=1.0), "/x"),
-    ],
-)
-def test_what_mdtest_cannot_express(spec: MdtestSpec, directory: str) -> None:
     with pytest.raises(UsageError):
-        command(spec, program="m", directory=directory)
+        command(1000, 1, program="mdtest", directory="/scratch/a@b")
 
 
 @pytest.mark.parametrize(

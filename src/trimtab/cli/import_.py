@@ -387,7 +387,7 @@ def _figures(samples: Iterable[Sample]) -> str:
     count = 0
     for sample in samples:
         count += 1
-        if sample.believed and sample.statistic == "total" and sample.target is None:
+        if sample.believed and sample.is_total:
             values.setdefault(sample.metric, []).append(sample.value or 0.0)
     if not values:
         return f"{count} numbers" if count else ""

@@ -108,7 +108,7 @@ def _others(runs: Sequence[Run]) -> list[str]:
             f"{sample.metric} {sample.value:.6g} "
             f"{sample.unit if sample.unit != '1' else ''}".rstrip()
             for sample in run.samples
-            if sample.believed and sample.statistic == "total" and sample.target is None
+            if sample.believed and sample.is_total
         ]
         why = "" if run.problem is None else f" ({run.problem})"
         lines.append(f"{run.probe}: {run.status.value}{why}  {', '.join(figures)}".rstrip())

@@ -472,18 +472,6 @@ def value_at(whole: Any, path: Sequence[str]) -> Any:
     return whole
 
 
-def key_rows(schema: Schema) -> Iterator[tuple[str, Entry, str]]:
-    """Yield table, key and default of every key, for documentation."""
-    for entry in schema.every_key():
-        default = "required" if entry.is_required else _default_text(entry)
-        yield ".".join(entry.location[:-1]), entry, default
-
-
-def _default_text(entry: Entry) -> str:
-    text = entry.kind.write(entry.default) if _has_text(entry) else None
-    return "" if text is None else f"`{text}`"
-
-
 def _has_text(entry: Entry) -> bool:
     """Whether a file can say the default: a kind without a word for no value cannot say none."""
     return entry.default is not None or entry.kind.absent is not None

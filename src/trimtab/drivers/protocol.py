@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
+from trimtab.errors import UsageError
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
 from trimtab.model.trim import TrimPractice
 
@@ -272,3 +273,11 @@ class Driver(Protocol):
     def launcher(self, name: str) -> Launcher | NotAvailable:
         """Return the launcher of that name, with which probes are started."""
         ...
+
+
+def check_range(start: int, length: int | None) -> None:
+    """Raise UsageError where a trim would have no range; a length of ``None`` is to the end."""
+    if start < 0 or (length is not None and length <= 0):
+        raise UsageError(
+            f"{start} and {length} are not the start and length of a range", code="range-invalid"
+        )

@@ -14,7 +14,6 @@ may lose four fifths of what it can do and the probe does not see it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -100,18 +99,6 @@ class NoticeLimit:
     share_of_targets: float
     detectable: float
     reason: str
-
-    def share_takes_s(self, rate_bytes_per_s: float) -> float | None:
-        """Return the seconds that one target needs for its share; ``None`` for a survey.
-
-        Parameters
-        ----------
-        rate_bytes_per_s
-            Rate of the target; at 0 the time is infinite.
-        """
-        if self.share_bytes is None:
-            return None
-        return math.inf if rate_bytes_per_s <= 0 else self.share_bytes / rate_bytes_per_s
 
 
 def probe_limit(

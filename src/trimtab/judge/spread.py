@@ -123,32 +123,6 @@ def quartile_dispersion(values: Sequence[float]) -> float | None:
     return None if first + third <= 0 else (third - first) / (third + first)
 
 
-def median_interval(values: Sequence[float], level: float = 0.95) -> Interval | None:
-    """Return the interval of the median that two order statistics span.
-
-    Assumes independent numbers and nothing of their distribution. ``None`` when even the
-    smallest and the largest value hold the median with less than ``level`` (n < 6 at 0.95).
-
-    Notes
-    -----
-    The median lies between the r-th smallest and r-th largest value with probability
-    1 - 2 P(Binomial(n, 1/2) < r); r is the largest rank that keeps the level.
-    """
-    _require_finite(values)
-    n = len(values)
-    tail = (1 - level) / 2
-    rank, below = 0, 0.0
-    while rank < n:
-        below += math.comb(n, rank) / 2**n
-        if below > tail:
-            break
-        rank += 1
-    if rank == 0:
-        return None
-    ordered = sorted(values)
-    return Interval(ordered[rank - 1], ordered[n - rank], level)
-
-
 def mean_interval(
     values: Sequence[float], level: float = 0.95, *, n_effective: float | None = None
 ) -> Interval | None:

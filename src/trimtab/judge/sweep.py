@@ -137,7 +137,7 @@ def _doubts(runs: Iterable[Run | None]) -> dict[str, str]:
     reasons_of: dict[str, Counter[str]] = {}
     for run in runs:
         for sample in run.samples if run is not None else ():
-            if sample.statistic == "total" and sample.target is None and sample.reason is not None:
+            if sample.is_total and sample.reason is not None:
                 reasons_of.setdefault(sample.metric, Counter())[sample.reason] += 1
     return {metric: reasons.most_common(1)[0][0] for metric, reasons in reasons_of.items()}
 
@@ -149,15 +149,7 @@ def _figure(run: Run | None, metric: str) -> float | None:
         return 0.0 if higher_is_better(metric) else None
     if run.status not in (RunStatus.OK, RunStatus.PARTIAL):
         return None
-    values = [
-        sample.value
-        for sample in run.samples
-        if sample.metric == metric
-        and sample.statistic == "total"
-        and sample.target is None
-        and sample.reason is None
-        and sample.value is not None
-    ]
+    values = run.believed(metric)
     return median(values) if values else None
 
 

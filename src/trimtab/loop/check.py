@@ -56,8 +56,8 @@ PROBE = "check"
 """The name under which the probe that `check` makes up is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions(Request):
     """What a person asked for; see ``trimtab check --help``."""
 
     path: str
@@ -65,23 +65,10 @@ class CheckOptions:
     site: str | None = None
     report: str | None = None
     no_probe: bool = False
-    benchmark: str = "auto"
-    budget_s: float = 60.0
     timeout_s: float | None = None
-    space_bytes: int | None = None
-    repetitions: int | None = None
-    tasks: int | None = None
-    transfer_size_bytes: int = 1024**2
-    block_size_bytes: int | None = None
-    direct: bool = True
     fullness_limit: float | None = None
     cov_goal: float | None = None
     allocator_statistics: bool = True
-
-    @property
-    def request(self) -> Request:
-        """What is asked of the probe."""
-        return Request(**{option.name: getattr(self, option.name) for option in fields(Request)})
 
     @property
     def limits(self) -> Limits:
@@ -307,31 +294,18 @@ class _Check:
             self.error = self.error or self.outcome.error
 
     def _plan(self) -> WriteRead:
-        path = self.driver.description
-        state = self.reach.describe(path.real_path)
-        if path.read_only or (state.space is not None and state.space.read_only):
-            raise ToolError(
-                f"{path.path} is mounted read-only: a probe cannot write there",
-                code="read-only",
-                hint="check without a probe: --no-probe",
-            )
-        if not state.writable:
-            raise ToolError(
-                f"no permission to write in {path.path}",
-                code="no-permission",
-                hint="name a directory that you may write in, or check without a probe: --no-probe",
-            )
-        if state.space is None:
-            raise ToolError(f"the free space of {path.path} is unknown", code="free-space-unknown")
+        path = self.driver.description.real_path
+        hint = "name a directory that you may write in, or check without a probe: --no-probe"
+        space = self.reach.writable_space(path, hint=hint)
         instrument = choose(self.wanted.benchmark, self.reach)
         spec = plan_probe(
-            self.wanted.request,
-            available_bytes=state.space.available_bytes,
+            self.wanted,
+            available_bytes=space.available_bytes,
             processors=self.reach.processors,
             earlier=self._earlier_specs(),
         )
         named = replace(spec, benchmark=instrument.benchmark.name)
-        return WriteRead(named, instrument, WRITTEN_SHARE * state.space.available_bytes)
+        return WriteRead(named, instrument, WRITTEN_SHARE * space.available_bytes)
 
     def _earlier_specs(self) -> list[ProbeSpec]:
         """Return what earlier runs of this probe were asked, the last first.

@@ -25,11 +25,7 @@ def metrics_of(run: Run, history: Sequence[HistoryPoint]) -> tuple[str, ...]:
     history
         Runs of the same probe: one that did not finish has measured nothing itself.
     """
-    metrics = {
-        sample.metric
-        for sample in run.samples
-        if sample.statistic == "total" and sample.target is None
-    }
+    metrics = {sample.metric for sample in run.samples if sample.is_total}
     metrics |= {point.metric for point in history}
     if not metrics or not metrics.isdisjoint(METRICS):
         return METRICS

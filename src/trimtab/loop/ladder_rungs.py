@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.ladder.efficiency import APART_MAXIMUM, Built
 from trimtab.judge.ladder.estimates import of_values
+from trimtab.measure.plain import as_dict, as_whole
 from trimtab.measure.table import BENCHMARKS
 from trimtab.model.driver import DRIVERS
 from trimtab.model.event import EventKind
@@ -146,15 +147,7 @@ class Chooser:
             rate = of_values([point.value for point in used], Basis.RUNS)
             runs = tuple(point.run for point in used)
             return _Candidate(series, run, rate, runs, coverage, run.at, notes)
-        rates = [
-            sample.value
-            for sample in run.samples
-            if sample.metric == metric
-            and sample.target is None
-            and sample.statistic == "total"
-            and sample.believed
-            and sample.value
-        ]
+        rates = [rate for rate in run.believed(metric) if rate]
         if rates:
             rate = of_values(rates, Basis.REPETITIONS)
             return _Candidate(series, run, rate, (run.id,), coverage, run.at, notes)
@@ -164,7 +157,7 @@ class Chooser:
         self, series: Series, run: Run, metric: str, notes: tuple[str, ...]
     ) -> _Candidate | None:
         """Return the sum over targets with figures of their own, in each survey of the week."""
-        newest = _by_target(run, metric)
+        newest = run.believed_of_targets(metric)
         if not newest:
             return None
         since = None if series.last_at is None else series.last_at - WINDOW
@@ -172,7 +165,7 @@ class Chooser:
         surveys = [
             (other.id, sum(by_target.values()))
             for other in reversed(others)  # by time
-            if (by_target := _by_target(other, metric)).keys() == newest.keys()
+            if (by_target := other.believed_of_targets(metric)).keys() == newest.keys()
         ]
         rate = Estimate(sum(newest.values()), basis=Basis.REPETITIONS)
         if len(surveys) >= RUNS_MINIMUM:
@@ -181,7 +174,7 @@ class Chooser:
             surveys = [(run.id, rate.value)]
         of_drives = layer_of(run) == "drive"
         noun = "drives" if of_drives else "OSTs"
-        together = _table(run, ASKED).get("together") is True
+        together = as_dict(run.parameters.get(ASKED)).get("together") is True
         method = "all measured at the same time" if together else "each measured by itself"
         note = f"sum of {len(newest)} {noun}, {method}"
         return _Candidate(
@@ -197,7 +190,7 @@ class Chooser:
 
     def _coverage(self, run: Run) -> tuple[Coverage, tuple[str, ...]]:
         """Return what a run covers: what it tells itself, before anything that the site is."""
-        recorded = _table(run, "told")
+        recorded = as_dict(run.parameters.get("told"))
         built = Built.of(self.hardware)
         stated = Coverage(
             _count(recorded.get("drives")),
@@ -241,7 +234,7 @@ class Chooser:
         turn, so at least as many objects as OSTs reach all of them; fewer lie on nobody knows
         which.
         """
-        requested = _table(run, ASKED)
+        requested = as_dict(run.parameters.get(ASKED))
         tasks = _count(requested.get("tasks"))
         whole = Coverage(built.drives, built.osts, built.servers)
         if built.osts is None:
@@ -267,7 +260,7 @@ class Chooser:
                 "kept; the fastest of the last month is taken, --run takes another"
             )
         run = best.run
-        requested, recorded = _table(run, ASKED), _table(run, "told")
+        requested, recorded = (as_dict(run.parameters.get(name)) for name in (ASKED, "told"))
         several = f"{len(best.runs)} runs to" if len(best.runs) > 1 else "run"
         conditions = {}
         if layer in ("ost", "client"):
@@ -316,16 +309,6 @@ class Chooser:
         return sum(filter(None, used)) / total if total > 0 else None
 
 
-def _by_target(run: Run, metric: str) -> dict[str, float]:
-    """Return target to the median of its believed repetitions."""
-    values: dict[str, list[float]] = {}
-    for sample in run.samples:
-        usable = sample.metric == metric and sample.statistic == "total" and sample.believed
-        if usable and sample.target is not None and sample.value:
-            values.setdefault(sample.target, []).append(sample.value)
-    return {target: median(target_values) for target, target_values in values.items()}
-
-
 def layer_of(run: Run) -> Layer | None:
     """Return the layer that a run measured; ``None`` where nothing tells it."""
     stated = run.parameters.get("layer")
@@ -357,7 +340,7 @@ def _usable(points: Sequence[HistoryPoint]) -> tuple[list[HistoryPoint], tuple[s
 
 def _suits(run: Run, metric: str) -> bool:
     """Return whether a run is of the kind that a metric is about: large or small transfers."""
-    size = _count(_table(run, ASKED).get("transfer_size_bytes"))
+    size = _count(as_dict(run.parameters.get(ASKED)).get("transfer_size_bytes"))
     if size is None:
         # `lst stat` prints no size of its test. A 1 MiB transfer is a few RPCs of some 300 KB on
         # average, one of 4 KiB is 1.5 KB.
@@ -381,13 +364,7 @@ def _per_message(run: Run, metric: str) -> float | None:
     return median(rates) / median(messages)
 
 
-def _table(run: Run, name: str) -> dict[str, object]:
-    value = run.parameters.get(name)
-    return value if isinstance(value, dict) else {}
-
-
 def _count(value: object) -> int | None:
     """Return a count that a tool or a person gave; what is none is not known."""
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        return None
-    return value
+    count = as_whole(value)
+    return count if count is not None and count > 0 else None

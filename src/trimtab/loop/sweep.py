@@ -20,7 +20,7 @@ from trimtab.launch.bounded import Space
 from trimtab.launch.interruption import shielded
 from trimtab.loop.probing.probe import ProbeRunner, Progress, RunContext
 from trimtab.loop.probing.reach import THIS_HOST, Reach
-from trimtab.loop.probing.site_probe import directory_of, spec_of, writable_space
+from trimtab.loop.probing.site_probe import directory_of, spec_of
 from trimtab.model.excluded_runs import Doubt, doubts
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
@@ -281,7 +281,7 @@ class SweepWork:
                 continue  # its command alone knows what it writes
             path = directory_of(self.site, probe)
             if path not in spaces:
-                spaces[path] = writable_space(path, self.reach)
+                spaces[path] = self.reach.writable_space(path)
             try:
                 spec_of(probe, spaces[path].available_bytes, self.reach.processors)
             except RefusedError as error:

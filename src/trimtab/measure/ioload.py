@@ -26,14 +26,13 @@ from trimtab.measure.measurement import (
     beginning,
     tail,
 )
-from trimtab.measure.phases import Ask, PhaseRequest, Phases, printed_version
+from trimtab.measure.phases import FILE_NAME, Ask, PhaseRequest, Phases, printed_version
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
 from trimtab.model.run import Access, LatencyHistogram, RawOutput, Sample, Timeline
 from trimtab.model.telemetry import NotAvailable
 
-FILE_NAME: Final = "data"
 _RESERVED_OPTIONS: Final = frozenset(
     {"dir", "name", "write", "read", "tasks", "transfer-size", "block-size", "deadline", "out"}
     | {"minimum-duration", "keep", "overwrite", "alone", "run-id", "rendezvous", "shared-file"}

@@ -30,7 +30,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final, Literal
 
 from trimtab.errors import DataError
-from trimtab.measure.measurement import BANDWIDTH, Measurement, Notes, first_reason, status_of
+from trimtab.measure.command_line import size_of
+from trimtab.measure.measurement import BANDWIDTH, Measurement, Notes, concluded, told_apart
 from trimtab.measure.plain import present, time_of, time_since_1970, whole_lines, whole_of
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
@@ -45,7 +46,7 @@ _COMMENCE: Final = re.compile(r"Commence lst-survey - (.{10,60})")
 _FINISHED: Final = re.compile(r"Finished lst-survey - .{10,60}")
 _GROUP: Final = re.compile(r"(Server|Client) Group: (.{1,4000})")
 _HEAD: Final = re.compile(r" *Mode +Read MB/s +Read RPC/s +Write MB/S +Write RPC/s")
-_ROW: Final = re.compile(r" *(?:(read|write|rw)[ _](\d{1,9})([kKmM]?)|(ping))((?: +\d{1,15}){4})")
+_ROW: Final = re.compile(r" *(?:(read|write|rw)[ _](\d{1,9}[kKmM]?)|(ping))((?: +\d{1,15}){4})")
 _ERRORS: Final = re.compile(r"(Server|Client) Errors: (\d{1,12})")
 _FAILED: Final = re.compile(r"Error: Failed to get all samples.{0,80}")
 _SECONDS: Final = re.compile(r"results\.(\d{9,11})\.csv")
@@ -124,14 +125,11 @@ def read(source: Source) -> tuple[Measurement, ...]:
         raise DataError(f"lst-survey measured nothing: {text}", code="no-result", line=1)
     sides: set[Side] = {side for row in rows if (side := row.side()) is not None}
     side: Side | None = sides.pop() if len(sides) == 1 else None
-    names: dict[str, int] = {}
-    measurements = []
-    for row in rows:
-        times = names[row.name] = names.get(row.name, 0) + 1
-        name = row.name if times == 1 else f"{row.name} #{times}"
-        ends = complaints if row is rows[-1] else []
-        measurements.append(_measurement(row, side, name, ends))
-    return tuple(measurements)
+    names = told_apart(row.name for row in rows)
+    return tuple(
+        _measurement(row, side, name, complaints if row is rows[-1] else [])
+        for row, name in zip(rows, names, strict=True)
+    )
 
 
 @dataclass(slots=True)
@@ -179,7 +177,7 @@ def _rows_printed(lines: list[tuple[int, str]], complaints: list[Message]) -> It
         if match is None:
             printed.take(number, line)
             continue
-        numbers = [int(word) for word in match[5].split()]
+        numbers = [int(word) for word in match[4].split()]
         yield _row(printed.block, number, match, numbers)
     if printed.inside:
         complaints.append(Message("output-unfinished", "the output ends before the survey did"))
@@ -188,11 +186,10 @@ def _rows_printed(lines: list[tuple[int, str]], complaints: list[Message]) -> It
 def _row(
     block: _Block, number: int, match: re.Match[str], numbers: Sequence[int], errors: int = 0
 ) -> _Row:
-    mode, size, unit, ping = match.groups()[:4]
-    factor = {"": 1, "k": 1024, "m": 2**20}[(unit or "").lower()]
+    mode, size, ping = match.groups()[:3]
     names = ("read MB/s", "read RPC/s", "write MB/s", "write RPC/s")
     return _Row(
-        block, number, mode or ping, None if size is None else int(size) * factor,
+        block, number, mode or ping, size_of(size or ""),
         dict(zip(names, numbers, strict=True)), errors,
     )  # fmt: skip
 
@@ -225,14 +222,13 @@ def _measurement(
     problems, warnings = Notes(complaints), Notes()
     if row.errors:
         warnings.add("transfers-failed", f"{row.errors} failed RPCs up to this test")
-    if not problems and not any(sample.believed for sample in samples):
-        problems.append(first_reason(samples, "the test has no figure"))
     nids = {"servers": block.servers.split(), "clients": block.clients.split()}
     numbers = " ".join(map(str, row.columns.values()))
-    return Measurement(
-        kind=KIND,
-        status=status_of(samples, problems),
-        problems=tuple(problems),
+    return concluded(
+        KIND,
+        samples,
+        problems,
+        "the test has no figure",
         name=name,
         layer="network",
         began=block.began,
@@ -246,7 +242,6 @@ def _measurement(
         ),
         # The figures are of one node.
         reported={} if side is None else {f"{side}s": 1},
-        samples=samples,
         warnings=tuple(warnings),
         identity=None
         if block.seconds is None

@@ -20,12 +20,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement, Notes, first_reason, status_of
-from trimtab.measure.plain import time_of
+from trimtab.measure.measurement import Measurement, Notes, concluded, told_apart
+from trimtab.measure.plain import posix_date
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
 from trimtab.model.run import Sample
@@ -67,29 +67,22 @@ class _Survey:
 def read(source: Source) -> tuple[Measurement, ...]:
     """Return one result for each line; raise DataError where there is none."""
     survey: _Survey | None = None
-    measurements: list[Measurement] = []
-    names: dict[str, int] = {}
+    results: list[_Line] = []
     lines = source.text.split("\n")
     for number, text in enumerate(lines, start=1):
         line = text.rstrip("\r")
         if match := _TITLE.fullmatch(line):
             survey = _survey(match)
         elif match := _LINE.fullmatch(line):
-            result = _Line(survey, number, line, match, whole=number < len(lines))
-            times = names[result.name] = names.get(result.name, 0) + 1
-            measurements.append(result.measurement(times))
-    if not measurements:
+            results.append(_Line(survey, number, line, match, whole=number < len(lines)))
+    if not results:
         raise DataError("mds-survey has no whole line", code="no-result", line=1)
-    return tuple(measurements)
+    names = told_apart(result.name for result in results)
+    return tuple(result.measurement(name) for result, name in zip(results, names, strict=True))
 
 
 def _survey(match: re.Match[str]) -> _Survey:
-    moment, zone, year, host = match.groups()
-    # The survey sets LC_ALL=POSIX, so that ``date`` prints months in English everywhere.
-    began = time_of(f"{moment} {year}", "%b %d %H:%M:%S %Y")
-    if began is not None and zone in ("UTC", "GMT"):
-        began = began.replace(tzinfo=UTC)
-    return _Survey(began, host, match[0])
+    return _Survey(posix_date(*match.groups()[:3]), match[4], match[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +110,7 @@ class _Line:
         """How a person tells it from the others of its survey."""
         return f"dir {self._counts[2]} thr {self._counts[3]}"
 
-    def measurement(self, times: int) -> Measurement:
+    def measurement(self, name: str) -> Measurement:
         """Return the result of the line."""
         mdts, files, directories, threads = self._counts
         problems, warnings, samples = Notes(), Notes(), list[Sample]()
@@ -137,14 +130,13 @@ class _Line:
         if mdts > 1:
             one_of = "the first" if self._is_old else "one, their mean"
             warnings.add("one-target", f"of {mdts} MDTs the script prints the rate of {one_of}")
-        if not problems and not any(sample.believed for sample in samples):
-            problems.append(first_reason(samples, "the line has no result"))
         survey = self.survey
-        return Measurement(
-            kind=KIND,
-            status=status_of(samples, problems),
-            problems=tuple(problems),
-            name=self.name if times == 1 else f"{self.name} #{times}",
+        return concluded(
+            KIND,
+            samples,
+            problems,
+            "the line has no result",
+            name=name,
             began=None if survey is None else survey.began,
             host=None if survey is None else survey.host,
             requested={
@@ -154,7 +146,6 @@ class _Line:
                 "threads": threads,
             },
             reported={"targets": 1},
-            samples=tuple(samples),
             warnings=tuple(warnings),
             identity=None if survey is None else f"{survey.title}\n{self.text.rstrip()}",
         )
@@ -194,15 +185,12 @@ def _parts(text: str) -> tuple[list[tuple[str | None, ...]], str]:
     return parts, text[position:].strip()
 
 
-def _recognises(source: Source) -> bool:
-    return _BEGINNING.search(source.content[: 2**16]) is not None
-
-
-_BEGINNING: Final = re.compile(
-    rb"^(?:[A-Z][a-z]{2} [^\n]{10,40} \S{0,400}(?:mds-survey|Mdt-survey) from "
-    rb"|mdt +\d{1,4} file +\d{1,12} dir +\d{1,7} thr +\d{1,7} )",
-    re.MULTILINE,
+_BEGINNING: Final = Mark(
+    (b"-survey from ", b" file "),
+    re.compile(
+        rb"^(?:[A-Z][a-z]{2} [^\n]{10,40} \S{0,400}(?:mds-survey|Mdt-survey) from "
+        rb"|mdt +\d{1,4} file +\d{1,12} dir +\d{1,7} thr +\d{1,7} )",
+        re.MULTILINE,
+    ),
 )
-FORMAT: Final = Format(
-    KIND, _recognises, read, beginning=Mark((b"-survey from ", b" file "), _BEGINNING)
-)
+FORMAT: Final = Format(KIND, _BEGINNING.stands_in, read, beginning=_BEGINNING)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from trimtab.message import Message, code_of, joined
 from trimtab.model.finding import Missing
@@ -155,17 +156,9 @@ class Measurement:
         """The code of each problem; ``tool-message`` for the tool's own words."""
         return tuple(code_of(problem) or "tool-message" for problem in self.problems)
 
-    @property
-    def moved_bytes(self) -> int | None:
-        """Bytes of all phases; ``None`` when one of them is not known."""
-        moved = [phase.moved_bytes for phase in self.phases]
-        return None if not moved or None in moved else sum(filter(None, moved))
-
-    @property
-    def elapsed_s(self) -> float | None:
-        """Seconds of all phases; ``None`` when one of them is not known."""
-        elapsed = [phase.elapsed_s for phase in self.phases]
-        return None if not elapsed or None in elapsed else sum(filter(None, elapsed))
+    def moved_bytes(self, access: Access) -> int:
+        """Return the bytes of all its writes or reads, as far as they are known."""
+        return sum(phase.moved_bytes or 0 for phase in self.phases if phase.access == access)
 
 
 @dataclass(slots=True)
@@ -235,6 +228,38 @@ def status_of(samples: Iterable[Sample], problems: Iterable[str]) -> RunStatus:
         return RunStatus.OK
     believed = any(sample.believed for sample in samples)
     return RunStatus.PARTIAL if believed else RunStatus.FAILED
+
+
+def concluded(
+    kind: str, samples: Sequence[Sample], problems: Sequence[str], nothing: str, **more: Any
+) -> Measurement:
+    """Return a measurement with the status that its samples and problems show.
+
+    Parameters
+    ----------
+    nothing
+        The problem where no sample is believed, and neither a problem nor a reason says why.
+    more
+        The other fields of `Measurement`.
+    """
+    if not problems and not any(sample.believed for sample in samples):
+        problems = (first_reason(samples, nothing),)
+    status = status_of(samples, problems)
+    return Measurement(kind, status, tuple(problems), samples=tuple(samples), **more)
+
+
+def told_apart(names: Iterable[str]) -> Iterator[str]:
+    """Yield names, with its number each that came before.
+
+    Examples
+    --------
+    >>> list(told_apart(("ping", "read", "ping")))
+    ['ping', 'read', 'ping #2']
+    """
+    counts = Counter[str]()
+    for name in names:
+        counts[name] += 1
+        yield name if counts[name] == 1 else f"{name} #{counts[name]}"
 
 
 def first_reason(samples: Iterable[Sample], nothing: str) -> str:

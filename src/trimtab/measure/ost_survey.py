@@ -33,8 +33,7 @@ from trimtab.measure.measurement import (
     BANDWIDTH,
     Measurement,
     Notes,
-    first_reason,
-    status_of,
+    concluded,
 )
 from trimtab.measure.plain import Figure, figure_of, present, time_of, whole_lines
 from trimtab.measure.source import Format, Mark, Source
@@ -153,8 +152,6 @@ def _measurement(survey: _Survey) -> Measurement:
     size_mib = _size_mib(survey)
     samples = tuple(_samples(survey, size_mib))
     problems = _problems(survey)
-    if not problems and not any(sample.believed for sample in samples):
-        problems.append(first_reason(samples, "no OST has a rate"))
     warnings = Notes()
     if survey.inactive:
         names = ", ".join(map(_name, survey.inactive[:8]))
@@ -168,16 +165,16 @@ def _measurement(survey: _Survey) -> Measurement:
         for sample in samples
         if sample.line == row.line and sample.believed
     }
-    return Measurement(
-        kind=KIND,
-        status=status_of(samples, problems),
-        problems=tuple(problems),
+    return concluded(
+        KIND,
+        samples,
+        problems,
+        "no OST has a rate",
         layer="client",
         host=survey.host,
         requested=present({"file_size_bytes": size_mib and size_mib * _MIB, "path": survey.path}),
         reported=present({"targets": 1, "targets_measured": len(survey.rows)})
         | _slowest(survey, believed),
-        samples=samples,
         warnings=tuple(warnings),
     )
 
@@ -265,11 +262,11 @@ def _name(index: int) -> str:
     return f"OST{index:04x}"
 
 
-def _recognises(source: Source) -> bool:
-    return _START.search(source.content[: 2**16]) is not None
-
-
-_START: Final = re.compile(
-    rb"^(?:\S{1,400}: \d\d/\d\d/\d\d OST speed survey on |Ost#  Read\(MB/s\)  Write)", re.MULTILINE
+_BEGINNING: Final = Mark(
+    (b"OST speed survey on",),
+    re.compile(
+        rb"^(?:\S{1,400}: \d\d/\d\d/\d\d OST speed survey on |Ost#  Read\(MB/s\)  Write)",
+        re.MULTILINE,
+    ),
 )
-FORMAT: Final = Format(KIND, _recognises, read, beginning=Mark((b"OST speed survey on",), _START))
+FORMAT: Final = Format(KIND, _BEGINNING.stands_in, read, beginning=_BEGINNING)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.measure.measurement import Measurement, tail
@@ -17,6 +17,8 @@ from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.visible import visible
 
+FILE_NAME: Final = "data"
+"""What the names of a probe's files start with; the number of a task follows."""
 _OPTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62})")
 Ask = Callable[[tuple[str, ...]], RawOutput]
 """Runs a short command and returns what it printed; raises ``ToolError`` if it cannot start."""
@@ -31,7 +33,7 @@ class PhaseRequest:
     program
         Path of the benchmark.
     directory
-        Where the files are; their names start with the benchmark's ``FILE_NAME``.
+        Where the files are; their names start with `FILE_NAME`.
     size_bytes
         For a read: what every task's file holds at least. By default, and for a write: the block
         size.

@@ -114,6 +114,20 @@ def time_of(text: str, form: str) -> datetime | None:
         return None
 
 
+def posix_date(moment: str, zone: str, year: str) -> datetime | None:
+    """Return a time as ``date`` prints it in every locale under ``LC_ALL=POSIX``.
+
+    Aware where the zone is UTC; other abbreviations are not unique.
+
+    Examples
+    --------
+    >>> posix_date("Nov 20 16:15:22", "UTC", "2026").isoformat()
+    '2026-11-20T16:15:22+00:00'
+    """
+    at = time_of(f"{moment} {year}", "%b %d %H:%M:%S %Y")
+    return at.replace(tzinfo=UTC) if at is not None and zone in ("UTC", "GMT") else at
+
+
 def time_since_1970(seconds: float | None) -> datetime | None:
     """Return a time in UTC; ``None`` for 0 seconds, and for what is no time."""
     try:

@@ -84,6 +84,10 @@ class Mark:
     words: tuple[bytes, ...]
     pattern: re.Pattern[bytes]
 
+    def stands_in(self, source: Source) -> bool:
+        """Return whether the benchmark begins to print within the head of a file."""
+        return self.pattern.search(source.content[:HEAD_BYTES]) is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Format:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -153,16 +152,6 @@ class Plan:
 
 INTERRUPTED: Final = "interrupted"
 GAVE_WAY: Final = "gave-way"
-FACTS: Final[Mapping[str, str]] = {
-    "slower": "by which fraction the target got slower, 0.07; negative: faster",
-    "verdict": "pending while a measurement of the effect is still expected",
-    "bytes_written_total": "the target's counter when a trim began",
-    INTERRUPTED: "killed, or gave-way: what it did can go on at once",
-    "permanent_before": "the permanent value of before, empty where there was none",
-    "effect": "seen, none where the file system shows no sign of an action that was done, or "
-    "unconfirmed where that could not be waited for",
-}
-"""Names in `Action.facts` that controllers read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +175,13 @@ class Action:
     detail
         The system's own words, or which condition no longer held.
     facts
-        Of its surroundings, each as text: `FACTS` has the names that decisions rest on.
+        Of its surroundings, each as text. Decisions rest on ``slower`` (by which fraction the
+        target got slower; negative: faster), ``verdict`` (``pending`` while a measurement of the
+        effect is expected), ``bytes_written_total`` (the target's counter when a trim began),
+        ``interrupted`` (``killed``, or ``gave-way``: what it did can go on at once),
+        ``permanent_before`` (empty where there was none) and ``effect`` (``seen``, ``none`` where
+        the file system shows no sign of an action that was done, or ``unconfirmed`` where that
+        could not be waited for).
     """
 
     id: str

@@ -29,7 +29,7 @@ class DataSheet:
     ----------
     capacities_bytes
         Capacities for which the figures hold; empty: the highest figures of the series.
-    pcie_generation, lanes
+    lanes
         Of the drive itself; with two ports each has half of the lanes.
     dual_port
         Whether the drive has two ports.
@@ -49,7 +49,6 @@ class DataSheet:
     model: str
     vendor: str
     capacities_bytes: tuple[int, ...]
-    pcie_generation: int
     lanes: int
     dual_port: bool | None
     read_bytes_per_s: float | None
@@ -148,7 +147,6 @@ def _sheet(row: Row) -> DataSheet:
         model=row.model,
         vendor=row.vendor,
         capacities_bytes=tuple(round(capacity_tb * 1e12) for capacity_tb in row.capacities_tb),
-        pcie_generation=row.generation,
         lanes=row.lanes,
         dual_port=row.dual_port,
         read_bytes_per_s=_scaled(row.read_mb_per_s, 1e6),

@@ -60,9 +60,7 @@ def _why(run: Run) -> str | None:
         return None
     if run.status not in (RunStatus.OK, RunStatus.PARTIAL):
         return f"{run.status.value}: {run.problem}" if run.problem else run.status.value
-    totals = [
-        sample for sample in run.samples if sample.statistic == "total" and sample.target is None
-    ]
+    totals = [sample for sample in run.samples if sample.is_total]
     # What was moved is what was asked for, not what was achieved.
     figures = [total for total in totals if total.unit != "B"]
     if any(figure.believed for figure in figures):

@@ -123,14 +123,14 @@ class ProbeSpec:
     options: Mapping[str, str] = field(default_factory=dict)
     processes: bool = False
 
-    def compared_settings(self) -> dict[str, object]:
+    def compared_settings(self, launcher: str) -> dict[str, object]:
         """Return the settings that determine whether two runs are comparable, as plain values.
 
         ``repetitions`` is omitted, because more of them only add precision. So are parameters that
         were added to this class later and have their default: runs from before stay comparable.
         """
         values = {field_.name: getattr(self, field_.name) for field_ in fields(self)}
-        del values["repetitions"], values["processes"]  # the launcher stands beside them
+        del values["repetitions"], values["processes"]
         values["accesses"] = list(self.accesses)
         for name, usual in (
             ("nodes", 1),
@@ -140,7 +140,7 @@ class ProbeSpec:
         ):
             if values[name] == usual:
                 del values[name]
-        return values
+        return {**values, "launcher": launcher}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +190,11 @@ class Sample:
     def unit(self) -> str:
         """The unit of the value."""
         return METRIC_UNITS[self.metric]
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it is the metric itself, of the whole file system."""
+        return self.statistic == "total" and self.target is None
 
     @property
     def believed(self) -> bool:
@@ -310,29 +315,29 @@ class Run:
     samples: tuple[Sample, ...] = ()
     outputs: tuple[RawOutput, ...] = ()
 
-    def believed(self, metric: str) -> list[float]:
-        """Return the values of a metric that may be judged, one per repetition.
+    def totals(self, metric: str) -> list[Sample]:
+        """Return the figures of a metric that are of the whole file system, one per repetition."""
+        return [sample for sample in self.samples if sample.metric == metric and sample.is_total]
 
-        Only values of the whole file system, in the metric's unit; values of single targets are
-        excluded.
-        """
+    def believed(self, metric: str) -> list[float]:
+        """Return the values of a metric that may be judged, in the metric's unit."""
         return [
             sample.value
-            for sample in self.samples
-            if sample.metric == metric
-            and sample.target is None
-            and sample.statistic == "total"
-            and sample.reason is None
-            and sample.value is not None
+            for sample in self.totals(metric)
+            if sample.reason is None and sample.value is not None
         ]
 
     def disbelieved(self, metric: str) -> list[str]:
         """Return the reason for each repetition of a metric that may not be judged."""
-        return [
-            sample.reason
-            for sample in self.samples
-            if sample.metric == metric
-            and sample.target is None
-            and sample.statistic == "total"
-            and sample.reason is not None
-        ]
+        return [sample.reason for sample in self.totals(metric) if sample.reason is not None]
+
+    def believed_of_targets(self, metric: str) -> dict[str, float]:
+        """Return target to the median of its values of a metric that may be judged."""
+        from statistics import median
+
+        values: dict[str, list[float]] = {}
+        for sample in self.samples:
+            named = sample.metric == metric and sample.statistic == "total" and sample.target
+            if named and sample.reason is None and sample.value is not None:
+                values.setdefault(named, []).append(sample.value)
+        return {target: median(target_values) for target, target_values in values.items()}

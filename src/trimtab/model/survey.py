@@ -65,6 +65,15 @@ class Candidate:
     refusal: Message | None = None
     closed: bool = False
 
+    def result(self, outcome: Outcome, reason: str | None = None) -> TargetResult:
+        """Return an outcome as its own."""
+        return TargetResult(self.target, self.server, outcome, reason)
+
+    @property
+    def refused(self) -> TargetResult:
+        """The outcome where it is not surveyed."""
+        return self.result(Outcome.CLOSED if self.closed else Outcome.REFUSED, self.refusal)
+
 
 @dataclass(frozen=True, slots=True)
 class SurveyPlan:
@@ -202,15 +211,7 @@ def standings(
     tuple of Spread
         One per metric with values.
     """
-    rates: dict[str, dict[str, float]] = {metric: {} for metric in METRICS}
-    values: dict[tuple[str, str], list[float]] = {}
-    for sample in run.samples:
-        if sample.target is None or sample.statistic != "total" or sample.metric not in rates:
-            continue
-        if sample.believed and sample.value is not None:
-            values.setdefault((sample.metric, sample.target), []).append(sample.value)
-    for (metric, target), target_values in values.items():
-        rates[metric][target] = median(target_values)
+    rates = {metric: run.believed_of_targets(metric) for metric in METRICS}
     spreads = {metric: _spread(metric, list(of.values())) for metric, of in rates.items() if of}
     rows = []
     for result in results:

@@ -17,7 +17,7 @@ from trimtab.config.files import parse_toml, read_text
 from trimtab.config.kinds import quoted
 from trimtab.config.lines import key_lines
 from trimtab.config.problems import BadValue, Problem, config_error, problem_of
-from trimtab.config.schema import Items, key_rows
+from trimtab.config.schema import Items
 from trimtab.config.writer import Writer
 from trimtab.errors import UsageError
 from trimtab.message import Message
@@ -287,14 +287,6 @@ def policy_text(policy: Policy, *, every_key: bool = False) -> str:
             code="value-inexact",
         )
     return text
-
-
-def key_table() -> str:
-    """Return the rows of the table of all keys in the docs: key, what, default."""
-    return "".join(
-        f"| `[{table}] {entry.name}` | {entry.comment} | {default} |\n"
-        for table, entry, default in key_rows(SCHEMA)
-    )
 
 
 def _exemption_text(exemption: Exemption, root: str) -> Iterator[str]:

@@ -41,10 +41,7 @@ def repetition_chart(
     repetitions = [
         sample
         for sample in samples
-        if sample.metric == metric
-        and sample.statistic == "total"
-        and sample.target is None
-        and sample.repetition is not None
+        if sample.metric == metric and sample.is_total and sample.repetition is not None
     ]
     if not repetitions:
         return None

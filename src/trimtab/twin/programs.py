@@ -15,14 +15,14 @@ from zoneinfo import ZoneInfo
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult
-from trimtab.model.run import Access
 from trimtab.twin.guest import Guest, NoSpace
 from trimtab.twin.instruments import ioload, ior
+from trimtab.twin.instruments.command import LoadCommand
 from trimtab.twin.instruments.failures import failure_of
-from trimtab.twin.instruments.ior import IorCommand, IorPhase, IorResult, Space
+from trimtab.twin.instruments.ior import IorPhase, IorResult, Space
 from trimtab.twin.instruments.ior_output import print_ior
 from trimtab.twin.instruments.probes import ior_phase, node_names
-from trimtab.twin.transfer import Moved, Transfer, move
+from trimtab.twin.transfer import move
 
 IOR: Final = "/usr/bin/ior"
 IOLOAD: Final = "/usr/bin/trimtab-ioload"
@@ -121,39 +121,26 @@ class Programs:
     # Benchmarks
 
     def _ior(self, run: _Run) -> bytes:
-        command = ior.parse_command(run.argv, tasks=run.tasks, nodes=run.nodes)
-        paths = _paths(ior.test_file(command), command.tasks, alone=command.file_per_process)
+        command = _playable(ior.parse_command(run.argv, tasks=run.tasks, nodes=run.nodes))
         phases: list[IorPhase] = []
         for _ in range(command.repetitions):
             for access in command.accesses:
-                moved = self._move(run, _ior_transfer(command, access, paths))
+                moved = move(self.guest, command, access, run.left_s)
                 if moved is None:
                     raise _Killed(print_ior(command, self._result(run.began, None, phases)))
                 phase = ior_phase(
                     command, access, moved.moved_bytes, moved.elapsed_s, moved.opening_s
                 )
-                fixed = command.deadline_s or command.minimum_duration_s
-                phases.append(replace(phase, file_bytes=moved.held_bytes if fixed else None))
+                held_bytes = moved.held_bytes if command.fixed_s else None
+                phases.append(replace(phase, file_bytes=held_bytes))
         if not command.keep:
-            self.guest.unlink(paths)
+            self.guest.unlink(command.files)
         return print_ior(command, self._result(run.began, self.life.now, phases))
 
     def _ioload(self, run: _Run) -> bytes:
-        command = ioload.parse_command(run.argv, tasks=run.tasks)
-        first = f"{command.directory.rstrip('/')}/{command.name}.{0:08d}"
-        per_node = max(1, command.tasks // run.nodes)
-        wanted = Transfer(
-            command.access,
-            _paths(first, command.tasks, alone=command.file_per_process),
-            run.nodes,
-            per_node,
-            command.block_size_bytes,
-            command.transfer_size_bytes,
-            max(command.deadline_s, command.minimum_duration_s),
-            command.reorder * per_node,
-        )
+        command = _playable(ioload.parse_command(run.argv, tasks=run.tasks, nodes=run.nodes))
         began = self.life.now
-        moved = self._move(run, wanted)
+        moved = move(self.guest, command, command.accesses[0], run.left_s)
         if moved is None:
             raise _Killed(b"")
         each_s = moved.elapsed_s * command.tasks * command.transfer_size_bytes
@@ -162,9 +149,6 @@ class Programs:
             began, moved.moved_bytes, moved.elapsed_s, node_names(1)[0], latency
         )
         return ioload.print_load(command, result)
-
-    def _move(self, run: _Run, wanted: Transfer) -> Moved | None:
-        return move(self.guest, wanted, run.timeout_s - run.passed_s)
 
     def _result(
         self, began: datetime, finished: datetime | None, phases: list[IorPhase]
@@ -204,6 +188,11 @@ class _Run:
         self.began = self._life.now
 
     @property
+    def left_s(self) -> float:
+        """Seconds until it is killed."""
+        return self.timeout_s - self.passed_s
+
+    @property
     def passed_s(self) -> float:
         """Seconds since it began."""
         return (self._life.now - self.began).total_seconds()
@@ -225,30 +214,10 @@ class _Run:
         )
 
 
-def _paths(first: str, tasks: int, *, alone: bool) -> tuple[str, ...]:
-    """Return the file of each task.
-
-    Raises
-    ------
-    UsageError
-        They are to share one.
-    """
-    if not alone:
+def _playable(command: LoadCommand) -> LoadCommand:
+    """Return a command whose tasks have a file each; raise UsageError where they share one."""
+    if not command.file_per_process:
         raise UsageError(
             "the twin plays a file for each task alone", code="option-not-simulated", hint="take -F"
         )
-    return tuple(f"{first[:-8]}{task:08d}" for task in range(tasks))
-
-
-def _ior_transfer(command: IorCommand, access: Access, paths: tuple[str, ...]) -> Transfer:
-    return Transfer(
-        access,
-        paths,
-        command.nodes,
-        command.tasks_per_node,
-        command.block_size_bytes * command.segments,
-        command.transfer_size_bytes,
-        float(max(command.deadline_s, command.minimum_duration_s)),
-        # Each reads what another node wrote.
-        command.tasks_per_node if command.reorder else 0,
-    )
+    return command

@@ -7,7 +7,6 @@ file once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,31 +14,8 @@ import numpy as np
 from trimtab.errors import ToolError
 from trimtab.model.run import Access
 from trimtab.twin.guest import File, Guest
+from trimtab.twin.instruments.command import LoadCommand
 from trimtab.twin.instruments.probes import opening_s
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """What tasks are to do.
-
-    Attributes
-    ----------
-    paths
-        The file of each task; the tasks of a node follow each other.
-    fixed_s
-        How long; 0: until the files are whole.
-    shift
-        Each task reads what the one so many further on wrote.
-    """
-
-    access: Access
-    paths: Sequence[str]
-    nodes: int
-    tasks_per_node: int
-    bytes_per_task: int
-    transfer_size_bytes: int
-    fixed_s: float = 0.0
-    shift: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +36,7 @@ class Moved:
     opening_s: float
 
 
-def move(guest: Guest, wanted: Transfer, left_s: float) -> Moved | None:
+def move(guest: Guest, command: LoadCommand, access: Access, left_s: float) -> Moved | None:
     """Let all tasks write or read; return ``None`` where that does not end in time.
 
     Raises
@@ -72,37 +48,39 @@ def move(guest: Guest, wanted: Transfer, left_s: float) -> Moved | None:
     ToolError
         A file is shorter than what is to be read of it.
     """
-    life = guest.life
-    files = _files(guest, wanted)
+    life, fixed_s = guest.life, command.fixed_s
+    files = _files(guest, command, access)
     rates, slowest_s = life.simulation.meet(
         np.array([file.osts[0] for file in files]),
         at=life.now,
-        nodes=wanted.nodes,
-        tasks_per_node=wanted.tasks_per_node,
-        bytes_per_task=float(wanted.bytes_per_task),
-        access=wanted.access,
+        nodes=command.nodes,
+        tasks_per_node=command.tasks_per_node,
+        bytes_per_task=float(command.task_bytes),
+        access=access,
     )
-    opening = opening_s(wanted.fixed_s or slowest_s)
-    elapsed_s = wanted.fixed_s + 2 * opening if wanted.fixed_s else slowest_s
-    if not elapsed_s <= left_s or (wanted.fixed_s and not rates.all()):
+    opening = opening_s(fixed_s or slowest_s)
+    elapsed_s = fixed_s + 2 * opening if fixed_s else slowest_s
+    if not elapsed_s <= left_s or (fixed_s and not rates.all()):
         life.pass_by(max(left_s, 0.0))
         return None
-    moved = np.full(len(files), wanted.bytes_per_task, dtype=np.float64)
-    if wanted.fixed_s:
-        size = wanted.transfer_size_bytes
-        moved = np.floor(rates * wanted.fixed_s / size) * size
-    held = np.minimum(moved, wanted.bytes_per_task)
-    if wanted.access == "write":
-        guest.write(dict(zip(wanted.paths, held.tolist(), strict=True)))
+    moved = np.full(len(files), command.task_bytes, dtype=np.float64)
+    if fixed_s:
+        size = command.transfer_size_bytes
+        moved = np.floor(rates * fixed_s / size) * size
+    held = np.minimum(moved, command.task_bytes)
+    if access == "write":
+        guest.write(dict(zip(command.files, held.tolist(), strict=True)))
     life.pass_by(elapsed_s)
     return Moved(int(moved.sum()), int(held.sum()), elapsed_s, opening)
 
 
-def _files(guest: Guest, wanted: Transfer) -> list[File]:
+def _files(guest: Guest, command: LoadCommand, access: Access) -> list[File]:
     """Return the file that each task works on; those to be written are made."""
-    if wanted.access == "write":
-        return guest.touch(wanted.paths)
-    files = [guest.file(path) for path in wanted.paths]
-    if any(file.size_bytes < wanted.bytes_per_task for file in files):
+    if access == "write":
+        return guest.touch(command.files)
+    files = [guest.file(path) for path in command.files]
+    if any(file.size_bytes < command.task_bytes for file in files):
         raise ToolError("a file ends before what is to be read of it", code="file-too-short")
-    return [files[(file + wanted.shift) % len(files)] for file in range(len(files))]
+    # Each reads what a task of another node wrote; the tasks of a node follow each other.
+    shift = command.reorder * command.tasks_per_node
+    return [files[(file + shift) % len(files)] for file in range(len(files))]

@@ -117,7 +117,7 @@ class Terms:
     load
         What is asked of the group as a fraction of its drives' ceiling over ``amplification``.
     reads_per_s
-        Small reads of the OST beside the writes: bitmaps, journal, users; see `bitmap_reads`.
+        Small reads of the OST beside the writes: bitmaps, journal, users.
     slow
         Part of its speed that is left of one drive; ``None``: all are healthy.
     failed
@@ -177,17 +177,6 @@ class Window:
     held: float
     held_quiet: float
     starved_quiet: float
-
-
-def bitmap_reads(write_bytes_per_s: float) -> float:
-    """Return bitmaps read a second by an allocator that comes to groups it does not remember.
-
-    Examples
-    --------
-    >>> round(bitmap_reads(16e9))
-    119
-    """
-    return write_bytes_per_s / GROUP_BYTES
 
 
 def slowdown(terms: Terms) -> Window:

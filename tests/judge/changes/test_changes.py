@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.judge.changes.made import LEVEL, START, ar1, noisy, times, walked
+from tests.support.changes import changes_among
 from tests.support.known import known
 from tests.support.sentences import numbers
 
 from trimtab.judge.changes import (
     Changes,
     Recollection,
-    changes_among,
     find_changes,
     suspect_among,
     suspect_now,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.judge.changes.made import LEVEL, ar1, times
+from tests.support.changes import changes_among
 
-from trimtab.judge.changes import changes_among
 from trimtab.judge.changes.noise import SPLIT_RUNS, noise_of, split_of
 from trimtab.judge.changes.runs import of_sequences
 from trimtab.judge.changes.walk_forward import WalkForward

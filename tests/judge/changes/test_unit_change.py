@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.judge.changes.made import noisy, times
+from tests.support.changes import changes_among
 
-from trimtab.judge.changes import changes_among
 from trimtab.judge.changes.unit_change import unit_change
 from trimtab.model.series import ChangeStatus
 from trimtab.model.verdict import Interval

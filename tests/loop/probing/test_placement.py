@@ -60,7 +60,6 @@ def test_files_are_made_on_their_targets_and_read_back() -> None:
     place = Pinned(
         lambda parent, name: made.append((parent, name)),
         pin(4, 4, ("OST0000", "OST000a")),
-        lambda task: f"data.{task:08d}",
         lfs,
     )
     place("/scratch/", "p")
@@ -69,7 +68,7 @@ def test_files_are_made_on_their_targets_and_read_back() -> None:
 
 
 def test_a_file_that_went_elsewhere_is_refused() -> None:
-    place = Pinned(lambda *_: None, ("OST0000", "OST0001"), str, Lfs(frozenset({1})))
+    place = Pinned(lambda *_: None, ("OST0000", "OST0001"), Lfs(frozenset({1})))
     with pytest.raises(RefusedError) as caught:
         place("/scratch", "p")
     assert caught.value.code == "placement-refused"

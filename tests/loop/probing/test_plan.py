@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from trimtab.errors import RefusedError, UsageError
 from trimtab.loop.probing.plan import Request, plan_probe
 from trimtab.loop.probing.write_read import WriteRead
+from trimtab.measure.measurement import Measurement, Phase
+from trimtab.model.run import RunStatus
 
 MIB, GIB = 1024**2, 1024**3
 
@@ -104,8 +106,8 @@ class Counting(WriteRead):
     """Writes so much at every write, and nothing in truth."""
 
     def _one_access(self, probe, repetition, access, text, position) -> None:
-        phase = SimpleNamespace(access=access, moved_bytes=10 * GIB)
-        probe.measurements.append(SimpleNamespace(phases=[phase]))  # type: ignore[arg-type]
+        phases = (Phase(access, repetition, 10 * GIB),)
+        probe.measurements.append(Measurement("builtin", RunStatus.OK, phases=phases))
 
 
 @pytest.mark.parametrize(("most_gib", "writes"), [(100, 5), (35, 3), (5, 1)])

@@ -52,8 +52,10 @@ def test_tasks_are_those_of_all_nodes() -> None:
 
 def test_options_and_nodes_end_a_series_only_where_they_are_used() -> None:
     plain, more = spec_of(SMALL, 10**12, 2), spec_of(replace(SMALL, nodes=2), 10**12, 2)
-    assert {"nodes", "options", "target_pinning", "processes"}.isdisjoint(plain.compared_settings())
-    assert more.compared_settings()["nodes"] == 2
+    assert {"nodes", "options", "target_pinning", "processes"}.isdisjoint(
+        plain.compared_settings("local")
+    )
+    assert more.compared_settings("local")["nodes"] == 2
 
 
 def test_a_launcher_that_does_not_start_a_benchmark_is_refused() -> None:

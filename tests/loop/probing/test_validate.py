@@ -59,7 +59,7 @@ def test_a_probe_whose_directory_is_not_there_is_found_before_its_slot(tmp_path:
     found = validate(site, open_with=lambda one: LocalDriver(one.path))
     (checked,) = [one for one in found if one.what == "probe b"]
     assert checked.ok is False
-    assert checked.detail == f"{tmp_path}/gone is not a directory"
+    assert checked.detail == f"{tmp_path}/gone is not a directory with known free space"
     assert not any("not a directory" in str(one.detail) for one in found if one.what == "probe a")
 
 

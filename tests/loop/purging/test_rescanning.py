@@ -16,13 +16,13 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 from tests.fake_lustre.followed import Follower, Users, caught_up, in_order, scan
-from tests.fake_lustre.namespace import ROOT, FakeNamespace
+from tests.fake_lustre.namespace import ROOT, FakeNamespace, inode_of
 from tests.loop.purging.test_following import SITE
 from tests.loop.purging.test_following_histories import KilledError, Killer, differences
 from tests.support.codes import raises
 
 from trimtab.cli.purge import command
-from trimtab.drivers.lustre.listing import inode_of, list_directories, mdts_of_fids
+from trimtab.drivers.lustre.listing import list_directories, mdts_of_fids
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.loop.purging import changed_rows, changelogs, following, rescanning
 from trimtab.model.site import Servers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.loop.survey.records import asked_of, cost_of
+from trimtab.loop.survey.records import cost_of
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.model.run import Sample
 
@@ -10,7 +10,8 @@ SPEC = SurveySpec(size_bytes=64 * 2**20)
 
 
 def test_together_stands_only_where_it_is_so() -> None:
-    alone, together = asked_of(SPEC, together=False), asked_of(SPEC, together=True)
+    alone = SPEC.compared_settings(together=False)
+    together = SPEC.compared_settings(together=True)
     assert "together" not in alone
     assert together == {**alone, "together": True}
 

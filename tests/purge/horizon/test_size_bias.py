@@ -157,7 +157,7 @@ def test_errors_that_cancel_out_are_no_bias(tmp_path: Path) -> None:
             file.allocated_bytes = max(file.allocated_bytes, 8192)
             file.mdt_allocated_bytes = max(0, file.allocated_bytes + off)
         _, _, bias = indexed(tmp_path, world, seed, budget=200)
-        alarms += bias.whole.is_certain
+        alarms += bias.whole.low > 0 or bias.whole.high < 0
     assert alarms <= 12  # 5 expected; more than 12 in 1 of 1,000
 
 

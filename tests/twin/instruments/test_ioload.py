@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 import pytest
@@ -25,8 +26,8 @@ def test_the_generators_parser_gives_back_the_figures(moved, elapsed_s, write):
     access = "write" if write else "read"
     words = real_ioload.command(PhaseRequest(SPEC, access, "/x/trimtab-ioload", "/s/d"))
     command = ioload.parse_command(words)
-    assert (command.access, command.tasks, command.block_size_bytes) == (access, 8, 64 * MIB)
-    assert (command.deadline_s, command.direct) == (10.0, True)
+    assert (command.accesses, command.tasks, command.block_size_bytes) == ((access,), 8, 64 * MIB)
+    assert (command.duration_s, command.direct) == (10.0, True)
     latency = {"mean_s": 0.002, "p99_s": 0.01}
     result = ioload.IoloadResult(BEGAN, moved * MIB, elapsed_s, latency=latency)
     output = ioload.print_load(command, result)
@@ -45,8 +46,10 @@ def test_the_generators_parser_gives_back_the_figures(moved, elapsed_s, write):
 
 def test_an_error_of_the_generator_is_read_back():
     words = real_ioload.command(PhaseRequest(SPEC, "write", "trimtab-ioload", "/s/d"))
-    result = ioload.IoloadResult(BEGAN, MIB, 1.0, error="no space left on device")
-    output = ioload.print_load(ioload.parse_command(words), result)
+    result = ioload.IoloadResult(BEGAN, MIB, 1.0)
+    report = json.loads(ioload.print_load(ioload.parse_command(words), result))
+    report |= {"status": "failed", "error": {"kind": "io", "message": "no space left on device"}}
+    output = json.dumps(report).encode()
     measurement = real_ioload.parse(RawOutput("x", words, output, exit_code=1))
     assert measurement.status is not RunStatus.OK
     assert "no space left" in (measurement.problem or "")

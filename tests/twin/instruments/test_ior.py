@@ -150,7 +150,7 @@ def test_every_command_of_a_probe_is_understood():
         assert command.accesses == (access,)
         assert command.json
         assert command.direct
-        assert (command.deadline_s, command.minimum_duration_s, command.keep) == (10, 10, True)
+        assert (command.duration_s, command.minimum_duration_s, command.keep) == (10, 10, True)
         assert (command.transfer_size_bytes, command.block_size_bytes) == (MIB, 64 * MIB)
         moved = 5 * command.aggregate_bytes
         phase = IorPhase(access, moved, 10.01, 10.0, 0.001, 0.002, 0.001)

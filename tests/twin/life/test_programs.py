@@ -136,7 +136,7 @@ def test_writing_again_writes_the_drives_and_takes_no_more_room() -> None:
         (("-a", "POSIX", "-w", "-F", "-Z", "-o", f"{WHERE}/data"), "'-Z'"),
         (("-a", "MPIIO", "-w", "-F", "-o", f"{WHERE}/data"), "-a MPIIO"),
         (("-w", "-o", f"{WHERE}/data"), "file for each task"),
-        (("-w", "-F", "-t", "many", "-o", f"{WHERE}/data"), "'many'"),
+        (("-w", "-F", "-t", "many", "-o", f"{WHERE}/data"), "-t many"),
         (("-w", "-F"), "-o"),
         (("-w", "-F", "-o", "/twin/nowhere/data"), "/twin/nowhere does not exist"),
         (("-r", "-F", "-o", f"{WHERE}/data"), "does not exist"),
@@ -195,7 +195,7 @@ def test_the_versions_that_are_told_are_those_that_are_used() -> None:
 
 def pinned(driver: TwinDriver, targets: tuple[str, ...]) -> Pinned:
     make = driver.guest.make_directory
-    return Pinned(make, targets, lambda task: f"data.{task:08d}", driver.programs.execute)
+    return Pinned(make, targets, driver.programs.execute)
 
 
 def test_pinned_files_lie_where_they_were_asked_for_also_once_written() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -51,21 +50,6 @@ def mdts_of_fids(root: str, files: Sequence[bytes]) -> Mapping[bytes, str | None
         for file, index in zip(one_each, indices, strict=True)
     }
     return {file: of_sequence[file[:8]] for file in files}
-
-
-def inode_of(fid: bytes) -> int:
-    """Return the inode number that a client shows of a FID (``fid_flatten`` of ``lustre_fid.h``).
-
-    Examples
-    --------
-    >>> hex(inode_of(bytes.fromhex("00000002000004020000000100000000")))
-    '0x200000402000001'
-    """
-    sequence, number, _ = struct.unpack(">QII", fid)
-    if 12 <= sequence < 2**32:
-        return sequence
-    flat = (sequence << 24) + ((sequence >> 24) & 0xFFFFFF0000) + number
-    return flat & (2**64 - 1) or number
 
 
 def _answer(question: Callable[[], _Answer], root: str) -> _Answer:

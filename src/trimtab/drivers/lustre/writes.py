@@ -259,16 +259,9 @@ BY_KEY = {row.key: row for row in ROWS}
 PERMANENT = ("lod/qos_threshold_rr", "lod/qos_prio_free", "lod/qos_maxage")
 """Rows that may be set for every mount to come too: never what closes a target."""
 LIST_PERMANENT = ["lctl", "--device", "MGS", "llog_print", "params"]
-PERMANENT_UNDO = "the permanent value of before, which the action keeps; none where there was none"
-PERMANENT_WHY = "for every mount to come; only what the site file lists as permanent"
 
 CHANGELOG_USER = "trimtab"
 """The one name under which changelog users are registered, and removed, by Trimtab."""
-CHANGELOG_UNDO = "`trimtab purge follow SITE --deregister`"
-CHANGELOG_WHY = "an MDT records changes, and keeps them until its users have cleared them"
-
-TRIM_WHY = "tells the flash beneath a target which blocks are free, a range at a time"
-TRIM_UNDO = "nothing to undo: blocks of files are not touched"
 
 
 def shortened(value):

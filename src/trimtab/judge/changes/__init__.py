@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Changes",
     "Recollection",
-    "changes_among",
     "find_changes",
     "suspect_among",
     "suspect_now",
@@ -158,20 +157,18 @@ def find_changes(
         Change points by time, with the noise of the series.
     """
     runs = of_frame(frame, more_is_better=more_is_better, timezone=timezone)
-    return _changes(runs, dismissed=dismissed, recollection=recollection)
-
-
-def changes_among(
-    at: Sequence[datetime],
-    values: Sequence[float | None],
-    *,
-    more_is_better: bool = True,
-    timezone: str = "UTC",
-    dismissed: bool = False,
-) -> Changes:
-    """Detect the changes of level of runs at the given times; ``None`` is an unfinished run."""
-    runs = of_sequences(at, values, more_is_better=more_is_better, timezone=timezone)
-    return _changes(runs, dismissed=dismissed)
+    walk = WalkForward(by_occasion(runs, RUNS_MOST))
+    recollection = recollection or Recollection()
+    recollection.go(walk)
+    points = recollection.points(walk.runs, _detected(walk, dismissed=dismissed))
+    noise = walk.noise
+    if noise is None:
+        return Changes(tuple(points), False, 0.0, 0.0, _untested(walk.runs))
+    seasonal = (
+        walk.seasonality is not None
+        and float(abs(walk.seasonality).max()) > SEASONALITY_MINIMUM * noise.scale
+    )
+    return Changes(tuple(points), seasonal, noise.autocorrelation, noise.scale)
 
 
 def suspect_now(
@@ -202,21 +199,6 @@ def suspect_among(
     """
     runs = of_sequences(at, values, more_is_better=more_is_better, timezone=timezone)
     return _open(runs, known)
-
-
-def _changes(runs: Runs, *, dismissed: bool, recollection: Recollection | None = None) -> Changes:
-    walk = WalkForward(by_occasion(runs, RUNS_MOST))
-    recollection = recollection or Recollection()
-    recollection.go(walk)
-    points = recollection.points(walk.runs, _detected(walk, dismissed=dismissed))
-    noise = walk.noise
-    if noise is None:
-        return Changes(tuple(points), False, 0.0, 0.0, _untested(walk.runs))
-    seasonal = (
-        walk.seasonality is not None
-        and float(abs(walk.seasonality).max()) > SEASONALITY_MINIMUM * noise.scale
-    )
-    return Changes(tuple(points), seasonal, noise.autocorrelation, noise.scale)
 
 
 def _untested(runs: Runs) -> Message:

@@ -60,7 +60,6 @@ class Runs:
 
 def of_frame(frame: polars.DataFrame, *, more_is_better: bool, timezone: str) -> Runs:
     """Return the runs of a frame with ``at``, ``value`` and ``unfinished``, by time."""
-    import numpy as np
     import polars as pl
 
     utc = pl.Datetime("us", "UTC")
@@ -71,16 +70,11 @@ def of_frame(frame: polars.DataFrame, *, more_is_better: bool, timezone: str) ->
         pl.when(~pl.col("unfinished")).then(pl.col("value").cast(pl.Float64)).alias("value"),
     ).sort("at", maintain_order=True)
     local = tidy["at"].dt.convert_time_zone(timezone)
-    value = tidy["value"].fill_null(math.nan).to_numpy()
-    at = tuple(tidy["at"].to_list())
-    return Runs(
-        at=at,
-        until=at,
-        count=np.ones(len(at), dtype=np.int64),
-        time_s=tidy["at"].to_physical().to_numpy() / _MICROSECONDS,
-        hour=((local.dt.weekday().cast(pl.Int64) - 1) * 24 + local.dt.hour()).to_numpy(),
-        value=value,
-        height=_heights(value, more_is_better=more_is_better),
+    return _single(
+        tuple(tidy["at"].to_list()),
+        tidy["at"].to_physical().to_numpy() / _MICROSECONDS,
+        ((local.dt.weekday().cast(pl.Int64) - 1) * 24 + local.dt.hour()).to_numpy(),
+        tidy["value"].fill_null(math.nan).to_numpy(),
         more_is_better=more_is_better,
     )
 
@@ -154,27 +148,26 @@ def of_sequences(
 
     pairs = sorted(zip(map(_aware, at), values, strict=True), key=lambda pair: pair[0])
     zone = ZoneInfo(timezone)
-    value = np.array([math.nan if v is None else float(v) for _, v in pairs], dtype=np.float64)
-    at = tuple(time for time, _ in pairs)
-    return Runs(
-        at=at,
-        until=at,
-        count=np.ones(len(at), dtype=np.int64),
-        time_s=np.array([time.timestamp() for time, _ in pairs], dtype=np.float64),
-        hour=np.array([_hour_of_week(time.astimezone(zone)) for time, _ in pairs], dtype=np.int64),
-        value=value,
-        height=_heights(value, more_is_better=more_is_better),
+    return _single(
+        tuple(time for time, _ in pairs),
+        np.array([time.timestamp() for time, _ in pairs], dtype=np.float64),
+        np.array([_hour_of_week(time.astimezone(zone)) for time, _ in pairs], dtype=np.int64),
+        np.array([math.nan if v is None else float(v) for _, v in pairs], dtype=np.float64),
         more_is_better=more_is_better,
     )
 
 
-def _heights(value: Floats, *, more_is_better: bool) -> Floats:
+def _single(
+    at: tuple[datetime, ...], time_s: Floats, hour: Ints, value: Floats, *, more_is_better: bool
+) -> Runs:
+    """Return runs that are one each, with the heights of their values."""
     import numpy as np
 
     measurable = np.isfinite(value) & (value > 0)
     height = np.full(len(value), math.nan)
     height[measurable] = np.log(value[measurable]) * (1.0 if more_is_better else -1.0)
-    return height
+    count = np.ones(len(at), dtype=np.int64)
+    return Runs(at, at, count, time_s, hour, value, height, more_is_better)
 
 
 def _aware(time: datetime) -> datetime:

@@ -39,7 +39,7 @@ def with_verdicts(
     surveyed: bool = False,
     probe: str | None = None,
 ) -> tuple[Action, ...]:
-    """Return actions with `FACTS` ``slower`` where measurements before and after them tell.
+    """Return actions with the fact ``slower`` where measurements before and after them tell.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -78,14 +78,6 @@ class SideOfStore:
 
     groups: tuple[Group, ...]
     notes: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Points:
-    """Points of one series, and one of its runs to speak for what was asked."""
-
-    run: Run
-    points: list[HistoryPoint] = field(default_factory=list)
 
 
 def side_of_site(
@@ -285,13 +277,6 @@ def _of(
 
 def _believed(run: Run, metric: str) -> list[float]:
     """Return the figures of the whole that may be judged: of repetitions, else of the run."""
-    believed = [
-        sample
-        for sample in run.samples
-        if sample.metric == metric
-        and sample.target is None
-        and sample.statistic == "total"
-        and sample.believed
-    ]
+    believed = [sample for sample in run.totals(metric) if sample.believed]
     repeated = [sample for sample in believed if sample.repetition is not None]
     return [sample.value for sample in (repeated or believed) if sample.value is not None]

@@ -235,7 +235,7 @@ def _moved(measurements: Iterable[Measurement], access: Access) -> int | None:
             values = [
                 sample.value
                 for sample in measurement.samples
-                if sample.metric == metric and sample.statistic == "total" and not sample.target
+                if sample.metric == metric and sample.is_total
             ]
         moved += [value for value in values if value is not None]
     return int(sum(moved)) if moved else None

@@ -15,6 +15,7 @@ from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.allocation import Execute
 from trimtab.launch.process import ProcessResult
 from trimtab.measure.measurement import tail
+from trimtab.measure.phases import FILE_NAME
 from trimtab.visible import visible
 
 Make = Callable[[str, str], object]
@@ -121,19 +122,18 @@ def _per_node(tasks: int, nodes: int) -> int:
 class Pinned:
     """Makes a probe's directory with its files in it, each on its OST and empty.
 
+    IOR and the built-in generator name the file of a task alike.
+
     Attributes
     ----------
     make
         Makes the directory itself.
     targets
         Of each file, by the number of its task: ``OST0003``.
-    name
-        Of a file, by the number of its task.
     """
 
     make: Make
     targets: tuple[str, ...]
-    name: Callable[[int], str]
     execute: Execute
 
     def __call__(self, parent: str, name: str) -> None:
@@ -150,7 +150,7 @@ class Pinned:
         directory = f"{parent.rstrip('/')}/{name}"
         files: dict[str, list[str]] = {}
         for task, target in enumerate(self.targets):
-            files.setdefault(target, []).append(f"{directory}/{self.name(task)}")
+            files.setdefault(target, []).append(f"{directory}/{FILE_NAME}.{task:08d}")
         for target, paths in files.items():
             index = str(int(target.removeprefix("OST"), 16))
             for start in range(0, len(paths), _FILES_AT_ONCE):

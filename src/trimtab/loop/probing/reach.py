@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from trimtab.drivers.local.counters import DeviceBytes
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.protocol import Clock, Driver
+from trimtab.errors import ToolError
 from trimtab.launch import bounded
 from trimtab.launch.allocation import Execute
 from trimtab.launch.launchers import Launcher, find_launcher
@@ -26,6 +27,7 @@ from trimtab.measure.phases import Ask
 from trimtab.measure.table import Tool, find
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.telemetry import NotAvailable
+from trimtab.visible import visible
 
 
 class PathDriver(Driver, Protocol):
@@ -128,6 +130,25 @@ class Reach:
     directories: Directories = field(default_factory=Directories)
     processors: int = field(default_factory=lambda: os.cpu_count() or 1)
     memory_bytes: int = field(default_factory=_memory_bytes)
+
+    def writable_space(self, path: str, *, hint: str | None = None) -> bounded.Space:
+        """Return the space where a probe is to write.
+
+        Raises
+        ------
+        ToolError
+            Nothing can be written there.
+        """
+        state, path = self.describe(path), visible(path)
+        if state.space is None or state.kind != "directory":
+            text, code = f"{path} is not a directory with known free space", "free-space-unknown"
+        elif state.space.read_only:
+            text, code = f"{path} is on a file system that is mounted read-only", "read-only"
+        elif not state.writable:
+            text, code = f"no permission to write in {path}", "no-permission"
+        else:
+            return state.space
+        raise ToolError(text, code=code, hint=hint)
 
 
 THIS_HOST: Final = Reach()

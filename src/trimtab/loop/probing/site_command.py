@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from trimtab.errors import RefusedError, ToolError
 from trimtab.launch.bounded import Space
 from trimtab.launch.launchers import Launcher
@@ -35,11 +38,32 @@ def command_of(
     UsageError
         mdtest cannot work in that directory.
     """
+    spec = CommandSpec(
+        name=probe.name,
+        benchmark=probe.benchmark,
+        command=probe.command or (),
+        tasks=probe.nodes * (probe.tasks_per_node or 1),
+        nodes=probe.nodes,
+        output=probe.output,
+        timeout_s=probe.timeout_s or COMMAND_TIMEOUT_S,
+        stripe_count=probe.stripe_count,
+    )
     if probe.command is not None:
-        return _site_command(probe, probe.command), _launcher(kind, reach)
+        return spec, _launcher(kind, reach)
     # mdtest is started by MPI: without it every task would take itself for the only one.
     launcher = _launcher("mpi" if kind == "local" else kind, reach)
-    return _mdtest(probe, directory, reach), launcher
+    tool = _find_mdtest(reach)
+    ask = partial(mdtest.command, probe.items, probe.repetitions, program=tool.path)
+    ask(directory=directory)  # it may refuse the place
+    tasks = tasks_of(probe, reach.processors)
+    expected = {"tasks": tasks, "items_per_task": probe.items}
+    words = ask(directory=DIRECTORY_WORD)
+    return replace(spec, command=words, tasks=tasks, tool=tool, expected=expected), launcher
+
+
+def tasks_of(probe: SiteProbe, processors: int) -> int:
+    """Return how many tasks a probe has: two a processor of a node where none are named."""
+    return probe.nodes * (probe.tasks_per_node or min(16, 2 * processors))
 
 
 def refuse_too_many(spec: CommandSpec, space: Space, share: float) -> None:
@@ -60,39 +84,6 @@ def refuse_too_many(spec: CommandSpec, space: Space, share: float) -> None:
             code="inodes-too-few",
             hint="lower items or tasks_per_node: runs before and after that cannot be compared",
         )
-
-
-def _site_command(probe: SiteProbe, command: tuple[str, ...]) -> CommandSpec:
-    return CommandSpec(
-        name=probe.name,
-        benchmark=probe.benchmark,
-        command=command,
-        tasks=probe.nodes * (probe.tasks_per_node or 1),
-        nodes=probe.nodes,
-        output=probe.output,
-        timeout_s=probe.timeout_s or COMMAND_TIMEOUT_S,
-        stripe_count=probe.stripe_count,
-    )
-
-
-def _mdtest(probe: SiteProbe, directory: str, reach: Reach) -> CommandSpec:
-    tool = _find_mdtest(reach)
-    tasks = probe.nodes * (probe.tasks_per_node or min(16, 2 * reach.processors))
-    requested = mdtest.MdtestSpec(
-        tasks=tasks, items_per_task=probe.items, iterations=probe.repetitions
-    )
-    mdtest.command(requested, program=tool.path, directory=directory)  # it may refuse the place
-    return CommandSpec(
-        name=probe.name,
-        benchmark=mdtest.KIND,
-        command=mdtest.command(requested, program=tool.path, directory=DIRECTORY_WORD),
-        tasks=tasks,
-        nodes=probe.nodes,
-        timeout_s=probe.timeout_s or COMMAND_TIMEOUT_S,
-        stripe_count=probe.stripe_count,
-        tool=tool,
-        expected={"tasks": tasks, "items_per_task": probe.items},
-    )
 
 
 def _find_mdtest(reach: Reach) -> Tool:

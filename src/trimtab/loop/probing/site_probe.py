@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -24,14 +24,13 @@ from trimtab.loop.probing.probe import (
     PATIENCE_S,
     ProbeOutcome,
     RunContext,
-    Step,
     Surroundings,
     no_preparation,
     remove_directory,
     run_probe,
 )
 from trimtab.loop.probing.reach import THIS_HOST, Directories, PathDriver, Reach
-from trimtab.loop.probing.site_command import command_of, refuse_too_many
+from trimtab.loop.probing.site_command import command_of, refuse_too_many, tasks_of
 from trimtab.loop.probing.tools import Instrument, choose
 from trimtab.loop.probing.write_read import WriteRead
 from trimtab.loop.sites import kept_identity, know_site, open_driver
@@ -53,6 +52,10 @@ A person who asks `trimtab check` for a certain space may have nine tenths (`pla
 probe takes has to be the same each time, so it is refused when that is too much, never shrunk."""
 
 
+_SHARED: Final = tuple(
+    field.name for field in fields(ProbeSpec) if field.name in SiteProbe.__dataclass_fields__
+)
+"""What the site file says of a probe as it is carried out."""
 _DROP_TIMEOUT_S: Final = 60.0
 
 
@@ -77,7 +80,7 @@ def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpe
     >>> spec.tasks, spec.block_size_bytes
     (4, 1048576)
     """
-    tasks = probe.nodes * (probe.tasks_per_node or min(16, 2 * processors))
+    tasks = tasks_of(probe, processors)
     wanted, most = tasks * probe.block_size_bytes, int(available_bytes * FREE_SHARE_SCHEDULED)
     if wanted > most:
         raise RefusedError(
@@ -88,20 +91,7 @@ def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpe
             hint="free some space, or lower block_size or tasks_per_node: runs before and after "
             "that cannot be compared",
         )
-    return ProbeSpec(
-        name=probe.name,
-        benchmark=probe.benchmark,
-        tasks=tasks,
-        transfer_size_bytes=probe.transfer_size_bytes,
-        block_size_bytes=probe.block_size_bytes,
-        repetitions=probe.repetitions,
-        duration_s=probe.duration_s,
-        direct=probe.direct,
-        nodes=probe.nodes,
-        target_pinning=probe.target_pinning,
-        stripe_count=probe.stripe_count,
-        options=probe.options,
-    )
+    return ProbeSpec(tasks=tasks, **{name: getattr(probe, name) for name in _SHARED})
 
 
 def runner_of(site: Site, store: Store, reach: Reach) -> SiteProbeRunner:
@@ -159,30 +149,22 @@ def job_of(probe: SiteProbe, run_id: str) -> str:
     return f"trimtab-{probe.name}-{run_id[-12:]}"
 
 
-def demand_of(probe: SiteProbe, spec: ProbeSpec, site: Site, run_id: str) -> Demand:
+def demand_of(probe: SiteProbe, spec: ProbeSpec | CommandSpec, site: Site, run_id: str) -> Demand:
     """Return what a run of a probe needs to run on.
 
-    The time limit of a batch job is what all its writes and reads may take, with a minute to
-    spare: a probe that hangs must not hold nodes until the queue's own limit.
+    The time limit of a batch job is what all its writes and reads, or its command, may take, with
+    a minute to spare: a probe that hangs must not hold nodes until the queue's own limit.
     """
-    longest_s = probe.timeout_s or spec.duration_s + PATIENCE_S
-    return Demand(
-        job_of(probe, run_id),
-        nodes=probe.nodes,
-        tasks_per_node=spec.tasks // probe.nodes,
-        time_limit_s=longest_s * spec.repetitions * len(spec.accesses) + 60.0,
-        pending_limit_s=probe.pending_s,
-        options=launcher_of(probe, site).options,
-    )
-
-
-def demand_of_command(probe: SiteProbe, spec: CommandSpec, site: Site, run_id: str) -> Demand:
-    """Return what a run of a probe that is one command needs to run on; see `demand_of`."""
+    if isinstance(spec, CommandSpec):
+        longest_s = spec.timeout_s
+    else:
+        phase_s = probe.timeout_s or spec.duration_s + PATIENCE_S
+        longest_s = phase_s * spec.repetitions * len(spec.accesses)
     return Demand(
         job_of(probe, run_id),
         nodes=spec.nodes,
         tasks_per_node=spec.tasks // spec.nodes,
-        time_limit_s=spec.timeout_s + 60.0,
+        time_limit_s=longest_s + 60.0,
         pending_limit_s=probe.pending_s,
         options=launcher_of(probe, site).options,
     )
@@ -223,7 +205,7 @@ class SiteProbeRunner:
         why = why_wrong_mount(self.site, driver.description, self.identity, execute=execute)
         if why is not None:
             raise RefusedError(why, code=why.code)
-        space = writable_space(path, self.reach)
+        space = self.reach.writable_space(path)
         if probe.is_one_command:
             return self._one_command(probe, context, driver, space)
         spec = spec_of(probe, space.available_bytes, self.reach.processors)
@@ -233,10 +215,9 @@ class SiteProbeRunner:
             placed, left_out = pin_usable(spec.tasks, spec.nodes, *self._osts())
             spec = replace(spec, tasks=len(placed))
             directories = self._pinned(placed, context)
-        demand = demand_of(probe, spec, self.site, context.run_id)
         name, launcher = instrument.benchmark.name, instrument.launcher
         step = WriteRead(replace(spec, benchmark=name, processes=launcher.processes), instrument)
-        return self._run(step, probe, context, driver, demand, directories, space, left_out)
+        return self._run(step, probe, context, driver, directories, space, left_out)
 
     def _one_command(
         self, probe: SiteProbe, context: RunContext, driver: PathDriver, space: bounded.Space
@@ -245,23 +226,21 @@ class SiteProbeRunner:
         kind, path = launcher_of(probe, self.site).kind, driver.description.real_path
         spec, launcher = command_of(probe, kind, path, self.reach)
         refuse_too_many(spec, space, FREE_SHARE_SCHEDULED)
-        demand = demand_of_command(probe, spec, self.site, context.run_id)
         step, directories = Command(spec, launcher), self._striped(probe)
-        return self._run(step, probe, context, driver, demand, directories, space)
+        return self._run(step, probe, context, driver, directories, space)
 
     def _run(  # noqa: PLR0917 (all of it is what one run needs)
         self,
-        step: Step,
+        step: WriteRead | Command,
         probe: SiteProbe,
         context: RunContext,
         driver: PathDriver,
-        demand: Demand,
         directories: Directories,
         space: bounded.Space,
         warnings: tuple[str, ...] = (),
     ) -> ProbeOutcome:
         """Run a step; what an earlier try left in the queue is cancelled first."""
-        launcher = step.launcher
+        launcher, demand = step.launcher, demand_of(probe, step.spec, self.site, context.run_id)
         self._give_back(launcher, demand.name)
         around = Surroundings(
             site=self.site.name,
@@ -294,13 +273,11 @@ class SiteProbeRunner:
     def _pinned(self, targets: tuple[str, ...], context: RunContext) -> Directories:
         """Return how the probe's directory is made: with the file of each task on its target."""
         directories = self.reach.directories
-        # IOR and the built-in generator name the file of a task alike.
-        name = "data.{:08d}".format
         # Where a target is lost meanwhile lfs takes its whole time: others need a sign of life.
         execute = partial(
             self.reach.execute, on_progress=lambda _: context.progress("placing files", 0.0)
         )
-        return replace(directories, make=Pinned(directories.make, targets, name, execute))
+        return replace(directories, make=Pinned(directories.make, targets, execute))
 
     def _osts(self) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return every OST, and why no file can be placed on some of them.
@@ -370,23 +347,3 @@ def directory_of(site: Site, probe: SiteProbe) -> str:
     """Return the directory below which a probe makes its own."""
     base = site.path.rstrip("/")
     return f"{base}/{probe.directory}" if probe.directory else site.path
-
-
-def writable_space(path: str, reach: Reach = THIS_HOST) -> bounded.Space:
-    """Return the space where a probe is to write.
-
-    Raises
-    ------
-    ToolError
-        Nothing can be written there.
-    """
-    state = reach.describe(path)
-    if state.space is None or state.kind != "directory":
-        raise ToolError(
-            f"{path} is not a directory with known free space", code="free-space-unknown"
-        )
-    if state.space.read_only:
-        raise ToolError(f"{path} is on a file system that is mounted read-only", code="read-only")
-    if not state.writable:
-        raise ToolError(f"no permission to write in {path}", code="no-permission")
-    return state.space

@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from trimtab.errors import RefusedError, TrimtabError
-from trimtab.launch import bounded
+from trimtab.errors import TrimtabError
 from trimtab.loop.probing.mount_check import why_wrong_mount
 from trimtab.loop.probing.reach import Reach
 from trimtab.loop.probing.site_command import command_of, refuse_too_many
@@ -84,60 +83,33 @@ def _kind(site: Site, description: PathDescription, identity: str | None) -> Ite
 
 
 def _probes(site: Site, reach: Reach) -> Iterator[Checked]:
-    state = reach.describe(site.path)
     for probe in site.probes:
         label = f"probe {probe.name}"
-        directory = directory_of(site, probe)
-        place = state if probe.directory is None else reach.describe(directory)
-        if place.kind != "directory":
-            yield Checked(label, False, f"{visible(directory)} is not a directory")
-            continue
-        if not place.writable:
-            yield Checked(label, False, f"no permission to write in {visible(directory)}")
-            continue
-        if probe.is_one_command:
-            yield _command(label, probe, site, place, reach)
-            continue
         try:
-            instrument = instrument_of(probe, site, reach)
+            yield _probe(label, probe, site, reach)
         except TrimtabError as error:
             yield Checked(label, False, error.message)
-            continue
-        yield _size(label, probe, place, instrument.benchmark.name, reach)
 
 
-def _command(
-    label: str, probe: SiteProbe, site: Site, place: bounded.PathState, reach: Reach
-) -> Checked:
-    """Return whether the command of a probe can be started here."""
-    kind = launcher_of(probe, site).kind
-    try:
-        spec, launcher = command_of(probe, kind, place.path, reach)
-        if place.space is not None:
-            refuse_too_many(spec, place.space, FREE_SHARE_SCHEDULED)
-    except TrimtabError as error:
-        return Checked(label, False, error.message)
-    program = spec.command[0]
+def _probe(label: str, probe: SiteProbe, site: Site, reach: Reach) -> Checked:
+    """Return what a probe would run with and write; raise why it could not be started."""
+    directory = directory_of(site, probe)
+    space = reach.writable_space(directory)
+    if not probe.is_one_command:
+        benchmark = instrument_of(probe, site, reach).benchmark.name
+        available = space.available_bytes
+        spec = spec_of(probe, available, reach.processors)
+        size = format_bytes(spec.tasks * spec.block_size_bytes)
+        return Checked(label, True, f"{benchmark}, {size} of {format_bytes(available)}")
+    command, launcher = command_of(probe, launcher_of(probe, site).kind, directory, reach)
+    refuse_too_many(command, space, FREE_SHARE_SCHEDULED)
+    program = command.command[0]
     if launcher.kind == "slurm":
         return Checked(label, None, f"{visible(program)} is looked for on the nodes of its job")
     program_path = reach.which(program)
     if program_path is None:
         return Checked(label, False, f"{visible(program)} is not a program on this host")
-    return Checked(label, True, f"{spec.benchmark}, {visible(program_path)}")
-
-
-def _size(
-    label: str, probe: SiteProbe, place: bounded.PathState, benchmark: str, reach: Reach
-) -> Checked:
-    if place.space is None:
-        return Checked(label, None, "the free space is not known")
-    available = place.space.available_bytes
-    try:
-        spec = spec_of(probe, available, reach.processors)
-    except RefusedError as error:
-        return Checked(label, False, error.message)
-    size = spec.tasks * spec.block_size_bytes
-    return Checked(label, True, f"{benchmark}, {format_bytes(size)} of {format_bytes(available)}")
+    return Checked(label, True, f"{command.benchmark}, {visible(program_path)}")
 
 
 def _answers(site: Site, open_with: OpenDriver) -> Iterator[Checked]:

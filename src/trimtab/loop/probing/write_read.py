@@ -212,7 +212,7 @@ class WriteRead:
         measurements = probe.measurements
         warnings = [*probe.warnings, *(text for m in measurements for text in m.warnings)]
         return {
-            "spec": {**self.spec.compared_settings(), "launcher": self.launcher.kind},
+            "spec": self.spec.compared_settings(self.launcher.kind),
             "repetitions": self.spec.repetitions,
             "layer": "client",
             "phases": [dataclasses.asdict(phase) for m in measurements for phase in m.phases],
@@ -225,8 +225,7 @@ def _sizes(probe: RunningProbe) -> dict[str, int]:
 
 
 def _moved_bytes(probe: RunningProbe, access: Access) -> int:
-    phases = [phase for result in probe.measurements for phase in result.phases]
-    return sum(phase.moved_bytes or 0 for phase in phases if phase.access == access)
+    return sum(measurement.moved_bytes(access) for measurement in probe.measurements)
 
 
 def _checked(measurement: Measurement, facts: list[RepetitionFacts]) -> list[Sample]:

@@ -68,20 +68,6 @@ class Here:
     reach: Reach = THIS_HOST
 
 
-def spec_of(size_bytes: int, *, tasks: int, duration_s: float, repetitions: int) -> ProbeSpec:
-    """Return what is done on each target: ``tasks`` files that have ``size_bytes`` together."""
-    return ProbeSpec(
-        PROBE_NAME,
-        "auto",
-        tasks,
-        2**20,
-        max(2**20, size_bytes // tasks // 2**20 * 2**20),
-        repetitions,
-        duration_s,
-        target_pinning=True,
-    )
-
-
 def steps_of(spec: ProbeSpec, instrument: Instrument, site: Site) -> tuple[str, ...]:
     """Return in words what is done to each target."""
     files = f"{plural(spec.tasks, 'file')} of {format_bytes(spec.block_size_bytes)}"
@@ -138,22 +124,12 @@ class _Survey:
         for place, target in enumerate(targets):
             if interrupted is not None:
                 reason = "the survey was stopped before its turn"
-                self.results.append(
-                    TargetResult(target.target, target.server, Outcome.SKIPPED, reason)
-                )
+                self.results.append(target.result(Outcome.SKIPPED, reason))
                 continue
             interrupted = self._measure_target(
                 target, _part(progress, place, len(targets), target.target)
             )
-        self.results += [
-            TargetResult(
-                refused.target,
-                refused.server,
-                Outcome.CLOSED if refused.closed else Outcome.REFUSED,
-                refused.refusal,
-            )
-            for refused in self.plan.refused
-        ]
+        self.results += [refused.refused for refused in self.plan.refused]
         run = self._run(identifier, started_at)
         return Surveyed(run, tuple(self.results), interrupted=interrupted)
 
@@ -182,7 +158,7 @@ class _Survey:
         here, spec = self.here, self.spec
         targets = (target,) * spec.tasks
         reach = here.reach
-        make = Pinned(reach.directories.make, targets, lambda n: f"data.{n:08d}", reach.execute)
+        make = Pinned(reach.directories.make, targets, reach.execute)
         demand = Demand("trimtab-survey", tasks_per_node=spec.tasks)
         return Surroundings(
             site=here.site.name,
@@ -228,10 +204,7 @@ class _Survey:
             host=platform.node(),
             trimtab_version=__version__,
             parameters={
-                "spec": {
-                    **self.spec.compared_settings(),
-                    "launcher": self.instrument.launcher.kind,
-                },
+                "spec": self.spec.compared_settings(self.instrument.launcher.kind),
                 "repetitions": self.spec.repetitions,
                 "layer": "client",
                 "program": self.instrument.tool.path,
@@ -263,15 +236,12 @@ def _result(
 ) -> TargetResult:
     believed = any(sample.believed for run in runs for sample in run.samples)
     if isinstance(error, RefusedError):
-        return TargetResult(candidate.target, candidate.server, Outcome.CLOSED, error.message)
+        return candidate.result(Outcome.CLOSED, error.message)
+    outcome = Outcome.MEASURED if believed else Outcome.FAILED
     if error is not None:
-        outcome = Outcome.MEASURED if believed else Outcome.FAILED
-        return TargetResult(candidate.target, candidate.server, outcome, error.message)
-    if not believed:
-        reasons = [sample.reason for run in runs for sample in run.samples if sample.reason]
-        why = reasons[0] if reasons else "nothing was measured"
-        return TargetResult(candidate.target, candidate.server, Outcome.FAILED, why)
-    return TargetResult(candidate.target, candidate.server, Outcome.MEASURED)
+        return candidate.result(outcome, error.message)
+    reasons = (sample.reason for run in runs for sample in run.samples if sample.reason)
+    return candidate.result(outcome, None if believed else next(reasons, "nothing was measured"))
 
 
 def _part(progress: Progress, place: int, count: int, target: str) -> Progress:

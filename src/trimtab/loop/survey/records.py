@@ -74,23 +74,6 @@ _WRITES: Final = frozenset({"write_bandwidth", "rewrite_bandwidth"})
 _READS: Final = frozenset({"read_bandwidth"})
 
 
-def asked_of(spec: SurveySpec, *, together: bool) -> Mapping[str, object]:
-    """Return what was asked of each target: surveys that differ in it are never compared.
-
-    ``together`` stands in it only where it is so: targets of one server that are measured at the
-    same time take its network and its processors from one another, which is no regression.
-    """
-    parameters: dict[str, object] = {
-        "case": "disk",
-        "size_bytes": spec.size_bytes,
-        "transfer_size_bytes": spec.record_bytes,
-        "objects_per_target": spec.objects,
-        "threads_per_target": spec.threads,
-        "tests": list(spec.tests),
-    }
-    return parameters | {"together": True} if together else parameters
-
-
 def cost_of(
     spec: SurveySpec, samples: Iterable[Sample], *, begun: bool
 ) -> Mapping[str, int | None]:

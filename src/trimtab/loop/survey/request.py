@@ -229,13 +229,18 @@ def _on_client(request: Asked, size_bytes: int, reach: Reach) -> tuple[ProbeSpec
             code="benchmark-unsuitable",
             hint=f"use {' or '.join(sorted(pinnable()))}",
         )
-    spec = client.spec_of(
-        size_bytes,
-        tasks=request.tasks,
-        duration_s=request.duration_s,
-        repetitions=request.repetitions,
+    spec = ProbeSpec(
+        client.PROBE_NAME,
+        "auto",
+        request.tasks,
+        2**20,
+        max(2**20, size_bytes // request.tasks // 2**20 * 2**20),
+        request.repetitions,
+        request.duration_s,
+        request.direct,
+        target_pinning=True,
     )
-    return replace(spec, direct=request.direct), choose_instrument(request.benchmark, reach)
+    return spec, choose_instrument(request.benchmark, reach)
 
 
 def _plan(site: Site, driver: Driver, request: Asked, limits: Limits, tools: Tools) -> SurveyPlan:

@@ -30,7 +30,7 @@ from trimtab.loop.survey import records
 from trimtab.loop.survey.client import Surveyed, status_of
 from trimtab.loop.survey.echo import Leftover, Pause, clean, missing_space, read_back, stop
 from trimtab.loop.survey.planning import Limits, candidate, meet
-from trimtab.loop.survey.records import PROBE_NAME, asked_of, cost_of
+from trimtab.loop.survey.records import PROBE_NAME, cost_of
 from trimtab.loop.survey.servers import RunEach, answer_of, complaint, echo_devices, free_bytes
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
@@ -163,10 +163,9 @@ class _Survey:
                 break
         for target in self.plan.targets:
             reason = "the survey was stopped before its turn"
-            skipped = TargetResult(target.target, target.server, Outcome.SKIPPED, reason)
-            self.found.setdefault(target.target, skipped)
+            self.found.setdefault(target.target, target.result(Outcome.SKIPPED, reason))
         for planned in self.plan.refused:
-            self.found[planned.target] = _refused(planned)
+            self.found[planned.target] = planned.refused
         run = self._run(started_at, clock())
         return Surveyed(run, tuple(self.found.values()), tuple(self.notes), self.interrupted)
 
@@ -178,17 +177,17 @@ class _Survey:
         ]
         for current, planned in zip(again, wave, strict=True):
             if current.refusal is not None:
-                self.found[current.target] = _refused(current)
+                self.found[current.target] = current.refused
             elif current.server != planned.server:
                 text = f"it has moved from {planned.server} to {current.server} since the plan"
                 moved = Message("target-moved", text)
-                self.found[current.target] = _refused(replace(current, refusal=moved))
+                self.found[current.target] = replace(current, refusal=moved).refused
             elif (
                 other := next((it for it in self.running if meet(current, it)), None)
             ) is not None:
                 text = f"the survey of {other.target} on {other.server} could not be stopped"
                 why = Message("survey-not-ended", text)
-                self.found[current.target] = _refused(replace(current, refusal=why))
+                self.found[current.target] = replace(current, refusal=why).refused
         allowed = [current for current in again if current.target not in self.found]
         groups = []
         for server in dict.fromkeys(current.server or "" for current in allowed):
@@ -211,7 +210,7 @@ class _Survey:
             why = self._occupied(group)
             if why is not None:
                 for target in group.targets:
-                    self.found[target.target] = _refused(replace(target, refusal=why))
+                    self.found[target.target] = replace(target, refusal=why).refused
                 return False
             group.free_before = free_bytes(run, server, group.names)
             directory = answer_of(run, server, _MAKE_DIRECTORY).strip()
@@ -335,8 +334,7 @@ class _Survey:
 
     def _fail(self, targets: tuple[Candidate, ...], reason: str) -> None:
         for target in targets:
-            result = TargetResult(target.target, target.server, Outcome.FAILED, reason)
-            self.found.setdefault(target.target, result)
+            self.found.setdefault(target.target, target.result(Outcome.FAILED, reason))
 
     def _note(self, group: _Wave, detail: str) -> None:
         at = self.on.driver.clock()
@@ -367,7 +365,7 @@ class _Survey:
             host=platform.node(),
             trimtab_version=__version__,
             parameters={
-                "spec": asked_of(spec, together=self.on.together),
+                "spec": spec.compared_settings(together=self.on.together),
                 "layer": "ost",
                 "targets": list(self.found),
                 "waves": [[planned.target for planned in wave] for wave in self.plan.waves],
@@ -381,10 +379,6 @@ class _Survey:
 
 def _of(group: _Wave) -> str:
     return f"{' '.join(target.target for target in group.targets)} on {group.server}"
-
-
-def _refused(target: Candidate) -> TargetResult:
-    return TargetResult(target.target, target.server, Outcome.REFUSED, target.refusal)
 
 
 def _result(
@@ -409,6 +403,4 @@ def _result(
     if not samples:
         reasons.append("it is not in the .detail")
     reason = "; ".join(dict.fromkeys(reasons)) or None
-    return TargetResult(
-        target.target, target.server, Outcome.MEASURED if believed else Outcome.FAILED, reason
-    )
+    return target.result(Outcome.MEASURED if believed else Outcome.FAILED, reason)

@@ -10,11 +10,11 @@ from typing import Final
 
 from trimtab.measure.elbencho.results import KIND, parse, read
 from trimtab.measure.elbencho.rows import CSV_HEAD, JSON_HEAD, LIVE_HEAD, TITLE
-from trimtab.measure.elbencho.running import FILE_NAME, RESERVED_OPTIONS, command, version
+from trimtab.measure.elbencho.running import RESERVED_OPTIONS, command, version
 from trimtab.measure.phases import Phases
 from trimtab.measure.source import Format, Mark, Source
 
-__all__ = ["FILE_NAME", "FORMAT", "KIND", "PHASES", "command", "parse", "read", "version"]
+__all__ = ["FORMAT", "KIND", "PHASES", "command", "parse", "read", "version"]
 
 _BEGINNING: Final = re.compile(
     rb'^(?:ISO DATE: \d{4}-|OPERATION +RESULT TYPE +FIRST DONE |\{"phase_type":)', re.MULTILINE

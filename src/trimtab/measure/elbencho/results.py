@@ -10,6 +10,7 @@ from math import inf
 from typing import Final
 
 from trimtab.errors import DataError
+from trimtab.measure.command_line import size_of
 from trimtab.measure.elbencho.rows import LIVE_HEAD, MIB, Amount, Row, rows_of
 from trimtab.measure.measurement import (
     BANDWIDTH,
@@ -48,7 +49,6 @@ _OPTION: Final = re.compile(
 _LONG: Final = {"t": "threads", "b": "block", "s": "size", "n": "dirs", "N": "files"} | {
     "c": "configfile"
 }
-_SIZE: Final = re.compile(r"(\d{1,15})([kmgtpe]?)(?:i?b)?", re.IGNORECASE)
 _FLAGS: Final = frozenset(
     {"backward", "cufile", "dirsharing", "dropcache", "gds", "infloop", "mmap", "nofdsharing"}
     | {"norandalign", "preallocfile", "readinline", "statinline", "strided", "sync", "trunctosize"}
@@ -374,7 +374,7 @@ def options_of(command: str) -> dict[str, str]:
 def _config_of(options: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters that a command names, with elbencho's defaults of the others."""
     sizes = {"block": "block size", "size": "file size"}
-    config = {name: str(bytes_of(options.get(option, "1M" if option == "block" else "")) or "")
+    config = {name: str(size_of(options.get(option, "1M" if option == "block" else "")) or "")
               for option, name in sizes.items()}  # fmt: skip
     hosts = options.get("hosts")
     if hosts is None and "hostsfile" not in options:
@@ -387,11 +387,3 @@ def _config_of(options: Mapping[str, str]) -> dict[str, str]:
     config["random"] = str(int("rand" in options))
     config |= {name: options[name] for name in ("dirs", "files") if name in options}
     return {name: value for name, value in config.items() if value}
-
-
-def bytes_of(text: str) -> int | None:
-    """Return a size as elbencho takes it: ``4g`` are 4 GiB."""
-    match = _SIZE.fullmatch(text)
-    return (
-        None if match is None else int(match[1]) * 1024 ** " kmgtpe".index(match[2].lower() or " ")
-    )

@@ -21,10 +21,9 @@ import re
 from typing import Final
 
 from trimtab.errors import UsageError
-from trimtab.measure.phases import Ask, PhaseRequest, printed_version
+from trimtab.measure.phases import FILE_NAME, Ask, PhaseRequest, printed_version
 from trimtab.model.telemetry import NotAvailable, not_available
 
-FILE_NAME: Final = "data"
 RESERVED_OPTIONS: Final = frozenset(
     {"w", "write", "r", "read", "t", "threads", "b", "block", "s", "size", "direct", "infloop"}
     | {"timelimit", "nolive", "jsonfile", "csvfile", "resfile", "nopathexp", "lat", "i"}

@@ -1,26 +1,21 @@
 """fio: one process with threads or processes as tasks, on files or on whole devices.
 
-`commands` makes what probes run, `devices` what measures drives and RAID devices; `results` reads
-what came out, of every version from 2.1 on, `normal` what it prints for people.
+`commands` makes what probes run; `results` reads what came out, of every version from 2.1 on,
+`normal` what it prints for people.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from trimtab.measure.fio.commands import FILE_NAME, RESERVED_OPTIONS, command, version
-from trimtab.measure.fio.devices import DeviceTest, device_command, device_job_file
+from trimtab.measure.fio.commands import RESERVED_OPTIONS, command, version
 from trimtab.measure.fio.results import FORMAT, parse, read
 from trimtab.measure.phases import Phases
 
 __all__ = [
-    "FILE_NAME",
     "FORMAT",
     "PHASES",
-    "DeviceTest",
     "command",
-    "device_command",
-    "device_job_file",
     "parse",
     "read",
     "version",

@@ -24,10 +24,9 @@ import math
 from typing import Final
 
 from trimtab.errors import UsageError
-from trimtab.measure.phases import Ask, PhaseRequest, printed_version
+from trimtab.measure.phases import FILE_NAME, Ask, PhaseRequest, printed_version
 from trimtab.model.telemetry import NotAvailable
 
-FILE_NAME: Final = "data"
 RESERVED_OPTIONS: Final = frozenset(
     {"name", "directory", "filename_format", "rw", "bs", "size", "numjobs", "thread", "ioengine"}
     | {"direct", "invalidate", "fallocate", "unlink", "time_based", "runtime", "end_fsync"}

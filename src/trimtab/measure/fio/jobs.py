@@ -7,10 +7,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
+from trimtab.measure.command_line import size_of
 from trimtab.measure.fio.documents import Document
 from trimtab.measure.fio.figures import Entry, iops_reason, together
 from trimtab.measure.fio.latency import latencies, upper_edges
-from trimtab.measure.fio.options import file_names, options_of, size_bytes, tasks_of
+from trimtab.measure.fio.options import file_names, options_of, tasks_of
 from trimtab.measure.measurement import ACCESSES, IOPS, LATENCY, Draft, Phase
 from trimtab.measure.plain import as_number
 from trimtab.message import Message
@@ -67,8 +68,8 @@ def _phase(entries: Sequence[Entry], repetition: int) -> Phase:
         elapsed_s=figures.elapsed_s,
         bandwidth_bytes_per_s=figures.bandwidth_bytes_per_s,
         tasks=_tasks(entries),
-        transfer_size_bytes=size_bytes(options.get("bs")),
-        block_size_bytes=size_bytes(options.get("size")),
+        transfer_size_bytes=size_of(str(options.get("bs"))),
+        block_size_bytes=size_of(str(options.get("size"))),
         cpu_user_s=_processor_time(entries, "usr_cpu"),
         cpu_system_s=_processor_time(entries, "sys_cpu"),
         direct=options.get("direct", "0") == "1" if is_told else None,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trimtab.measure.command_line import size_of
 from trimtab.measure.fio.documents import Document
 from trimtab.measure.plain import as_dict, as_list
 from trimtab.model.run import Layer
@@ -53,14 +54,6 @@ class Place:
 def options_of(document: Document, job: dict[str, Any]) -> dict[str, Any]:
     """Return the options of one job, those of all jobs included."""
     return {**document.options, **as_dict(job.get("job options"))}
-
-
-def size_bytes(value: object) -> int | None:
-    """Return bytes of an option as fio echoes it: ``4096``, ``64k``, ``1m``; fio's k is 1024."""
-    match = re.fullmatch(r"([0-9]{1,18})([kmgt]?)(?:i?b)?", str(value or "").lower())
-    if match is None:
-        return None
-    return int(match.group(1)) * 1024 ** ("kmgt".find(match.group(2)) + 1 if match.group(2) else 0)
 
 
 def time_s(value: object) -> float | None:
@@ -111,7 +104,7 @@ def _requested_of(options: dict[str, Any], *, complete: bool) -> dict[str, Any]:
     requested_values: dict[str, Any] = dict(_DEFAULTS) if complete else {}
     for name in sorted(options.keys() - NO_PARAMETERS):
         ours, meaning = _MEANINGS.get(name, (name, str))
-        value = is_set(options, name) if meaning is bool else meaning(options[name])
+        value = is_set(options, name) if meaning is bool else meaning(str(options[name]))
         requested_values |= {name: str(options[name])} if value is None else {ours: value}
     return requested_values
 
@@ -201,13 +194,13 @@ def _whole(value: object) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
-_MEANINGS: Final[dict[str, tuple[str, Callable[[object], Any]]]] = {
+_MEANINGS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "rw": ("rw", str),
     "iodepth": ("iodepth", _whole),
     "direct": ("direct", bool),
     "time_based": ("time_based", bool),
-    "bs": ("transfer_size_bytes", size_bytes),
-    "size": ("block_size_bytes", size_bytes),
+    "bs": ("transfer_size_bytes", size_of),
+    "size": ("block_size_bytes", size_of),
     "runtime": ("duration_s", time_s),
     "ramp_time": ("ramp_s", time_s),
 }

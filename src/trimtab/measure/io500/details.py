@@ -96,7 +96,6 @@ class Details:
                 figure=figure_of(text.strip()),
                 bandwidth=name.startswith("ior-"),
                 runtime_s=runtime.value if runtime is not None else None,
-                scored=not name.startswith("ior-rnd4K-easy"),
                 invalid=bool(section.complaints),
                 output=self.output,
             )

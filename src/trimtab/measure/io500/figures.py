@@ -11,13 +11,13 @@ from typing import Final
 
 from trimtab.measure.io500.details import Details, Section
 from trimtab.measure.io500.summary import PhaseLine, Run, ScoreLine
+from trimtab.measure.ior.parameters import CommandLine
 from trimtab.measure.mdtest.arguments import options_of, parameters
 from trimtab.measure.measurement import Measurement, Notes, missing, status_of
-from trimtab.measure.plain import Figure, present
+from trimtab.measure.plain import Figure, present, whole_of
 from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
-from trimtab.units import parse_bytes
 
 COARSE: Final = 0.01
 """A rate is not believed when rounding in print can hide more than this fraction of it."""
@@ -325,25 +325,19 @@ def _parameters(command: str) -> dict[str, object] | None:
         if options is None or known is None:
             return {}
         known.pop("phases", None)
-        if (text := options.get("n", "")).isdecimal():
-            known["items_per_task"] = int(text)
-        return known
-    return _ior_parameters(words) if words[0].endswith("ior") else {}
-
-
-def _ior_parameters(words: Sequence[str]) -> dict[str, object]:
-    names = {"-t": "transfer_size_bytes", "-b": "block_size_bytes", "-s": "segments"}
-    requested: dict[str, object] = {"file_per_process": "-F" in words}
-    pairs = list(zip(words, [*words[1:], ""], strict=True))
-    pairs += [(word[:2], word[3:]) for word in words if word[2:3] == "="]
-    for option, value in pairs:
-        if option in names and re.fullmatch(r"[0-9]{1,15}[kmgtKMGT]?", value):
-            requested[names[option]] = parse_bytes(value)
-        elif option == "-D" and value.isdecimal():
-            requested["stonewall_s"] = int(value)
-        elif option == "-a":
-            requested["api"] = value
-    return requested
+        return known | present({"items_per_task": whole_of(options.get("n", ""))})
+    if not words[0].endswith("ior"):
+        return {}
+    line = CommandLine(command)
+    return {"file_per_process": "F" in line.values} | present(
+        {
+            "transfer_size_bytes": line.size("t"),
+            "block_size_bytes": line.size("b"),
+            "segments": line.size("s"),
+            "stonewall_s": whole_of(line.values.get("D", "")),
+            "api": line.values.get("a"),
+        }
+    )
 
 
 def _first(moments: Iterable[datetime | None]) -> datetime | None:

@@ -51,7 +51,6 @@ class PhaseLine:
     figure: Figure | None
     bandwidth: bool
     runtime_s: float | None
-    scored: bool
     invalid: bool
     output: int = 0
 
@@ -125,7 +124,6 @@ def _phase(number: int, line: str) -> PhaseLine | None:
         figure=figure_of(match.group(4)),
         bandwidth=match.group(5).endswith("B/s"),
         runtime_s=runtime.value if runtime is not None else None,
-        scored=match.group(1) == "RESULT",
         invalid=match.group(2) is not None or "invalid" in match.group(7).lower(),
     )
 

@@ -7,9 +7,9 @@
 from typing import Final
 
 from trimtab.measure.ior.reading import FORMAT, parse, read
-from trimtab.measure.ior.running import FILE_NAME, RESERVED_OPTIONS, command, version
+from trimtab.measure.ior.running import RESERVED_OPTIONS, command, version
 from trimtab.measure.phases import Phases
 
-__all__ = ["FILE_NAME", "FORMAT", "PHASES", "command", "parse", "read", "version"]
+__all__ = ["FORMAT", "PHASES", "command", "parse", "read", "version"]
 
 PHASES: Final = Phases("ior", ("ior",), ("mpi", "slurm"), command, parse, version, RESERVED_OPTIONS)

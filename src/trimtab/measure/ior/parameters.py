@@ -9,75 +9,40 @@ there when the test came from a script.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
+from trimtab.measure.command_line import options_of, size_of
 from trimtab.measure.ior.printed import IorRun, Test
-from trimtab.measure.plain import whole_of
+from trimtab.measure.plain import present, whole_of
 from trimtab.message import Message
 
 _UNITS: Final = {"bytes": 1, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) (bytes|MiB|GiB|TiB)")
-_WORD: Final = re.compile(r"([0-9]+)([kmgtKMGT]?)")
-_SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _CLIENTS: Final = re.compile(r"([0-9]+) \(([0-9]+) per node\)")
 _TAKES_VALUE: Final = frozenset("aAbdDfGijJlMNoOQstTUX")
 """Letters of options with a value, in every version; -l took none before 3.1."""
+_DIRECTIVE: Final = re.compile(r"([^=,]+)=?([^,]*)")
 _USED: Final = re.compile(r'Used (?:FS|Capacity)"?: "?([0-9]{1,3}(?:\.[0-9]+)?)%')
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """What makes two results comparable; ``None`` where the output does not say it.
+def parameters_of(run: IorRun, test: Test) -> dict[str, Any]:
+    """Return what makes two results comparable, as plain JSON values; what is unknown is left out.
 
-    Attributes
-    ----------
-    tasks_per_node
-        As IOR counts them on the node of its first task.
-    block_size_bytes
-        Contiguous bytes of one task in one segment.
-    ordering
-        ``sequential`` or ``random`` offsets in a file.
-    task_offset
-        By how many tasks a read is shifted from who wrote; ``random`` with ``-Z``.
-    flush
-        An fsync at the end of each phase (``-e``), inside the time.
-    stonewall_s, wear_out, minimum_duration_s, maximum_duration_s
-        ``-D``, whether tasks go on until all have moved as much, ``minTimeDuration``, and ``-T``,
-        after which no further repetition is begun.
+    Returns
+    -------
+    dict
+        Names as in `trimtab.model.run.ProbeSpec` where they mean the same. ``block_size_bytes`` is
+        of one task in one segment, ``tasks_per_node`` of the node of the first task;
+        ``task_offset`` is by how many tasks a read is shifted from who wrote, ``random`` with
+        ``-Z``; ``flush`` is ``-e``, inside the time. ``stonewall_s``, ``wear_out``,
+        ``minimum_duration_s`` and ``maximum_duration_s`` are ``-D``, whether tasks go on until all
+        have moved as much, ``minTimeDuration``, and ``-T``, after which no further repetition is
+        begun.
     """
-
-    api: str | None = None
-    tasks: int | None = None
-    nodes: int | None = None
-    tasks_per_node: int | None = None
-    transfer_size_bytes: int | None = None
-    block_size_bytes: int | None = None
-    segments: int | None = None
-    repetitions: int | None = None
-    file_per_process: bool | None = None
-    collective: bool | None = None
-    ordering: str | None = None
-    task_offset: int | str | None = None
-    flush: bool | None = None
-    direct: bool | None = None
-    stonewall_s: int | None = None
-    wear_out: bool | None = None
-    minimum_duration_s: int | None = None
-    maximum_duration_s: int | None = None
-    stripe_count: int | None = None
-
-    def requested(self) -> dict[str, object]:
-        """Return those that are known, as plain JSON values."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name: value for name, value in values if value is not None}
-
-
-def parameters_of(run: IorRun, test: Test) -> Parameters:
-    """Return the parameters of a test of a run."""
     options = test.options
     summary = test.summaries[0].values if test.summaries else {}
-    line = _CommandLine(run)
+    line = CommandLine(run.command_line, run.refused)
     clients = _CLIENTS.fullmatch(options.get("clients", ""))
     tasks, per_node = clients.groups() if clients else (None, None)
     tasks = _first_whole(options.get("tasks"), tasks, summary.get("#Tasks"), _csv_tasks(test))
@@ -88,27 +53,30 @@ def parameters_of(run: IorRun, test: Test) -> Parameters:
     # A run that was cut off has no summary, and "11.64 GiB" among its options is rounded.
     block = line.size("b") if block is None else block
     stonewall_s = _stonewall_s(options)
-    return Parameters(
-        api=_first_word(options.get("api") or summary.get("API")),
-        tasks=tasks,
-        nodes=_nodes(_first_whole(options.get("nodes")), tasks, per_node),
-        tasks_per_node=per_node,
-        transfer_size_bytes=_size(options, ("transferSize", "xfersize"), summary.get("xsize")),
-        block_size_bytes=block,
-        segments=_segments(options, summary, tasks, block),
-        repetitions=_first_whole(options.get("repetitions"), summary.get("reps")),
-        file_per_process=_file_per_process(options, summary),
-        collective=_collective(options, line),
-        ordering=_first_word(options.get("ordering in a file")),
-        task_offset=_task_offset(options),
-        flush=_flush(run, options, line),
-        direct=_direct(options, line),
-        stonewall_s=stonewall_s,
-        wear_out=None if stonewall_s is None else options.get("stoneWallingWearOut") == "1",
-        minimum_duration_s=_first_whole(line.directives.get("minTimeDuration")) or None,
-        maximum_duration_s=_maximum_duration_s(options, line),
-        stripe_count=_first_whole(options.get("Lustre stripe count"), options.get("stripe count")),
-    )
+    parameters = {
+        "api": _first_word(options.get("api") or summary.get("API")),
+        "tasks": tasks,
+        "nodes": _nodes(_first_whole(options.get("nodes")), tasks, per_node),
+        "tasks_per_node": per_node,
+        "transfer_size_bytes": _size(options, ("transferSize", "xfersize"), summary.get("xsize")),
+        "block_size_bytes": block,
+        "segments": _segments(options, summary, tasks, block),
+        "repetitions": _first_whole(options.get("repetitions"), summary.get("reps")),
+        "file_per_process": _file_per_process(options, summary),
+        "collective": _collective(options, line),
+        "ordering": _first_word(options.get("ordering in a file")),
+        "task_offset": _task_offset(options),
+        "flush": _flush(run, options, line),
+        "direct": _direct(options, line),
+        "stonewall_s": stonewall_s,
+        "wear_out": None if stonewall_s is None else options.get("stoneWallingWearOut") == "1",
+        "minimum_duration_s": _first_whole(line.directives.get("minTimeDuration")) or None,
+        "maximum_duration_s": _maximum_duration_s(options, line),
+        "stripe_count": _first_whole(
+            options.get("Lustre stripe count"), options.get("stripe count")
+        ),
+    }
+    return present(parameters)
 
 
 def used_of_size(test: Test) -> float | None:
@@ -127,72 +95,46 @@ def moved_nothing(test: Test) -> str | None:
     return None
 
 
-class _CommandLine:
+class CommandLine:
     """The options in a command line; trusted only where it is the whole truth.
 
     IOR 3.2 drops what it does not understand and goes on; a script overrides the line.
     """
 
-    def __init__(self, run: IorRun) -> None:
-        words = (run.command_line or "").split()
-        self.flags: set[str] = set()
-        self.values: dict[str, str] = {}
-        self.directives: dict[str, str] = {}
-        self.long = {word for word in words if word.startswith("--")}
-        previous = ""
-        for word in words[1:]:
-            if previous:
-                self._value(previous, word)
-                previous = ""
-            elif len(word) > 1 and word[0] == "-" and word[1] != "-":
-                previous = self._letters(word[1:])
-        self.whole = bool(words) and "f" not in self.flags and not run.refused
-
-    def _letters(self, letters: str) -> str:
-        """Take a group of flags; return the letter whose value is the next word."""
-        for place, letter in enumerate(letters):
-            self.flags.add(letter)
-            if letter in _TAKES_VALUE:
-                rest = letters[place + 1 :].removeprefix("=")
-                if rest:
-                    self._value(letter, rest)
-                return "" if rest else letter
-        return ""
-
-    def _value(self, letter: str, text: str) -> None:
-        self.values[letter] = text
-        for pair in text.split(",") if letter == "O" else ():
-            name, _, value = pair.partition("=")
-            self.directives[name] = value
+    def __init__(self, line: str | None, refused: Sequence[str] = ()) -> None:
+        words = (line or "").split()
+        options = list(options_of(words[1:], _TAKES_VALUE))
+        self.values = dict(options)
+        directives = ",".join(text for name, text in options if name == "O")
+        self.directives = dict(_DIRECTIVE.findall(directives))
+        self.whole = bool(words) and "f" not in self.values and not refused
 
     def size(self, letter: str) -> int | None:
         """Return the bytes of an option such as ``-b 16m``; ``None`` where it is not exact."""
-        match = _WORD.fullmatch(self.values.get(letter, "")) if self.whole else None
-        count = None if match is None else whole_of(match[1])
-        return None if match is None or count is None else count << _SHIFTS[match[2].lower()]
+        return size_of(self.values.get(letter, "")) if self.whole else None
 
 
-def _flag(printed: str | None, line: _CommandLine, letter: str, directive: str) -> bool | None:
+def _flag(printed: str | None, line: CommandLine, letter: str, directive: str) -> bool | None:
     if printed in ("0", "1"):
         return printed == "1"
-    if letter in line.flags or line.directives.get(directive, "0") != "0":
+    if letter in line.values or line.directives.get(directive, "0") != "0":
         return True
     return False if line.whole else None
 
 
-def _flush(run: IorRun, options: dict[str, str], line: _CommandLine) -> bool | None:
+def _flush(run: IorRun, options: dict[str, str], line: CommandLine) -> bool | None:
     if any(warning.startswith("fsync() ") for warning in run.early.warnings):
         return False  # "only available in POSIX": IOR went on without it
     return _flag(options.get("fsync"), line, "e", "fsync")
 
 
-def _direct(options: dict[str, str], line: _CommandLine) -> bool | None:
-    if "--posix.odirect" in line.long:
+def _direct(options: dict[str, str], line: CommandLine) -> bool | None:
+    if "posix.odirect" in line.values:
         return True
     return _flag(options.get("useO_DIRECT"), line, "B", "useO_DIRECT")
 
 
-def _collective(options: dict[str, str], line: _CommandLine) -> bool | None:
+def _collective(options: dict[str, str], line: CommandLine) -> bool | None:
     kind = options.get("type")
     if kind in ("collective", "independent"):
         return kind == "collective"
@@ -224,7 +166,7 @@ def _stonewall_s(options: dict[str, str]) -> int | None:
     )
 
 
-def _maximum_duration_s(options: dict[str, str], line: _CommandLine) -> int | None:
+def _maximum_duration_s(options: dict[str, str], line: CommandLine) -> int | None:
     directive = line.directives.get("maxTimeDuration")
     minutes = _first_whole(options.get("maxTimeDuration"), line.values.get("T"), directive)
     return minutes * 60 if minutes else None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from trimtab.errors import DataError
 from trimtab.measure.ior.lines import runs_of
-from trimtab.measure.ior.parameters import Parameters, parameters_of, used_of_size
+from trimtab.measure.ior.parameters import parameters_of, used_of_size
 from trimtab.measure.ior.printed import IorRun, Test
 from trimtab.measure.ior.results import (
     iops_of,
@@ -146,11 +146,11 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
     draft.began = moment(test.started if test is not run.tests[0] else run.began or test.started)
     draft.ended = moment(run.finished) if test is run.tests[-1] else None
     draft.host = _host(run)
-    draft.requested, draft.reported = parameters.requested(), _reported(run, test)
+    draft.requested, draft.reported = parameters, _reported(run, test)
     draft.phases = phases_of(test, parameters)
     if not test.summary_alone:
         draft.latencies += iops_of(test, draft.phases, 0)
-    elif parameters.repetitions != 1:
+    elif parameters.get("repetitions") != 1:
         draft.latencies += summed_of(test, 0)
     draft.warnings += [*run.early.warnings, *test.warnings, *not_borne_out(test)]
     for word in run.refused[:1]:
@@ -169,7 +169,7 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
     return measured
 
 
-def _problems(run: IorRun, test: Test, parameters: Parameters) -> list[str]:
+def _problems(run: IorRun, test: Test, parameters: Mapping[str, Any]) -> list[str]:
     """Return why a test is not fine, in the order in which a reader wants to know."""
     problems = _distinct([*run.early.errors, *test.errors])
     if not (run.is_csv or test.ended or problems):
@@ -177,7 +177,7 @@ def _problems(run: IorRun, test: Test, parameters: Parameters) -> list[str]:
     problems += missing_repetitions(test, parameters)
     if run.is_csv:
         problems.append(_CSV)
-    elif test.ended and test.summary_alone and parameters.repetitions != 1:
+    elif test.ended and test.summary_alone and parameters.get("repetitions") != 1:
         problems.append(_ONLY_SUMMED)
     return problems
 
@@ -186,7 +186,7 @@ _IO500_FILE: Final = re.compile(r" -o[ =]\S*/ior[-_](?:easy|hard|rnd)[^ /]*/\S+"
 _ACCESS_OPTION: Final = {"write": "-w", "read": "-r"}
 
 
-def _is_whole_for_io500(run: IorRun, test: Test, parameters: Parameters) -> bool:
+def _is_whole_for_io500(run: IorRun, test: Test, parameters: Mapping[str, Any]) -> bool:
     """Return whether a test is all that IOR prints as a part of IO500.
 
     IO500 calls IOR as a library (``./ior`` stands for the program), and since 2020 that prints
@@ -198,7 +198,7 @@ def _is_whole_for_io500(run: IorRun, test: Test, parameters: Parameters) -> bool
     words = line.split()
     requested = [access for access in ACCESSES if _ACCESS_OPTION[access] in words]
     counts = [sum(result.access == access for result in test.results) for access in requested]
-    return bool(counts) and set(counts) == {parameters.repetitions}
+    return bool(counts) and set(counts) == {parameters.get("repetitions")}
 
 
 def _why_broken(run: IorRun, test: Test) -> str:

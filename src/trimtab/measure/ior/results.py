@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from trimtab.measure.ior.parameters import Parameters, moved_nothing
+from trimtab.measure.ior.parameters import moved_nothing
 from trimtab.measure.ior.printed import Result, Summary, Test
 from trimtab.measure.measurement import ACCESSES, BANDWIDTH, IOPS, Notes, Phase, agrees
 from trimtab.measure.plain import Figure, figure_of
@@ -33,20 +34,21 @@ _COMMAS: Final = Message(
 _SUMMED: Final = {"max": "Max(MiB)", "min": "Min(MiB)", "mean": "Mean(MiB)"}
 
 
-def phases_of(test: Test, parameters: Parameters, first: int = 0) -> list[Phase]:
+def phases_of(test: Test, parameters: Mapping[str, Any], first: int = 0) -> list[Phase]:
     """Return a phase for every result of a test, the first repetition numbered ``first``."""
     nothing = moved_nothing(test)
     results = _only_repetitions(test) if test.summary_alone else test.results
     numbers = _numbers(results)
     printed = Counter(zip((result.access for result in results), numbers, strict=True))
     incomplete = test.ended and bool(missing_repetitions(test, parameters))
+    segments, expected = parameters.get("segments"), parameters.get("repetitions")
     phases: list[Phase] = []
     for result, number in zip(results, numbers, strict=True):
-        block = parameters.block_size_bytes or _whole_bytes(result.figures.get("block"))
-        tasks = parameters.tasks if result.tasks is None else result.tasks
+        block = parameters.get("block_size_bytes") or _whole_bytes(result.figures.get("block"))
+        tasks = parameters.get("tasks") if result.tasks is None else result.tasks
         moved = result.moved_bytes
-        if moved is None and block and tasks and parameters.segments:
-            moved = block * tasks * parameters.segments
+        if moved is None and block and tasks and segments:
+            moved = block * tasks * segments
         reason = nothing or result.doubt or _disagreement(result, moved, parameters)
         times = printed[result.access, number]
         if times > 1:
@@ -55,11 +57,11 @@ def phases_of(test: Test, parameters: Parameters, first: int = 0) -> list[Phase]
         elif result.iteration is None and (incomplete or not result.countable):
             text = "another result is damaged: the repetition of this one is unknown"
             reason = Message("repetition-unknown", text)
-        elif parameters.repetitions is not None and number >= parameters.repetitions:
-            text = f"it is numbered {number}, of {parameters.repetitions} repetitions"
+        elif expected is not None and number >= expected:
+            text = f"it is numbered {number}, of {expected} repetitions"
             reason = Message("repetition-unknown", text)
         bandwidth, elapsed = result.figures.get("bw"), result.figures.get("total")
-        transfer = parameters.transfer_size_bytes or _whole_bytes(result.figures.get("xfer"))
+        transfer = parameters.get("transfer_size_bytes") or _whole_bytes(result.figures.get("xfer"))
         phases.append(
             Phase(
                 access=result.access,
@@ -70,7 +72,7 @@ def phases_of(test: Test, parameters: Parameters, first: int = 0) -> list[Phase]
                 tasks=tasks,
                 transfer_size_bytes=transfer,
                 block_size_bytes=block,
-                direct=parameters.direct,
+                direct=parameters.get("direct"),
                 caches_dropped=False,
                 line=result.lines["bw"],
                 reason=reason,
@@ -111,16 +113,16 @@ def summed_of(test: Test, output: int | None) -> list[Sample]:
     return samples
 
 
-def missing_repetitions(test: Test, parameters: Parameters) -> list[Message]:
+def missing_repetitions(test: Test, parameters: Mapping[str, Any]) -> list[Message]:
     """Return which repetitions a test lacks, of the accesses that it has, and why if it shows."""
-    expected = parameters.repetitions
+    expected = parameters.get("repetitions")
     problems = [_COMMAS] if test.commas else []
     if expected is None or test.summary_alone:
         return problems
     summed = {summary.access for summary in test.summaries}
     for access in ACCESSES:
         count = sum(result.access == access for result in test.results)
-        short_of_time = parameters.maximum_duration_s is not None and 0 < count < expected
+        short_of_time = parameters.get("maximum_duration_s") is not None and 0 < count < expected
         if count != expected and (count or access in summed) and not short_of_time:
             text = f"{count} of {expected} {access}s were printed"
             problems.append(Message("repetitions-missing", text))
@@ -207,7 +209,7 @@ def _summed_result(summary: Summary, doubt: str | None) -> Result:
     )
 
 
-def _disagreement(result: Result, moved: int | None, parameters: Parameters) -> str | None:
+def _disagreement(result: Result, moved: int | None, parameters: Mapping[str, Any]) -> str | None:
     bandwidth, total = result.figures.get("bw"), result.figures.get("total")
     if bandwidth is None or total is None:
         return Message("figures-incomplete", "IOR printed no bandwidth and time")
@@ -222,7 +224,7 @@ def _disagreement(result: Result, moved: int | None, parameters: Parameters) -> 
     if reason := _not_in_files(result, parameters):
         return reason
     error = bandwidth.error + total.error
-    if result.moved_bytes is None and parameters.block_size_bytes is None:
+    if result.moved_bytes is None and parameters.get("block_size_bytes") is None:
         block = result.figures.get("block")
         error += block.error if block and block.half_unit >= 0.5 else 0.0
     if agrees(bandwidth.value * _MIB, moved, total.value, tolerance=1.02 * error + 1e-9):
@@ -254,7 +256,7 @@ def _unlike_iops(result: Result, bandwidth: Figure, total: Figure) -> str | None
     )
 
 
-def _not_in_files(result: Result, parameters: Parameters) -> str | None:
+def _not_in_files(result: Result, parameters: Mapping[str, Any]) -> str | None:
     """Return that more was moved than the files hold, where that is possible.
 
     MPI-IO of Open MPI 4.1 on a full file system: IOR 3.1.0 says nothing, ends with exit code 0,
@@ -269,9 +271,11 @@ def _not_in_files(result: Result, parameters: Parameters) -> str | None:
         return Message("warning-damaged", text)
     if moved is None or held is None or moved - held <= _UNSEEN * moved:
         return None
-    if (held == 0 or result.access == "read") and not (parameters.api or "MPIIO").startswith("MPI"):
+    if (held == 0 or result.access == "read") and not (parameters.get("api") or "MPIIO").startswith(
+        "MPI"
+    ):
         return None
-    if parameters.stonewall_s or parameters.minimum_duration_s:
+    if parameters.get("stonewall_s") or parameters.get("minimum_duration_s"):
         return None
     files = f"its files hold {held}: the file system may have been full"
     return Message("bytes-not-in-files", f"IOR says that it moved {moved} bytes, but {files}")

@@ -16,10 +16,9 @@ import math
 from typing import Final
 
 from trimtab.errors import UsageError
-from trimtab.measure.phases import Ask, PhaseRequest, printed_version
+from trimtab.measure.phases import FILE_NAME, Ask, PhaseRequest, printed_version
 from trimtab.model.telemetry import NotAvailable
 
-FILE_NAME: Final = "data"
 _VERSION_ARGUMENTS: Final = (
     *("-a", "DUMMY", "-w", "-t", "1k", "-b", "1k", "-l", "random"),
     *("-O", "summaryFormat=JSON", "-o", "trimtab"),

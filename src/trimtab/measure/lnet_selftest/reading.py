@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from trimtab.errors import DataError
+from trimtab.measure.command_line import size_of
 from trimtab.measure.lnet_selftest.commands import count_of_nids
 from trimtab.measure.lnet_selftest.intervals import (
     PROMPT,
@@ -22,7 +23,7 @@ from trimtab.measure.lnet_selftest.intervals import (
     Test,
     read_tests,
 )
-from trimtab.measure.measurement import Measurement, Notes, first_reason, missing, status_of
+from trimtab.measure.measurement import Measurement, Notes, concluded, missing, told_apart
 from trimtab.measure.plain import present
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
@@ -54,7 +55,7 @@ _SESSION: Final = re.compile(
     rf"^(?:{PROMPT})?SESSION: \S+ FEATURES: [0-9a-f]+ TIMEOUT: \d+ FORCE: (?:Yes|No)\r?$",
     re.MULTILINE,
 )
-_SIZE: Final = re.compile(r"size=(\d{1,9})([kKmM]?)")
+_SIZE: Final = re.compile(r"size=(\d{1,9}[kKmM]?)")
 _WORDS: Final = {
     "--concurrency": "concurrency",
     "--distribute": "distribute",
@@ -65,18 +66,17 @@ _WORDS: Final = {
 def read(source: Source) -> tuple[Measurement, ...]:
     """Return one result for each group and test; raise DataError where nothing was measured."""
     tests, others = read_tests(source.text)
-    measurements: list[Measurement] = []
-    names: dict[str, int] = {}
-    for test in tests:
-        for group in dict.fromkeys(interval.group for interval in test.intervals):
-            times = names[group] = names.get(group, 0) + 1
-            name = group if times == 1 else f"{group} #{times}"
-            measurements.append(_Group(test, group).measurement(name))
-    if not measurements:
+    groups = [
+        _Group(test, group)
+        for test in tests
+        for group in dict.fromkeys(interval.group for interval in test.intervals)
+    ]
+    if not groups:
         complaints = "; ".join([*others, *(error for test in tests for error in test.errors)])
         problem = "lst measured nothing" + (f": {complaints[:300]}" if complaints else "")
         raise DataError(problem, code="no-result", line=1)
-    return tuple(measurements)
+    names = told_apart(group.group for group in groups)
+    return tuple(group.measurement(name) for group, name in zip(groups, names, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +112,16 @@ class _Group:
             problems.add("nodes-silent", f"{failed} nodes did not answer and are not in the mean")
         if any(sample.reason == _CUT for sample in samples):
             problems.append(_CUT)
-        if not problems and not any(sample.believed for sample in samples):
-            problems.append(first_reason(samples, "no interval has a figure"))
         open_end = Message("end-unknown", "the output does not show the end of the batch")
-        return Measurement(
-            kind=KIND,
-            status=status_of(samples, problems),
-            problems=tuple(problems),
+        return concluded(
+            KIND,
+            samples,
+            problems,
+            "no interval has a figure",
             name=name,
             layer="network",
             requested=self._requested(side),
             reported=self._reported(side),
-            samples=samples,
             warnings=() if self.test.ended else (open_end,),
             missing=self._missing(),
         )
@@ -141,8 +139,7 @@ class _Group:
                 tests.append(f"brw {words[words.index('brw') + 1]}")
             for word in words:
                 if (size := _SIZE.fullmatch(word)) is not None:
-                    unit = {"k": 1024, "m": 2**20}.get(size[2].lower(), 1)
-                    requested["transfer_size_bytes"] = int(size[1]) * unit
+                    requested["transfer_size_bytes"] = size_of(size[1])
                 elif word.startswith("check="):
                     requested["check"] = word.removeprefix("check=")
         return requested | {"tests": tests} if tests else requested

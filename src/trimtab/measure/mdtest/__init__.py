@@ -13,12 +13,12 @@ from typing import Final
 
 from trimtab.errors import DataError
 from trimtab.measure.mdtest.figures import measured
-from trimtab.measure.mdtest.launch import MdtestSpec, command, version
+from trimtab.measure.mdtest.launch import command, version
 from trimtab.measure.mdtest.output import executions
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format, Mark, Source
 
-__all__ = ["FORMAT", "KIND", "MdtestSpec", "command", "read", "version"]
+__all__ = ["FORMAT", "KIND", "command", "read", "version"]
 
 KIND: Final = "mdtest"
 _HEAD: Final = re.compile(r"^mdtest-\S{1,40} was launched with [0-9]+ total task", re.MULTILINE)

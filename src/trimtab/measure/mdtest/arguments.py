@@ -7,14 +7,21 @@ takes a value takes the next word whatever it looks like: IO500 passes ``-G -183
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Final
 
-_VALUED: Final = frozenset("abdefGiIlnNpsVwWxz")
-_LONG_VALUED: Final = frozenset(
-    {"random-seed", "dataPacketType", "run-cmd-before-phase", "run-cmd-after-phase"}
+from trimtab.measure import command_line
+from trimtab.measure.command_line import size_of
+
+_VALUED: Final = frozenset(
+    {
+        *"abdefGiIlnNpsVwWxz",
+        "random-seed",
+        "dataPacketType",
+        "run-cmd-before-phase",
+        "run-cmd-after-phase",
+    }
     | {"saveRankPerformanceDetails", "savePerOpDataCSV", "allocateBufferOnGPU", "GPUid"}
 )
 _NUMBERS: Final[Mapping[str, str]] = {
@@ -49,7 +56,6 @@ _PHASES: Final[Mapping[str, str]] = {
     "U": "rename",
     "r": "remove",
 }
-_SUFFIXES: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def options_of(line: str, version: str) -> dict[str, str] | None:
@@ -61,39 +67,9 @@ def options_of(line: str, version: str) -> dict[str, str] | None:
         words = shlex.split(line)
     except ValueError:
         return None
-    getopt = version.startswith("1.")
-    options: dict[str, str] = {}
-    index = 1
-    while index < len(words):
-        word = words[index]
-        index += 1
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            if name in _LONG_VALUED and not equals and index < len(words):
-                value = words[index]
-                index += 1
-            options[name] = value
-        elif word.startswith("-") and _take_letters(word[1:], options, getopt=getopt):
-            if index < len(words):
-                options[word[-1]] = words[index]
-            index += 1
-    return options
-
-
-def _take_letters(letters: str, options: dict[str, str], *, getopt: bool) -> bool:
-    """Read one word of short options; return whether the next word is the value of its last."""
-    for position, letter in enumerate(letters):
-        rest = letters[position + 1 :]
-        if letter in _VALUED or (letter == "B" and not getopt):
-            options[letter] = rest.removeprefix("=")
-            return not rest
-        if rest.startswith("=") or (letter == "R" and getopt):
-            options[letter] = rest.removeprefix(
-                "="
-            )  # -R takes a seed, if it stands in the same word
-            return False
-        options[letter] = ""
-    return False
+    if version.startswith("1."):  # getopt: -R takes a seed, if it stands in the same word
+        return dict(command_line.options_of(words[1:], _VALUED, {"R"}))
+    return dict(command_line.options_of(words[1:], _VALUED | {"B"}))
 
 
 def parameters(options: Mapping[str, str]) -> dict[str, object] | None:
@@ -112,7 +88,7 @@ def parameters(options: Mapping[str, str]) -> dict[str, object] | None:
     }
     for letter, name in _NUMBERS.items():
         if letter in options:
-            number = _number(options[letter])
+            number = size_of(options[letter])
             if number is None:
                 return None
             requested[name] = number
@@ -136,8 +112,3 @@ def no_barriers(options: Mapping[str, str], version: str) -> bool:
     Since IOR 3.2 mdtest refuses to run so, whatever its help says.
     """
     return version.startswith("1.") and "B" in options
-
-
-def _number(text: str) -> int | None:
-    match = re.fullmatch(r"([0-9]{1,18})([kKmMgGtT]?)", text)
-    return int(match.group(1)) * _SUFFIXES[match.group(2).lower()] if match else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Final
 
 from trimtab.errors import UsageError
@@ -16,35 +14,6 @@ backend reaches no file system, and 1.9, which has no backends, cannot create wh
 """
 
 
-@dataclass(frozen=True, slots=True)
-class MdtestSpec:
-    """What one run of mdtest does.
-
-    Attributes
-    ----------
-    tasks
-        Processes, started by a launcher.
-    items_per_task
-        Files, or directories, or both of that many, of each task; with a stonewall the upper limit.
-    files_only
-        Files and no directories; otherwise both.
-    unique_directories
-        A directory for each task; otherwise all tasks work in one.
-    iterations
-        Repetitions inside one run of mdtest.
-    stonewall_s
-        Seconds after which creating stops; each task then creates what the fastest had by then.
-        ``None``: everything is created.
-    """
-
-    tasks: int
-    items_per_task: int
-    files_only: bool = True
-    unique_directories: bool = True
-    iterations: int = 1
-    stonewall_s: float | None = None
-
-
 def version(run: Ask, path: str) -> str | NotAvailable:
     """Return the version of the mdtest at ``path``, or why it cannot be used.
 
@@ -55,14 +24,18 @@ def version(run: Ask, path: str) -> str | NotAvailable:
     )
 
 
-def command(spec: MdtestSpec, *, program: str, directory: str) -> tuple[str, ...]:
-    """Return mdtest's command, to be started as ``spec.tasks`` processes by an MPI launcher.
+def command(items: int, iterations: int, *, program: str, directory: str) -> tuple[str, ...]:
+    """Return mdtest's command, to be started as processes by an MPI launcher.
 
-    It is the same for every version since 1.9.3, but for the stonewall, which came with IOR 3.2.
-    It asks for the rate of each repetition (``-v``): before 3.3 no other can be believed.
+    Each creates as many files in a directory of its own. It is the same for every version since
+    1.9.3, and asks for the rate of each repetition (``-v``): before 3.3 no other can be believed.
 
     Parameters
     ----------
+    items
+        Files of each task.
+    iterations
+        Repetitions inside one run of mdtest.
     program
         Path of ``mdtest``.
     directory
@@ -78,21 +51,4 @@ def command(spec: MdtestSpec, *, program: str, directory: str) -> tuple[str, ...
             f"mdtest cannot use {directory}: it takes @ for the end of a directory",
             code="directory-unusable",
         )
-    if min(spec.tasks, spec.items_per_task, spec.iterations) < 1:
-        raise UsageError(
-            "mdtest needs at least one task, one item and one iteration",
-            code="test-parameters-invalid",
-        )
-    if spec.stonewall_s is not None and not spec.files_only:
-        # MDTEST_FILE_CREATE_NUM is the only phase that looks at the timer (mdtest.c).
-        raise UsageError(
-            "the stonewall of mdtest stops only file creation", code="stonewall-unsupported"
-        )
-    argv = [program, "-v", "-n", str(spec.items_per_task), "-i", str(spec.iterations)]
-    if spec.files_only:
-        argv.append("-F")
-    if spec.unique_directories:
-        argv.append("-u")
-    if spec.stonewall_s is not None:
-        argv += ["-W", str(max(1, math.ceil(spec.stonewall_s)))]
-    return (*argv, "-d", directory)
+    return (program, "-v", "-n", str(items), "-i", str(iterations), "-F", "-u", "-d", directory)

@@ -70,6 +70,22 @@ class SurveySpec:
             hint = f"known: {', '.join(TESTS)}"
             raise UsageError("the first test must be write", code="tests-invalid", hint=hint)
 
+    def compared_settings(self, *, together: bool) -> dict[str, object]:
+        """Return what was asked of each target: surveys that differ in it are never compared.
+
+        ``together`` stands in it only where it is so: targets of one server that are measured at
+        the same time take its network and its processors from one another, which is no regression.
+        """
+        settings: dict[str, object] = {
+            "case": "disk",
+            "size_bytes": self.size_bytes,
+            "transfer_size_bytes": self.record_bytes,
+            "objects_per_target": self.objects,
+            "threads_per_target": self.threads,
+            "tests": list(self.tests),
+        }
+        return settings | {"together": True} if together else settings
+
 
 def command(
     spec: SurveySpec,

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Final
 
 from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement, Notes, first_reason, status_of
+from trimtab.measure.measurement import Measurement, Notes, concluded, told_apart
 from trimtab.measure.obdfilter_survey.detail import Block, TargetRate, Test, read_detail, target_of
 from trimtab.measure.obdfilter_survey.summary import (
     LINE_START,
@@ -74,13 +74,12 @@ def results(
         strange, blocks = Message("companion-of-another-run", text), ()
     if not summary.lines and not blocks:
         raise _nothing(summary)
-    measurements: list[Measurement] = []
-    names: dict[str, int] = {}
-    for line, block in zip_longest(summary.lines, blocks):
-        result = _Result(summary, line, block, detail_output)
-        times = names[result.shape.name] = names.get(result.shape.name, 0) + 1
-        measurements.append(result.measurement(times, strange))
-    return tuple(measurements)
+    pairs = zip_longest(summary.lines, blocks)
+    rows = [_Result(summary, line, block, detail_output) for line, block in pairs]
+    names = told_apart(result.shape.name for result in rows)
+    return tuple(
+        result.measurement(name, strange) for result, name in zip(rows, names, strict=True)
+    )
 
 
 def _nothing(summary: Summary) -> DataError:
@@ -105,24 +104,19 @@ class _Result:
         assert self.block is not None
         return self.block.shape
 
-    def measurement(self, times: int, strange: str | None) -> Measurement:
+    def measurement(self, name: str, strange: str | None) -> Measurement:
         survey = self._survey()
-        samples = tuple(self._samples())
-        problems = self._problems()
-        if not problems and not any(sample.believed for sample in samples):
-            problems = [first_reason(samples, "no result in this survey")]
-        name = self.shape.name
-        return Measurement(
-            kind=KIND,
-            status=status_of(samples, problems),
-            problems=tuple(problems),
-            name=name if times == 1 else f"{name} #{times}",
+        return concluded(
+            KIND,
+            tuple(self._samples()),
+            self._problems(),
+            "no result in this survey",
+            name=name,
             layer="ost" if survey is None else _LAYERS.get(survey.case),
             began=None if survey is None else survey.began,
             host=None if survey is None else survey.host,
             requested=self._requested(survey),
             reported=self._reported(),
-            samples=samples,
             warnings=tuple(self._warnings(strange)),
             identity=self._identity(survey),
         )

@@ -25,12 +25,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import beginning
-from trimtab.measure.plain import time_of
+from trimtab.measure.plain import posix_date
 from trimtab.message import Message
 
 MIB: Final = 2**20
@@ -229,12 +229,7 @@ def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _survey(match: re.Match[str]) -> Survey:
-    moment, zone, year, case, host = match.groups()
-    # The survey sets LC_ALL=POSIX, so that ``date`` prints months in English everywhere.
-    began = time_of(f"{moment} {year}", "%b %d %H:%M:%S %Y")
-    if began is not None and zone in ("UTC", "GMT"):
-        began = began.replace(tzinfo=UTC)
-    return Survey(began, case, host, match[0])
+    return Survey(posix_date(*match.groups()[:3]), match[4], match[5], match[0])
 
 
 def _line(

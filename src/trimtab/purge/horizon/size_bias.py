@@ -39,11 +39,6 @@ class Estimate:
     low: float
     high: float
 
-    @property
-    def is_certain(self) -> bool:
-        """Whether the interval leaves out 0: the listed sizes are wrong, whatever the sample."""
-        return self.low > 0 or self.high < 0
-
 
 @dataclass(frozen=True, eq=False)
 class SizeSample:

@@ -9,45 +9,27 @@ from datetime import datetime
 from typing import Any, Final
 
 from trimtab.errors import UsageError
-from trimtab.model.run import Access
-from trimtab.units import is_digits
+from trimtab.measure.command_line import size_of
+from trimtab.measure.measurement import ACCESSES
+from trimtab.twin.instruments.command import FLAG, LoadCommand, parse_options
 
 VERSION: Final = "0.1.0"
-_FLAGS: Final = (
-    "--write", "--read", "--keep", "--shared-file", "--fsync", "--direct", "--alone", "--overwrite",
-)  # fmt: skip
 
 
-def _whole(text: str) -> int:
-    if not is_digits(text):
-        raise ValueError(text)
-    return int(text)
+def _seconds(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
-_VALUES: Final[Mapping[str, Callable[[str], Any]]] = {
-    "--dir": str, "--name": str, "--run-id": str, "--tasks": _whole, "--transfer-size": _whole,
-    "--block-size": _whole, "--reorder": _whole, "--deadline": float, "--minimum-duration": float,
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class IoloadCommand:
-    """A command line of the generator, parsed; see its ``--help``."""
-
-    argv: tuple[str, ...]
-    access: Access
-    tasks: int
-    directory: str
-    name: str
-    transfer_size_bytes: int
-    block_size_bytes: int
-    deadline_s: float
-    minimum_duration_s: float
-    file_per_process: bool
-    flush: bool
-    direct: bool
-    reorder: int
-    run_id: str
+_OPTIONS: Final[Mapping[str, Callable[[str], Any] | None]] = {
+    **dict.fromkeys(("--write", "--read", "--keep", "--shared-file", "--fsync"), FLAG),
+    **dict.fromkeys(("--direct", "--alone", "--overwrite"), FLAG),
+    **dict.fromkeys(("--dir", "--name", "--run-id"), str),
+    **dict.fromkeys(("--tasks", "--transfer-size", "--block-size", "--reorder"), size_of),
+    **dict.fromkeys(("--deadline", "--minimum-duration"), _seconds),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +40,6 @@ class IoloadResult:
     ----------
     latency
         ``mean_s``, ``p50_s``, ``p90_s``, ``p99_s``, ``p999_s``, ``max_s``, those that are known.
-    error
-        Why it stopped; it had moved ``moved_bytes`` by then.
     """
 
     began: datetime
@@ -67,10 +47,9 @@ class IoloadResult:
     elapsed_s: float
     host: str = "nid001000"
     latency: Mapping[str, float] = field(default_factory=dict)
-    error: str | None = None
 
 
-def parse_command(argv: Sequence[str], *, tasks: int = 1) -> IoloadCommand:
+def parse_command(argv: Sequence[str], *, tasks: int = 1, nodes: int = 1) -> LoadCommand:
     """Return a command line of the generator, parsed; ``tasks`` are the ranks that were started.
 
     Raises
@@ -78,8 +57,8 @@ def parse_command(argv: Sequence[str], *, tasks: int = 1) -> IoloadCommand:
     UsageError
         An option that the twin does not play, which is named, or not one access.
     """
-    flags, values = _options(argv)
-    accesses: list[Access] = [access for access in ("write", "read") if f"--{access}" in flags]
+    values = parse_options(argv, _OPTIONS)
+    accesses = tuple(access for access in ACCESSES if f"--{access}" in values)
     if len(accesses) != 1:
         raise UsageError(
             "trimtab-ioload: the twin plays --write or --read, one at a time",
@@ -87,72 +66,34 @@ def parse_command(argv: Sequence[str], *, tasks: int = 1) -> IoloadCommand:
         )
     if "--dir" not in values:
         raise UsageError("trimtab-ioload: --dir is missing", code="option-missing")
-    tasks_per_rank = values.get("--tasks", 1)
-    return IoloadCommand(
+    return LoadCommand(
+        name="ioload",
+        benchmark="builtin",
         argv=tuple(argv),
-        access=accesses[0],
-        tasks=tasks_per_rank if "--alone" in flags else tasks_per_rank * tasks,
-        directory=values["--dir"],
-        name=values.get("--name", "data"),
+        accesses=accesses,
+        tasks=values.get("--tasks", 1) * (1 if "--alone" in values else tasks),
+        nodes=nodes,
+        file=f"{values['--dir'].rstrip('/')}/{values.get('--name', 'data')}",
         transfer_size_bytes=values.get("--transfer-size", 2**20),
         block_size_bytes=values.get("--block-size", 2**30),
-        deadline_s=values.get("--deadline", 0.0),
+        repetitions=1,
+        duration_s=values.get("--deadline", 0.0),
         minimum_duration_s=values.get("--minimum-duration", 0.0),
-        file_per_process="--shared-file" not in flags,
-        flush="--fsync" in flags,
-        direct="--direct" in flags,
+        file_per_process="--shared-file" not in values,
+        flush="--fsync" in values,
+        direct="--direct" in values,
         reorder=values.get("--reorder", 0),
         run_id=values.get("--run-id", "0000000000000000"),
     )
 
 
-def _options(argv: Sequence[str]) -> tuple[set[str], dict[str, Any]]:
-    """Return flags and values of a command line: ``--name VALUE``, ``--name=VALUE`` or a flag.
-
-    Raises
-    ------
-    UsageError
-        An option that the twin does not play, or one without a value of its type; it is named.
-    """
-    program = argv[0].rpartition("/")[2]
-    values: dict[str, Any] = {}
-    flags: set[str] = set()
-    words = iter(argv[1:])
-    for word in words:
-        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        if name in _FLAGS and not equals:
-            flags.add(name)
-        elif name in _VALUES:
-            text = value if equals else next(words, None)
-            if text is None:
-                raise UsageError(
-                    f"{program}: option {name} has no value", code="option-without-value"
-                )
-            try:
-                values[name] = _VALUES[name](text)
-            except ValueError:
-                message = f"{program}: {name} is {text!r}: not a number"
-                raise UsageError(message, code="wrong-type") from None
-        else:
-            known = ", ".join(sorted({*_FLAGS, *_VALUES}))
-            raise UsageError(
-                f"{program}: the twin does not play the option {word!r}",
-                code="option-not-simulated",
-                hint=f"it knows {known}",
-            )
-    return flags, values
-
-
-def print_load(command: IoloadCommand, result: IoloadResult) -> bytes:
+def print_load(command: LoadCommand, result: IoloadResult) -> bytes:
     """Return the report of the generator."""
-    status = "ok" if result.error is None else "failed"
-    error = None
-    if result.error is not None:
-        error = {"kind": "io", "message": result.error, "path": None, "errno": None}
+    directory, _, name = command.file.rpartition("/")
     phase = {
-        "access": command.access,
-        "status": status,
-        "error": error,
+        "access": command.accesses[0],
+        "status": "ok",
+        "error": None,
         "began_at": result.began.isoformat(),
         "bytes": result.moved_bytes,
         "transfers": result.moved_bytes // command.transfer_size_bytes,
@@ -172,11 +113,11 @@ def print_load(command: IoloadCommand, result: IoloadResult) -> bytes:
         "ranks": 1,
         "tasks": command.tasks,
         "clock": "simulated",
-        "status": status,
-        "error": error,
+        "status": "ok",
+        "error": None,
         "parameters": {
-            "dir": command.directory,
-            "name": command.name,
+            "dir": directory,
+            "name": name,
             "transfer_size_bytes": command.transfer_size_bytes,
             "block_size_bytes": command.block_size_bytes,
             "segments": 1,
@@ -184,7 +125,7 @@ def print_load(command: IoloadCommand, result: IoloadResult) -> bytes:
             "offsets": "sequential",
             "reorder": command.reorder,
             "fsync": command.flush,
-            "deadline_s": command.deadline_s,
+            "deadline_s": command.duration_s,
             "minimum_duration_s": command.minimum_duration_s,
             "wear_out": False,
             "verify": False,

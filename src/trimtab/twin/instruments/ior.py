@@ -2,67 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean, pstdev
-from typing import Final, NoReturn
+from typing import Any, Final
 
 from trimtab.errors import UsageError
+from trimtab.measure.command_line import size_of
+from trimtab.measure.measurement import ACCESSES
 from trimtab.model.run import Access
-from trimtab.twin.instruments.sizes import bytes_of
+from trimtab.twin.instruments.command import FLAG, LoadCommand, one_of, parse_options
 
 VERSION: Final = "4.0.0"
 MIB: Final = 2**20
-
-_FLAGS: Final = frozenset("wrkFeC")
-_VALUES: Final = frozenset("atbsioDlO")
-_LONG: Final = frozenset({"--posix.odirect"})
-_DIRECTIVES: Final = frozenset({"minTimeDuration", "summaryFormat"})
-_PACKETS: Final = frozenset({"random", "timestamp"})
-
-
-@dataclass(frozen=True, slots=True)
-class IorCommand:
-    """A command line of IOR, parsed.
-
-    Attributes
-    ----------
-    argv
-        Beginning with the program.
-    deadline_s, minimum_duration_s
-        ``-D`` and ``minTimeDuration``; 0: none.
-    """
-
-    argv: tuple[str, ...]
-    tasks: int
-    nodes: int
-    file: str
-    transfer_size_bytes: int = 2**18
-    block_size_bytes: int = MIB
-    segments: int = 1
-    repetitions: int = 1
-    accesses: tuple[Access, ...] = ("write", "read")
-    file_per_process: bool = False
-    flush: bool = False
-    reorder: bool = False
-    direct: bool = False
-    keep: bool = False
-    deadline_s: int = 0
-    minimum_duration_s: int = 0
-    packet: str = "timestamp"
-    json: bool = False
-
-    @property
-    def tasks_per_node(self) -> int:
-        """Tasks on the node of the first one."""
-        return math.ceil(self.tasks / self.nodes)
-
-    @property
-    def aggregate_bytes(self) -> int:
-        """Bytes of all files when they are whole."""
-        return self.block_size_bytes * self.segments * self.tasks
+_OPTIONS: Final[Mapping[str, Callable[[str], Any] | None]] = {
+    **dict.fromkeys(("-w", "-r", "-k", "-F", "-e", "-C", "--posix.odirect"), FLAG),
+    **dict.fromkeys(("-t", "-b", "-s", "-i", "-D", "--minTimeDuration"), size_of),
+    **{"-a": one_of("POSIX"), "-l": one_of("random", "timestamp"), "-o": str},
+    "--summaryFormat": one_of("default", "JSON"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +76,6 @@ class IorResult:
         In the zone of the machine; ``finished`` is ``None`` for one that was ended before.
     phases
         In their order: write and read of the first repetition, of the second ...
-    warnings
-        Lines before the results.
     """
 
     began: datetime
@@ -126,10 +83,9 @@ class IorResult:
     phases: tuple[IorPhase, ...]
     host: str = "nid001000"
     space: Space = Space()
-    warnings: tuple[str, ...] = ()
 
 
-def parse_command(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> IorCommand:
+def parse_command(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> LoadCommand:
     """Return a command line of IOR, parsed.
 
     Raises
@@ -137,59 +93,46 @@ def parse_command(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> IorComm
     UsageError
         An option that IOR does not have or the twin does not play; it is named.
     """
-    flags: set[str] = set()
-    values: dict[str, str] = {}
-    directives: dict[str, str] = {}
-    words = iter(argv[1:])
-    for word in words:
-        if word in _LONG:
-            flags.add(word)
-        elif len(word) == 2 and word[0] == "-" and word[1] in _FLAGS:
-            flags.add(word[1])
-        elif len(word) == 2 and word[0] == "-" and word[1] in _VALUES:
-            value = next(words, None)
-            if value is None:
-                raise UsageError(f"ior: option {word} has no value", code="option-without-value")
-            if word == "-O":
-                directives |= _pairs(value)
-            else:
-                values[word[1]] = value
-        else:
-            _refuse(word)
-    if "o" not in values:
+    values = parse_options(tuple(_with_directives(argv)), _OPTIONS)
+    if "-o" not in values:
         raise UsageError(
             "ior: -o names no file", code="option-missing", hint="the twin has no default file"
         )
-    accesses: list[Access] = [access for access in ("write", "read") if access[0] in flags]
-    packet = values.get("l", "timestamp")
-    if values.get("a", "POSIX") != "POSIX" or packet not in _PACKETS:
-        _refuse(f"-a {values['a']}" if packet in _PACKETS else f"-l {packet}")
-    form = directives.get("summaryFormat", "default")
-    if form not in ("default", "JSON"):
-        _refuse(f"-O summaryFormat={form}")
-    return IorCommand(
+    return LoadCommand(
+        name="ior",
+        benchmark="ior",
         argv=tuple(argv),
         tasks=tasks,
         nodes=nodes,
-        file=values["o"],
-        transfer_size_bytes=_size(values, "t", 2**18),
-        block_size_bytes=_size(values, "b", MIB),
-        segments=_size(values, "s", 1),
-        repetitions=_size(values, "i", 1),
-        accesses=tuple(accesses) or ("write", "read"),
-        file_per_process="F" in flags,
-        flush="e" in flags,
-        reorder="C" in flags,
-        direct="--posix.odirect" in flags,
-        keep="k" in flags,
-        deadline_s=_size(values, "D", 0),
-        minimum_duration_s=_size(directives, "minTimeDuration", 0),
-        packet=packet,
-        json=form == "JSON",
+        file=values["-o"],
+        transfer_size_bytes=values.get("-t", 2**18),
+        block_size_bytes=values.get("-b", MIB),
+        segments=values.get("-s", 1),
+        repetitions=values.get("-i", 1),
+        accesses=tuple(access for access in ACCESSES if f"-{access[0]}" in values) or ACCESSES,
+        file_per_process="-F" in values,
+        flush="-e" in values,
+        reorder=int("-C" in values),
+        direct="--posix.odirect" in values,
+        keep="-k" in values,
+        duration_s=values.get("-D", 0),
+        minimum_duration_s=values.get("--minTimeDuration", 0),
+        packet=values.get("-l", "timestamp"),
+        json=values.get("--summaryFormat") == "JSON",
     )
 
 
-def warnings_of(command: IorCommand, phase: IorPhase) -> list[str]:
+def _with_directives(argv: Sequence[str]) -> Iterator[str]:
+    """Yield words with each directive of ``-O`` as an option of its own."""
+    words = iter(argv)
+    for word in words:
+        if word == "-O":
+            yield from (f"--{directive}" for directive in next(words, "").split(","))
+        else:
+            yield word
+
+
+def warnings_of(command: LoadCommand, phase: IorPhase) -> list[str]:
     """Return what IOR says where other bytes were moved than requested."""
     if phase.moved_bytes == command.aggregate_bytes and phase.file_bytes is None:
         return []
@@ -201,7 +144,7 @@ def warnings_of(command: IorCommand, phase: IorPhase) -> list[str]:
         f"WARNING: Stat() of aggregate file size      = {held}",
         f"WARNING: Using actual aggregate bytes moved = {phase.moved_bytes}",
     ]
-    if command.deadline_s:
+    if command.duration_s:
         lines.append("WARNING: Maybe caused by deadlineForStonewalling")
     return lines
 
@@ -232,12 +175,7 @@ def space_of(space: Space) -> tuple[str, str, str, str]:
     )
 
 
-def test_file(command: IorCommand) -> str:
-    """Return the file of the first task."""
-    return f"{command.file}.00000000" if command.file_per_process else command.file
-
-
-def options_of(command: IorCommand) -> dict[str, str]:
+def options_of(command: LoadCommand) -> dict[str, str]:
     """Return the options as IOR lists them, by its names and in its order."""
     options = {
         "api": "POSIX",
@@ -260,8 +198,8 @@ def options_of(command: IorCommand) -> dict[str, str]:
         "blocksize": sized(command.block_size_bytes),
         "aggregate filesize": sized(command.aggregate_bytes),
     }
-    if command.deadline_s:
-        options |= {"stonewallingTime": str(command.deadline_s), "stoneWallingWearOut": "0"}
+    if command.duration_s:
+        options |= {"stonewallingTime": str(command.duration_s), "stoneWallingWearOut": "0"}
     return options
 
 
@@ -270,30 +208,3 @@ def spread(values: Sequence[float]) -> tuple[float, float, float, float]:
     if len(values) == 1:  # as most: exact fractions take longer than the rest of the output
         return values[0], values[0], values[0], 0.0
     return max(values), min(values), fmean(values), pstdev(values)
-
-
-def _pairs(value: str) -> dict[str, str]:
-    directives: dict[str, str] = {}
-    for pair in value.split(","):
-        name, _, text = pair.partition("=")
-        if name not in _DIRECTIVES:
-            _refuse(f"-O {pair}")
-        directives[name] = text
-    return directives
-
-
-def _size(values: dict[str, str], name: str, default: int) -> int:
-    if name not in values:
-        return default
-    size_bytes = bytes_of(values[name])
-    if size_bytes is None:
-        raise UsageError(f"ior: {name} is {values[name]!r}: no number", code="wrong-type")
-    return size_bytes
-
-
-def _refuse(word: str) -> NoReturn:
-    raise UsageError(
-        f"ior: the twin does not play the option {word!r}",
-        code="option-not-simulated",
-        hint="it knows -a POSIX -w -r -k -F -e -C -t -b -s -i -D -l -O -o and --posix.odirect",
-    )

@@ -5,16 +5,15 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Final
 
+from trimtab.twin.instruments.command import LoadCommand
 from trimtab.twin.instruments.ior import (
     MIB,
     VERSION,
-    IorCommand,
     IorPhase,
     IorResult,
     options_of,
     space_of,
     spread,
-    test_file,
     warnings_of,
 )
 from trimtab.twin.instruments.sizes import ctime
@@ -26,13 +25,13 @@ _NUMBERS: Final = frozenset({
 _PACKET: Final = {"random": (3, "i"), "timestamp": (0, "g")}
 
 
-def print_ior(command: IorCommand, result: IorResult) -> bytes:
+def print_ior(command: LoadCommand, result: IorResult) -> bytes:
     """Return what IOR prints: whole where it finished, else as far as it came."""
     text = _json(command, result) if command.json else _text(command, result)
     return text.encode()
 
 
-def _text(command: IorCommand, result: IorResult) -> str:
+def _text(command: LoadCommand, result: IorResult) -> str:
     size, used, inodes, used_inodes = space_of(result.space)
     began = ctime(result.began)
     lines = [
@@ -42,7 +41,7 @@ def _text(command: IorCommand, result: IorResult) -> str:
         f"Machine             : Linux {result.host}",
         "TestID              : 0",
         f"StartTime           : {began}",
-        f"Path                : {test_file(command)}",
+        f"Path                : {command.files[0]}",
         f"FS                  : {size}   Used FS: {used}   Inodes: {inodes}"
         f"   Used Inodes: {used_inodes}",
         "",
@@ -55,7 +54,6 @@ def _text(command: IorCommand, result: IorResult) -> str:
         " close(s)   total(s)   iter",
         "------    ---------  ----       ----------  ---------- ---------  --------   --------  "
         " --------   --------   ----",
-        *result.warnings,
     ]
     counts = dict.fromkeys(command.accesses, 0)
     for phase in result.phases:
@@ -66,7 +64,7 @@ def _text(command: IorCommand, result: IorResult) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(command: IorCommand, phase: IorPhase, repetition: int) -> str:
+def _row(command: LoadCommand, phase: IorPhase, repetition: int) -> str:
     iops = phase.moved_bytes / command.transfer_size_bytes / phase.transfer_s
     cells = (
         _column(phase.bandwidth_bytes_per_s / MIB),
@@ -88,7 +86,7 @@ def _column(value: float) -> str:
     return f"{value:<10.{decimals}f} "
 
 
-def _summary(command: IorCommand, result: IorResult) -> list[str]:
+def _summary(command: LoadCommand, result: IorResult) -> list[str]:
     lines = [
         "Summary of all tests:",
         "Operation   Max(MiB)   Min(MiB)  Mean(MiB)     StdDev   Max(OPs)   Min(OPs)  Mean(OPs)"
@@ -114,7 +112,7 @@ def _summary(command: IorCommand, result: IorResult) -> list[str]:
     return lines
 
 
-def _json(command: IorCommand, result: IorResult) -> str:
+def _json(command: LoadCommand, result: IorResult) -> str:
     """Return the output of a run: whole where it finished, else as far as it came."""
     began = ctime(result.began)
     parts = [
@@ -129,7 +127,6 @@ def _json(command: IorCommand, result: IorResult) -> str:
             "Options", {name: _value(name, text) for name, text in options_of(command).items()}
         ),
         '\n, \n    "Results": [\n',
-        *(f"{line}\n" for line in result.warnings),
     ]
     for place, phase in enumerate(result.phases):
         parts.append(", \n" if place else "")
@@ -141,10 +138,10 @@ def _json(command: IorCommand, result: IorResult) -> str:
     return "".join(parts)
 
 
-def _space(command: IorCommand, result: IorResult) -> str:
+def _space(command: LoadCommand, result: IorResult) -> str:
     size, used, inodes, used_inodes = space_of(result.space)
     return (
-        f'"Path": "{test_file(command)}","Capacity": "{size}", "Used Capacity": "{used}",'
+        f'"Path": "{command.files[0]}","Capacity": "{size}", "Used Capacity": "{used}",'
         f'"Inodes": "{inodes}", "Used Inodes" : "{used_inodes}"'
     )
 
@@ -158,11 +155,11 @@ def _value(name: str, text: str) -> str:
     return text if name in _NUMBERS else f'"{text}"'
 
 
-def _parameters(command: IorCommand, result: IorResult) -> dict[str, str]:
+def _parameters(command: LoadCommand, result: IorResult) -> dict[str, str]:
     number, letter = _PACKET[command.packet]
-    values: dict[str, int | str] = {
+    values: dict[str, object] = {
         "testID": 0, "refnum": 0, "api": '"POSIX"', "platform": f'"{result.host}(Linux)"',
-        "testFileName": f'"{command.file}"', "deadlineForStonewall": command.deadline_s,
+        "testFileName": f'"{command.file}"', "deadlineForStonewall": command.duration_s,
         "stoneWallingWearOut": 0, "maxTimeDuration": 0, "outlierThreshold": 0,
         "options": '"(null)"', "dryRun": 0, "nodes": command.nodes, "memoryPerTask": 0,
         "memoryPerNode": 0, "tasksPerNode": command.tasks_per_node,
@@ -181,7 +178,7 @@ def _parameters(command: IorCommand, result: IorResult) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
-def _phase(command: IorCommand, phase: IorPhase) -> str:
+def _phase(command: LoadCommand, phase: IorPhase) -> str:
     figures = {
         "bwMiB": phase.bandwidth_bytes_per_s / 2**20,
         "blockKiB": command.block_size_bytes / 1024,
@@ -197,7 +194,7 @@ def _phase(command: IorCommand, phase: IorPhase) -> str:
     return f'            {{\n        "access": "{phase.access}", \n{rows}\n      }}\n'
 
 
-def _summaries(command: IorCommand, result: IorResult) -> str:
+def _summaries(command: LoadCommand, result: IorResult) -> str:
     objects: list[str] = []
     for access in command.accesses:
         phases = [phase for phase in result.phases if phase.access == access]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
@@ -15,7 +14,6 @@ import numpy as np
 
 from trimtab import __version__
 from trimtab.measure import ior
-from trimtab.measure.measurement import Measurement
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.measure.obdfilter_survey.commands import command as survey_argv
 from trimtab.measure.obdfilter_survey.detail import read_detail
@@ -25,8 +23,9 @@ from trimtab.measure.source import Source
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Access, RawOutput, Run, RunStatus
 from trimtab.record.comparability import ASKED
+from trimtab.twin.instruments.command import LoadCommand
 from trimtab.twin.instruments.failures import Failure
-from trimtab.twin.instruments.ior import IorCommand, IorPhase, IorResult, Space
+from trimtab.twin.instruments.ior import IorPhase, IorResult, Space
 from trimtab.twin.instruments.ior import parse_command as parse_ior_command
 from trimtab.twin.instruments.ior_output import print_ior
 from trimtab.twin.instruments.layout import ost_name
@@ -78,7 +77,7 @@ def command_of(probe: ProbeLoad) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def ior_command(probe: ProbeLoad, path: str) -> IorCommand:
+def ior_command(probe: ProbeLoad, path: str) -> LoadCommand:
     """Return the command of a probe; ``path`` is that of the file system."""
     directory = f"{path.rstrip('/')}/.trimtab-probe"
     words = tuple(word.replace(_DIRECTORY, directory) for word in command_of(probe))
@@ -91,7 +90,7 @@ def opening_s(took_s: float) -> float:
 
 
 def ior_phase(
-    command: IorCommand, access: Access, moved_bytes: int, elapsed_s: float, opening: float
+    command: LoadCommand, access: Access, moved_bytes: int, elapsed_s: float, opening: float
 ) -> IorPhase:
     """Return a phase whose files took ``opening`` seconds to open, and as many to close."""
     transfers = max(1.0, moved_bytes / command.tasks / command.transfer_size_bytes)
@@ -107,7 +106,7 @@ def ior_phase(
 
 
 def ior_result(
-    command: IorCommand,
+    command: LoadCommand,
     began: datetime,
     *,
     write_s: float,
@@ -159,7 +158,7 @@ def ior_run(place: Place, probe: ProbeLoad, at: datetime, result: IorResult | Fa
         code = None if timed_out else 0
         output = RawOutput("command", command.argv, print_ior(command, result), b"", code, at)
     took_s = probe.timeout_s if timed_out else took_s
-    output = dataclasses.replace(output, elapsed_s=took_s)
+    output, node_hours = replace(output, elapsed_s=took_s), len(names) * took_s / 3600.0
     measured = ior.parse(output, ordinal=0)
     status, problem = measured.status, measured.problem
     if isinstance(result, Failure):
@@ -180,17 +179,18 @@ def ior_run(place: Place, probe: ProbeLoad, at: datetime, result: IorResult | Fa
         parameters={
             ASKED: requested_parameters(probe),
             "layer": "client",
-            "phases": [
-                {field.name: getattr(phase, field.name) for field in dataclasses.fields(phase)}
-                for phase in measured.phases
-            ],
+            "phases": [asdict(phase) for phase in measured.phases],
             "warnings": list(measured.warnings),
             "job": {
                 "launcher": LAUNCHER,
                 "nodes": list(names),
-                "node_hours": len(names) * took_s / 3600.0,
+                "node_hours": node_hours,
             },
-            "cost": _cost(measured, len(names) * took_s / 3600.0),
+            "cost": {
+                "bytes_written": measured.moved_bytes("write"),
+                "bytes_read": measured.moved_bytes("read"),
+                "node_hours": node_hours,
+            },
         },
         problem=problem,
         samples=measured.samples,
@@ -283,7 +283,7 @@ def survey_run(
         took_s,
         status=status,
         parameters={
-            ASKED: _survey_parameters(survey.spec),
+            ASKED: survey.spec.compared_settings(together=True),
             "layer": "ost",
             "targets": [name[-7:] for name in names],
             "cost": {"bytes_written": moved, "bytes_read": None},
@@ -296,26 +296,3 @@ def survey_run(
             RawOutput("detail", (), detail),
         ),
     )
-
-
-def _survey_parameters(spec: SurveySpec) -> dict[str, object]:
-    return {
-        "case": "disk",
-        "size_bytes": spec.size_bytes,
-        "transfer_size_bytes": spec.record_bytes,
-        "objects_per_target": spec.objects,
-        "threads_per_target": spec.threads,
-        "tests": list(spec.tests),
-        "together": True,
-    }
-
-
-def _cost(measured: Measurement, node_hours: float) -> dict[str, object]:
-    moved = {"write": 0, "read": 0}
-    for phase in measured.phases:
-        moved[phase.access] += phase.moved_bytes or 0
-    return {
-        "bytes_written": moved["write"],
-        "bytes_read": moved["read"],
-        "node_hours": node_hours,
-    }

@@ -1,4 +1,4 @@
-"""Sizes and times as the benchmarks write them."""
+"""Times as the benchmarks write them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,6 @@ _MONTHS: Final = (
     *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
 )
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_SUFFIXES: Final = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-
-
-def bytes_of(word: str) -> int | None:
-    """Return a size as IOR and mdtest take it on their command line; ``None`` for no size.
-
-    Examples
-    --------
-    >>> bytes_of("1m"), bytes_of("1048576"), bytes_of("1x")
-    (1048576, 1048576, None)
-    """
-    factor = _SUFFIXES.get(word[-1:].lower(), 1)
-    digits = word[:-1] if factor > 1 else word
-    return int(digits) * factor if digits.isascii() and digits.isdecimal() else None
 
 
 def ctime(at: datetime) -> str:
