@@ -25,7 +25,6 @@ from tests.incidents.world import START, Incident, Spec
 from tests.support.kept_world import keep_world
 
 from trimtab import __version__
-from trimtab.cli.compare import print_compare
 from trimtab.cli.correlate import print_correlated
 from trimtab.cli.event import print_events
 from trimtab.cli.hints import print_hints
@@ -52,6 +51,7 @@ from trimtab.model.standing import SiteStanding
 from trimtab.model.target import SiteState, Trouble
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.store import Store
+from trimtab.report.compare import compare_document
 from trimtab.report.judge import judge_document
 
 pytestmark = pytest.mark.cli
@@ -113,7 +113,7 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
             print_explanation, known.explanations, known.moment, known.lone_runs, known.speeds
         ),
         "correlate": partial(print_correlated, correlate_site(store, place)),
-        "compare": partial(print_compare, compared),
+        "compare": partial(print_document, compare_document(compared)),
         "targets": partial(print_targets, standing),
         "targets alike": partial(
             print_targets, replace(standing, state=replace(site_state, targets=alike))
@@ -169,7 +169,7 @@ NAMES = (
 )
 LONG_ONES = {"show", "hints"}
 """Screens without a limit."""
-_INTERVAL = re.compile(r"[-+][0-9.]+ to [-+][0-9.]+")
+_INTERVAL = re.compile(r"(?<=\()[-+][0-9.]+(?= to)|[-+][0-9.]+(?= %\))")
 """Of resampled runs: the logarithm of numpy differs between processors in its last bit, and an
 interval may be a step of the resampling wider by that."""
 PASTED = {"show", "hints"}
@@ -193,7 +193,7 @@ def test_a_screen_fits_its_terminal(
     if name not in LONG_ONES:
         assert len(lines) <= SCREEN_LINES
     shown = "\n".join(lines)
-    assert (_INTERVAL.sub("LOW to HIGH", shown) if name == "compare" else shown) == snapshot
+    assert (_INTERVAL.sub("END", shown) if name == "compare" else shown) == snapshot
 
 
 @pytest.mark.parametrize("name", ["status", "judge", "incidents", "explain", "targets"])

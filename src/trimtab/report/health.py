@@ -14,10 +14,11 @@ from trimtab.model.run import Run, RunStatus
 from trimtab.model.telemetry import NotAvailable
 from trimtab.model.verdict import Scope, Verdict, VerdictStatus
 from trimtab.report import text
+from trimtab.report.kit import SEVERITY_TONES, Tone
 from trimtab.units import enumerated, format_bytes, format_percent, format_value, plural
 
 
-def health(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
+def health(result: CheckResult, findings: Sequence[Finding]) -> tuple[Tone, str]:
     """Return tone and sentence; healthy is said only where nothing speaks against it.
 
     Parameters
@@ -31,13 +32,15 @@ def health(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
     return tone, joint.join([state, "; ".join(figures)] if figures else [state])
 
 
-def _state(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
+def _state(result: CheckResult, findings: Sequence[Finding]) -> tuple[Tone, str]:
     """Return tone and words for what was found, without the figures."""
     count = plural(len(findings), "finding")
     worst = findings[0] if findings else None
     if worst and worst.severity is not Severity.INFO:
         rank = "" if len(findings) == 1 else "the worst is "
-        return worst.severity.value, f"{count}, {rank}{worst.severity.value}: {worst.title}"
+        return SEVERITY_TONES[
+            worst.severity
+        ], f"{count}, {rank}{worst.severity.value}: {worst.title}"
     known = f"{count} (info)" if worst else "no findings"
     missed = [
         text.metric_text(metric)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from trimtab.model.finding import Severity
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.text import one_line
 
@@ -21,6 +22,12 @@ GOAL_TONES: dict[VerdictStatus, Tone] = {
     VerdictStatus.MET: "healthy",
     VerdictStatus.MISSED: "critical",
     VerdictStatus.CANNOT_TELL: "unclear",
+}
+
+SEVERITY_TONES: dict[Severity, Tone] = {
+    Severity.CRITICAL: "critical",
+    Severity.WARNING: "warning",
+    Severity.INFO: "info",
 }
 
 

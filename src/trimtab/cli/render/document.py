@@ -12,13 +12,14 @@ from trimtab.cli.output import show
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import natural_width, taken_width
 from trimtab.units import plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
     from trimtab.errors import Interrupted, TrimtabError
+    from trimtab.model.finding import Finding
     from trimtab.report.kit import Cell, Row, Table, Tone
     from trimtab.report.sections import Document, Section
 
@@ -40,7 +41,7 @@ _COLUMN_LEAST: Final = 10
 def show_page(
     json: Callable[[], object],
     page: Callable[[], Document],
-    report: str | None,
+    report: str | None = None,
     *,
     head: Callable[[Console], object] = lambda out: None,
     more: Iterable[str] = (),
@@ -100,14 +101,22 @@ def _print_body(document: Document, head: Callable[[Console], object], out: Cons
 
 
 def _print_section(out: Console, section: Section) -> None:
+    from rich.text import Text
+
     everything = options.extent().everything
     tables = [table for table in section.tables if table is not None]
-    folds = section.folds if everything else ()
+    folds = section.folds if everything or section.folded else ()
     if not (section.lines or tables or folds or section.notes):
         return  # charts alone
-    print_wrapped(out, section.title, "bold")
+    if section.folded and not everything:
+        print_wrapped(out, section.title, "dim")
+        return
+    style = _STYLES[section.tone] if section.tone is not None else ""
+    print_wrapped(out, section.title, f"{style} bold")
     for line in section.lines:
         print_wrapped(out, line, indent=2)
+    for command in section.commands:
+        out.print(Text(f"    {visible(command)}", style="cyan"), soft_wrap=True)
     for table in tables:
         _print_table(out, table)
     for title, folded in folds:
@@ -131,9 +140,12 @@ def _print_table(out: Console, table: Table) -> None:
     gap = " " if taken_width(widths) <= out.width else "\n"
     rows = [[_cell(cell, row, gap) for cell in row.cells] for row in shown]
     print_rows(out, columns, rows, indent=2)
+    notes: dict[str, list[str]] = {}
     for row in shown:
-        if row.note:
-            print_wrapped(out, f"{row.cells[0].text}: {row.note}", "dim", indent=2)
+        notes.setdefault(row.note, []).append(row.cells[0].text)
+    for note, names in notes.items():
+        if note:
+            print_wrapped(out, f"{', '.join(dict.fromkeys(names))}: {note}", "dim", indent=2)
     _print_left(out, len(table.rows) - len(shown), "row")
     if table.caption and options.extent().everything:
         print_wrapped(out, table.caption, "dim", indent=2)
@@ -155,3 +167,13 @@ def _cell(cell: Cell, row: Row, gap: str) -> Text:
 def _print_left(out: Console, count: int, noun: str) -> None:
     if count > 0:
         print_wrapped(out, f"... {plural(count, f'more {noun}', ',')}", "dim", indent=2)
+
+
+def print_trouble(out: Console, trouble: Finding) -> None:
+    """Print one entry of a site's troubles in two lines: what is wrong, and its repair."""
+    from trimtab.report.kit import SEVERITY_TONES
+
+    style = f"{_STYLES[SEVERITY_TONES[trouble.severity]]} bold"
+    print_wrapped(out, f"{trouble.severity.value}  {visible(trouble.title)}", style, indent=2)
+    command = f" {shell_text(trouble.fix.argv)}" if trouble.fix.argv else ""
+    print_wrapped(out, f"do  {trouble.fix.prose}{command}", "dim", indent=4, hang=4)

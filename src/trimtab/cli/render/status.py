@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from trimtab.cli.options import extent
-from trimtab.cli.render.check import print_trouble
+from trimtab.cli.render.document import print_trouble
 from trimtab.cli.render.kept import print_run_rows
 from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import (

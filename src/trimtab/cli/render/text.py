@@ -207,18 +207,6 @@ def interval_text(interval: Interval | None) -> str:
     return f"{format_percent(interval.low)} .. {format_percent(interval.high)}"
 
 
-def change_text(ratio: float | None) -> str:
-    """Return by how much a ratio differs from 1: ``+3.2 %``; nothing where it is not known."""
-    return "" if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
-
-
-def change_interval_text(interval: Interval | None) -> str:
-    """Return an interval of ratios as `change_text` does: ``-1.0 to +3.2 %``."""
-    if interval is None:
-        return ""
-    return f"{(interval.low - 1) * 100:+.1f} to {change_text(interval.high)}"
-
-
 def _ended(sentence: str) -> str:
     text = visible(sentence)
     text = text[:1].upper() + text[1:]
