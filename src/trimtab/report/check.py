@@ -24,7 +24,6 @@ from trimtab.report.sections import Document, Section
 from trimtab.report.traces import latency_chart, timeline_chart
 from trimtab.units import (
     enumerated,
-    format_bytes,
     format_duration,
     format_percent,
     format_value,
@@ -81,15 +80,15 @@ def probe_document(
     notes
         What could not be done beside it.
     """
+    at = "-" if run.at is None else f"{run.at.astimezone():%Y-%m-%d %H:%M %z}"
     rest = (Section("Measured besides", lines=tuple(map(_other, others))),) if others else ()
     return Document(
         kind="probe",
         heading=run.site,
-        subtitle=f"probe {run.probe} ({run.kind}), {text.moment_text(run.at)}",
+        subtitle=f"run {run.id}",
         tone="info" if run.status is RunStatus.OK else "warning",
-        answer=f"{run.site}: probe {run.probe} ({run.kind}), {run.status.value}, "
-        f"{text.moment_text(run.at)}",
-        details=tuple(filter(None, (_problem(run), *_job(run), *notes))),
+        answer=f"{run.site}: probe {run.probe} ({run.kind}), {run.status.value}, {at}",
+        details=tuple(filter(None, (_problem(run), _job(run), *notes))),
         sections=(_numbers(run, verdicts, comparisons), *rest, _run_section(run)),
     )
 
@@ -98,9 +97,9 @@ def _sections(result: CheckResult) -> Iterator[Section]:
     yield from map(_finding, result.findings)
     if not result.findings:
         yield Section("Findings", lines=(_NOT_FOUND,))
-    cost = cost_text(result)
-    numbers = _numbers(result.run, result.verdicts, result.comparisons)
-    yield replace(numbers, lines=(*numbers.lines, *((text.sentence(cost),) if cost else ())))
+    targets = result.snapshot.targets
+    free = targets[0].number("available_bytes") if len(targets) == 1 else None
+    yield _numbers(result.run, result.verdicts, result.comparisons, free)
     if result.run is not None and result.run.samples:
         yield Section("Charts", charts=tuple(_number_charts(result)))
     missing = _missing(result)
@@ -126,13 +125,17 @@ def _sections(result: CheckResult) -> Iterator[Section]:
 
 
 def _numbers(
-    run: Run | None, verdicts: Sequence[Verdict], comparisons: Sequence[Comparison]
+    run: Run | None,
+    verdicts: Sequence[Verdict],
+    comparisons: Sequence[Comparison],
+    free_bytes: float | None = None,
 ) -> Section:
     """Return what a run says by itself, over time and against earlier ones, and what it lacks."""
+    lines = (*map(_against_earlier, comparisons), cost_text(run, free_bytes))
     none = "No number was judged." if run else "Nothing was measured."
     return Section(
         "Numbers" if verdicts else none,
-        lines=tuple(map(_against_earlier, comparisons)),
+        lines=tuple(filter(None, lines)),
         tables=(
             table(
                 ("metric", "mean>", "median>", "COV>", "verdict"),
@@ -291,22 +294,14 @@ def _command_row(output: RawOutput) -> Row:
     return row(output.label, outcome, digest, note=shell_text(output.argv))
 
 
-def _job(run: Run) -> Iterator[str]:
-    """Yield where a probe ran and what it cost."""
-    job, cost = as_dict(run.parameters.get("job")), as_dict(run.parameters.get("cost"))
-    if job.get("job_id") is not None:
-        waited = job.get("queued_s")
-        queue = "" if waited is None else f", {format_duration(waited)} in the queue"
-        yield f"{job.get('launcher')} job {job['job_id']} on {job.get('node_list')}{queue}"
-    if cost:
-        hours = cost.get("node_hours")
-        spent = "" if hours is None else f", {hours:.3g} node-hours"
-        moved = [
-            f"{format_bytes(cost[key])} {word}"
-            for key, word in (("bytes_written", "written"), ("bytes_read", "read"))
-            if cost.get(key) is not None
-        ]
-        yield (", ".join(moved) or "how much it wrote is not known") + spent
+def _job(run: Run) -> str:
+    """Return where a probe ran, where that is a job."""
+    job = as_dict(run.parameters.get("job"))
+    if job.get("job_id") is None:
+        return ""
+    waited = job.get("queued_s")
+    queue = "" if waited is None else f", {format_duration(waited)} in the queue"
+    return f"{job.get('launcher')} job {job['job_id']} on {job.get('node_list')}{queue}"
 
 
 def _other(run: Run) -> str:

@@ -68,11 +68,10 @@ def _device_rows(devices: dict[str, BlockDevice]) -> Iterator[Row]:
         for (word, over, facts, unknown), group in alike.items():
             count = f"{len(group)} x " if len(group) > 1 else ""
             names = ", ".join(device.name for device in group)
-            odd = len(group) < most
-            differs = "differs from the others" if odd else ""
-            yield row(
-                Cell(f"{count}{word}", differs), Cell(names, over), facts, unknown, marked=odd
-            )
+            layer = Cell(f"{count}{word}")
+            if len(group) < most:
+                layer = Cell(layer.text, "differs from the others", "info")
+            yield row(layer, Cell(names, over), facts, unknown)
 
 
 def _alike(device: BlockDevice) -> tuple[str, str, str, str]:

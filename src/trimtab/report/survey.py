@@ -84,7 +84,7 @@ def _answer(survey: Survey) -> str:
 def _row(standing: Standing, metrics: list[str]) -> Row:
     result, rates, ratios = standing.result, standing.rates, standing.ratios
     return row(
-        result.target,
+        Cell(result.target, tone="warning" if standing.slow else None),
         result.server or "?",
         *(
             Cell(
@@ -94,7 +94,6 @@ def _row(standing: Standing, metrics: list[str]) -> Row:
             for metric in metrics
         ),
         result.outcome.value + ("" if result.reason is None else f": {result.reason}"),
-        marked=bool(standing.slow),
     )
 
 
