@@ -63,7 +63,7 @@ SQL: Final[dict[str, tuple[str, ...]]] = {
     "series": ("SELECT DISTINCT run.probe, sample.metric FROM run JOIN sample ON sample.run = "
                "run.number WHERE run.probe = 'hourly'",),
     "series/ID": (HOURLY,),
-    "series/ID/runs?points=1000": (HOURLY,),
+    "series/ID/runs.csv?points=1000": (HOURLY,),
     "targets": (LAST,),
     "incidents": ("SELECT * FROM incident ORDER BY at DESC LIMIT 100",),
     "events": ("SELECT * FROM event ORDER BY at DESC LIMIT 100",),

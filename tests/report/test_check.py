@@ -152,7 +152,7 @@ def test_findings_stand_worst_first_with_their_exact_command(full_html: str) -> 
     assert positions == sorted(positions)
     page = Page(full_html)
     assert "sh -c 'echo 0 > /sys/block/nvme0n1/queue/wbt_lat_usec'" in page.text
-    assert "Why (95% sure): Above 75 %" in page.text
+    assert "Why (95 % sure): Above 75 %" in page.text
     assert "fullness 81.4 %" in page.text
 
 

@@ -220,7 +220,7 @@ def _finding(finding: Finding) -> Section:
         commands=(shell_text(finding.fix.argv),) if finding.fix.argv else (),
         folds=(
             (
-                f"Why ({finding.confidence:.0%} sure): {finding.why}",
+                f"Why ({format_percent(finding.confidence, 0)} sure): {finding.why}",
                 table(("seen", "value>", "source"), evidence),
             ),
         ),
