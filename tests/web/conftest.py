@@ -68,7 +68,7 @@ def keep_small_site(path: Path) -> Path:
         begin, detected = hour(120), hour(126)
         incident = KeptIncident(
             "incident-1", SITE, begin, None, detected, "level", "open", "confirmed", 0.7, HOSTILE,
-            {"id": "incident-1", "probe": "hourly", "metric": "write_bandwidth", "causes": [cause]},
+            {"probe": "hourly", "metric": "write_bandwidth", "causes": [cause]},
         )  # fmt: skip
         store.keep_incidents(SITE, [incident], since=None, judged=Judged(hour(RUNS), hour(RUNS)))
         store.ensure_site(f"{HOSTILE}/../../etc", driver="local")

@@ -210,7 +210,7 @@ def test_a_sweep_shows_the_best_and_no_run_of_another_probe(admin, desk):
 def test_ladder_and_sweeps_have_documents(admin):
     ladder = admin.get(f"/api/v1/sites/{SITE}/ladder?per=server").json()
     assert misfits(ladder, "ladder") == []
-    sweeps = admin.get(f"/api/v1/sites/{SITE}/status").json()["sweeps"]
+    sweeps = admin.get(f"/api/v1/sites/{SITE}/sweeps").json()["sweeps"]
     assert {entry["name"] for entry in sweeps} == {"sizes", HOSTILE}
     sweep = admin.get(f"/api/v1/sites/{SITE}/sweeps/sizes").json()
     assert misfits(sweep, "sweep") == []

@@ -14,7 +14,7 @@ from trimtab.loop.event_log import Place, add_event
 from trimtab.model.event import Event, EventKind
 from trimtab.report import judge_charts
 from trimtab.web import live
-from trimtab.web.desk import Desk
+from trimtab.web.desk import Desk, series_id
 from trimtab.web.series_parts import Zone, around_events, days_above
 
 API = f"/api/v1/sites/{SITE}"
@@ -26,7 +26,7 @@ def series(desk: Desk) -> str:
     judged = desk.judged(SITE)
     assert judged is not None
     (judgement,) = judged.judgement.series
-    return judgement.key.id
+    return series_id(judgement.key)
 
 
 def test_two_stretches_are_compared_as_the_command_does(client):
@@ -144,10 +144,11 @@ def test_every_series_comes_as_a_file(client, desk, series, form):
     }  # fmt: skip
 
 
-def test_a_targets_surveys_and_what_a_run_printed_are_files(client, desk):
-    surveys = pl.read_csv(io.BytesIO(client.get(f"{API}/surveys.csv").content))
-    assert surveys.filter(target="OST0001")["value"].to_list() == [2e8] * 5
-    assert client.get(f"{API}/targets/OST9999/readings.csv").status_code == 404
+def test_a_targets_life_and_what_a_run_printed_are_documents(client, desk):
+    life = client.get(f"{API}/targets/OST0001/life").json()
+    assert [row["value"] for row in life["surveys"]] == [2e8] * 5
+    assert {row["name"] for row in life["readings"]} == {"used_bytes", "available_bytes"}
+    assert client.get(f"{API}/targets/OST9999/life").status_code == 404
     (run,) = desk.store.runs(site=SITE, limit=1)
     assert client.get(f"{API}/runs/{run.id}/outputs/0").status_code == 404  # it kept none
 
