@@ -24,11 +24,9 @@ from trimtab.cli.import_ import print_imported
 from trimtab.cli.options import Extent
 from trimtab.cli.purge.query import print_answer
 from trimtab.cli.render.acting import print_ledger, print_visit
-from trimtab.cli.render.check import print_check
 from trimtab.cli.render.document import print_document
 from trimtab.cli.render.screen import SCREEN_LINES
 from trimtab.cli.render.watch import print_state
-from trimtab.cli.size import print_sizing
 from trimtab.cli.sweep import print_extent
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.acting.session import Visit
@@ -44,11 +42,12 @@ from trimtab.model.standing import SiteStanding
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.index.query import Answer
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
-from trimtab.report.check import sorted_findings
+from trimtab.report.check import check_document
 from trimtab.report.ladder import ladder_document
 from trimtab.report.purge import horizon_document, runs_document
 from trimtab.report.scenario import scenario_document, scenarios_document
 from trimtab.report.sections import Document
+from trimtab.report.size import size_document
 from trimtab.report.sweep import sweep_document
 from trimtab.report.whatif import assumed, whatif_document
 from trimtab.site.ladder_file import load_ladder
@@ -81,11 +80,6 @@ def _ladder() -> Document:
     return ladder_document(build_ladder(of_file(load_ladder(EXAMPLES / "perlmutter.toml"))))
 
 
-def _check() -> None:
-    result = full_result()
-    print_check(replace(result, findings=tuple(sorted_findings(result.findings))))
-
-
 def _sweep() -> None:
     sweep = SimpleNamespace(name="sizes", rounds=3, points=range(24), fixed={})
     state = SweepState(cast(Any, sweep), (), ())
@@ -98,7 +92,7 @@ def _size() -> None:
         daily_writes_bytes=2.5e15, drive=preset("pm1733").model, osts=274, limit=0.9,
         write_bytes_per_s=9e12,
     )  # fmt: skip
-    print_sizing(size(asked, miniature=Miniature(4, 32, 1)), explained=False)
+    print_document(size_document(size(asked, miniature=Miniature(4, 32, 1))))
 
 
 def _import() -> None:
@@ -217,7 +211,7 @@ SCREENS: dict[str, Callable[[], None]] = {
     "trim": partial(_planned, "trim"),
     "tune": partial(_planned, "tune"),
     "tune applied": _applied,
-    "check": _check,
+    "check": lambda: print_document(check_document(full_result())),
     "import": _import,
     "ladder": lambda: print_document(_ladder()),
     "purge horizon": lambda: print_document(_horizon()),

@@ -25,7 +25,6 @@ from tests.incidents.world import START, Incident, Spec
 from tests.support.kept_world import keep_world
 
 from trimtab import __version__
-from trimtab.cli.compare import print_compare
 from trimtab.cli.event import print_events
 from trimtab.cli.hints import print_hints
 from trimtab.cli.main import trimtab
@@ -50,6 +49,7 @@ from trimtab.model.standing import SiteStanding
 from trimtab.model.target import SiteState, Trouble
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.store import Store
+from trimtab.report.compare import compare_document
 from trimtab.report.correlate import correlated_document
 from trimtab.report.incidents import incidents_document, moment_document
 from trimtab.report.judge import judge_document
@@ -121,7 +121,7 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
             moment_document(known.moment, known.explanations, known.lone_runs, known.speeds),
         ),
         "correlate": partial(print_document, correlated_document(correlate_site(store, place))),
-        "compare": partial(print_compare, compared),
+        "compare": partial(print_document, compare_document(compared)),
         "targets": partial(print_document, targets_document(standing), rows=ROWS),
         "targets alike": partial(print_document, targets_document(of_many), rows=ROWS),
         "targets TARGET": partial(print_document, target_document(site_state, targets[1])),
@@ -175,7 +175,7 @@ NAMES = (
 )
 LONG_ONES = {"show", "hints"}
 """Screens without a limit."""
-_INTERVAL = re.compile(r"[-+][0-9.]+ to [-+][0-9.]+")
+_INTERVAL = re.compile(r"(?<=\()[-+][0-9.]+(?= to)|[-+][0-9.]+(?= %\))")
 """Of resampled runs: the logarithm of numpy differs between processors in its last bit, and an
 interval may be a step of the resampling wider by that."""
 PASTED = {"show", "hints"}
@@ -199,7 +199,7 @@ def test_a_screen_fits_its_terminal(
     if name not in LONG_ONES:
         assert len(lines) <= SCREEN_LINES
     shown = "\n".join(lines)
-    assert (_INTERVAL.sub("LOW to HIGH", shown) if name == "compare" else shown) == snapshot
+    assert (_INTERVAL.sub("END", shown) if name == "compare" else shown) == snapshot
 
 
 @pytest.mark.parametrize("name", ["status", "judge", "incidents", "explain", "targets"])

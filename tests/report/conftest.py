@@ -23,7 +23,8 @@ from trimtab.model.telemetry import (
     TargetSnapshot,
 )
 from trimtab.model.verdict import Comparison, Interval, Scope, Verdict, VerdictStatus
-from trimtab.report.check import render_check
+from trimtab.report.check import check_document
+from trimtab.report.sections import render_document
 
 AT = datetime(2026, 11, 20, 17, 38, 2, tzinfo=UTC)
 RUN_ID = "01a1f640-bc00-7000-8000-000000000001"
@@ -202,17 +203,6 @@ def verdicts() -> tuple[Verdict, ...]:
 def findings() -> tuple[Finding, ...]:
     return (
         Finding(
-            "never-trimmed",
-            Severity.INFO,
-            "No trim is scheduled",
-            "/lustre/scratch",
-            Seen("inactive", None, "fstrim.timer"),
-            "systemctl is-active fstrim.timer",
-            "Blocks that the file system has freed stay in use for the drive until a trim.",
-            Fix("Switch the weekly trim on.", ("systemctl", "enable", "--now", "fstrim.timer")),
-            0.6,
-        ),
-        Finding(
             "fullness-over-limit",
             Severity.CRITICAL,
             "81.4 % full, over the limit of 75 %",
@@ -240,6 +230,17 @@ def findings() -> tuple[Finding, ...]:
                 Seen(0.002, "s", f"nvme{n}n1", f"/sys/block/nvme{n}n1/queue/wbt_lat_usec")
                 for n in range(3)
             ),
+        ),
+        Finding(
+            "never-trimmed",
+            Severity.INFO,
+            "No trim is scheduled",
+            "/lustre/scratch",
+            Seen("inactive", None, "fstrim.timer"),
+            "systemctl is-active fstrim.timer",
+            "Blocks that the file system has freed stay in use for the drive until a trim.",
+            Fix("Switch the weekly trim on.", ("systemctl", "enable", "--now", "fstrim.timer")),
+            0.6,
         ),
     )
 
@@ -372,7 +373,7 @@ def full_result() -> CheckResult:
 @pytest.fixture(scope="session")
 def full_html(full: CheckResult) -> str:
     """The page of it, drawn once for all tests."""
-    return render_check(full)
+    return render_document(check_document(full))
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from trimtab.judge.targets import target_tails
 from trimtab.loop.ladder import of_file
 from trimtab.model.series import SeriesKey, SiteJudgement
 from trimtab.model.sweep import MeasuredPoint, SweepAnalysis
-from trimtab.report.check import render_check
+from trimtab.report.check import check_document
 from trimtab.report.judge import judge_document
 from trimtab.report.ladder import ladder_document
 from trimtab.report.sections import render_document
@@ -157,7 +157,7 @@ def check_page() -> str:
     """Return the page of a check of an array."""
     from tests.report.conftest import full_result
 
-    return render_check(full_result())
+    return render_document(check_document(full_result()))
 
 
 PAGES: Mapping[str, Callable[[], str]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
+from trimtab.cli.render.document import show_page
 from trimtab.measure.table import names
 
 
@@ -106,13 +106,13 @@ def command(fail_on: str | None, **settings: object) -> None:
     a budget of time and space, keeps the run with its raw output, compares it with earlier ones,
     and writes a report. Files of the probe are removed in every case.
     """
-    from trimtab.cli.render.check import print_check
     from trimtab.cli.render.progress import RUN_KEPT, progress_bar
     from trimtab.loop.check import CheckOptions, check, of_site
     from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.reach import THIS_HOST
     from trimtab.loop.sites import reach_of, site_file
     from trimtab.report import documents
+    from trimtab.report.check import check_document
 
     loaded, reach = site_file(str(settings["path"])), THIS_HOST
     if loaded is not None:
@@ -127,9 +127,11 @@ def command(fail_on: str | None, **settings: object) -> None:
             progress=progress,
             reach=reach,
         )
-    show(
-        lambda: documents.measured.CheckDocument(outcome.result, outcome.error),
-        lambda: print_check(outcome.result),
+    result = outcome.result
+    show_page(
+        lambda: documents.measured.CheckDocument(result, outcome.error),
+        lambda: check_document(result),
+        more=(f"report: {result.report}",) if result.report else (),
         error=outcome.error,
     )
     if fail_on and outcome.missed_history:

@@ -294,6 +294,11 @@ def extent() -> Extent:
     return Extent() if context is None else context.meta.get(_EXTENT, Extent())
 
 
+def print_everything() -> None:
+    """Have the command that runs print every row: it has no ``--all``, or was asked for more."""
+    click.get_current_context().meta.setdefault(_EXTENT, Extent(everything=True))
+
+
 def store(function: Decorated) -> Decorated:
     """Add ``--store``."""
     text = (

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
-from trimtab.cli.render.screen import print_screen, print_wrapped
-from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_percent, plural
+from trimtab.cli.render.document import show_page
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import Console
-
     from trimtab.twin.scenario.model import DriveModel, Raid
-    from trimtab.whatif.sizing.figures import Figure
-    from trimtab.whatif.sizing.sizing import Sizing
 
 
 def _rate(text: str) -> float:
@@ -130,6 +121,7 @@ def command(explained: bool, **options_given: Any) -> None:
     and the assumptions are listed.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.report.size import size_document
     from trimtab.whatif.sizing.request import SizingRequest
     from trimtab.whatif.sizing.sizing import size
 
@@ -145,9 +137,12 @@ def command(explained: bool, **options_given: Any) -> None:
     request = SizingRequest(drive=drive, raid=raid, **options_given)
     with progress_bar() as progress:
         sizing = size(request, progress)
-    show(
+    if explained:
+        options.print_everything()
+    show_page(
         lambda: sizing,
-        lambda: print_sizing(sizing, explained=explained),
+        lambda: size_document(sizing, explained=explained),
+        more=() if explained else ("--explain shows the formula of each figure",),
     )
 
 
@@ -197,146 +192,3 @@ def _raid(text: str, drives: int) -> Raid:
         )
     data, parity, spares = (*map(int, parts), *([0] * (3 - len(parts))))
     return Raid(drives=drives, data=data, parity=parity, spares=spares)
-
-
-def print_sizing(sizing: Sizing, *, explained: bool) -> None:
-    """Print the figures that decide, or all; ``explained`` prints formula and source of each."""
-    drive = sizing.request.drive
-    head = f"{plural(sizing.osts, 'OST', ',')} of {sizing.request.raid.drives} x {drive.name}"
-    unmet = plural(len(sizing.shortfalls), "requirement")
-    answer = f"{unmet} not met" if sizing.shortfalls else "all requirements met"
-    full = format_percent(sizing.fullness, 0)
-    everything = explained or options.extent().everything
-    more = ["all of it is simulation: try it on one real target first"]
-    if not everything:
-        more.insert(0, "--all shows every figure and assumption, --explain the formula of each")
-    print_screen(
-        f"{head}, {full} full, simulated: {answer}",
-        partial(_print_everything if everything else _print_figures, sizing, explained=explained),
-        more=more,
-        whole=everything,
-    )
-
-
-DECIDING: Final = (
-    *("drives", "raw_bytes", "usable_bytes", "stored_bytes", "write_amplification"),
-    *("safe_fullness", "fullness_for_allocator", "purge_horizon_s", "life_years", "worn"),
-    *("flash_drive_writes_per_day", "write_bytes_per_s", "mean_write_bytes_per_s"),
-    *("fullness_for_bandwidth", "inodes", "mdt_bytes"),
-)
-"""Figures that a decision rests on: the screen has them, ``--all`` has the others too."""
-
-
-def _print_figures(sizing: Sizing, out: Console, *, explained: bool) -> None:
-    _print_shortfalls(out, sizing)
-    for section in sizing.sections:
-        figures = [
-            figure
-            for figure in section.figures
-            if figure.name in DECIDING and figure.value is not None
-        ]
-        _print_section(out, section.title, figures, explained=explained)
-    _print_schedules(out, sizing)
-
-
-def _print_shortfalls(out: Console, sizing: Sizing) -> None:
-    for sentence in sizing.shortfalls:
-        print_wrapped(out, sentence, "yellow", indent=2)
-
-
-def _print_section(out: Console, title: str, figures: Sequence[Figure], *, explained: bool) -> None:
-    if not figures:
-        return
-    out.print(title, style="bold")
-    for figure in figures:
-        print_wrapped(out, f"{figure.title:<46} {shown(figure)}", indent=2, hang=4)
-        if explained and figure.formula:
-            print_wrapped(out, f"{figure.formula}; {figure.source}", "dim", indent=6)
-
-
-def _print_everything(sizing: Sizing, out: Console, *, explained: bool) -> None:
-    _print_shortfalls(out, sizing)
-    for section in sizing.sections:
-        _print_section(out, section.title, section.figures, explained=explained)
-    _print_schedules(out, sizing)
-    _print_curve(out, sizing)
-    _print_comparison(out, sizing)
-    out.print("assumed", style="bold")
-    for sentence in sizing.assumptions:
-        print_wrapped(out, sentence, "dim", indent=2)
-
-
-def shown(figure: Figure) -> str:
-    """Return a figure's value in people's units, or why there is none."""
-    value = figure.value
-    if value is None:
-        return f"- ({figure.reason})"
-    match figure.unit:
-        case "B":
-            return f"{format_bytes(value)} ({_decimal(value)})"
-        case "B/s":
-            return format_bytes_per_s(value)
-        case "s":
-            return format_duration(value)
-        case "1":
-            return format_percent(value)
-        case "DWPD":
-            return f"{value:.3g}"
-        case "years":
-            return f"{value:.1f} years"
-        case _:
-            return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-
-
-def _decimal(value: float) -> str:
-    return format_bytes_per_s(value).removesuffix("/s")
-
-
-def _print_schedules(out: Console, sizing: Sizing) -> None:
-    out.print("write amplification of each trim schedule, simulated", style="bold")
-    for word, amplified in sizing.amplified.items():
-        error = "" if amplified.error is None else f" (standard error {amplified.error:.3f})"
-        mark = " <- asked" if word == sizing.request.trim else ""
-        out.print(f"  {word:<8} {amplified.simulated:.2f}{error}{mark}")
-    requested = sizing.amplified[sizing.request.trim]
-    print_wrapped(
-        out,
-        f"formulas for writes at random: {requested.trimmed:.2f} with all that is free trimmed, "
-        f"{requested.untrimmed:.2f} with nothing",
-        "dim",
-        indent=2,
-    )
-
-
-def _print_curve(out: Console, sizing: Sizing) -> None:
-    out.print(f"with trim {sizing.request.trim}, by fullness", style="bold")
-    parts = [
-        f"{format_percent(point.case.fullness, 0)} {point.simulated:.2f}" for point in sizing.curve
-    ]
-    print_wrapped(out, ", ".join(parts), indent=2, hang=0)
-
-
-def _print_comparison(out: Console, sizing: Sizing) -> None:
-    comparison, trim = sizing.comparison, sizing.request.trim
-    peer, drive = comparison.peer, sizing.request.drive
-    out.print("the same flash with other spare, holding the same bytes", style="bold")
-    print_wrapped(
-        out,
-        f"this drive, {format_percent(drive.spare)} spare, {format_percent(sizing.fullness, 0)}"
-        f" full: {comparison.own_never.simulated:.2f} never trimmed,"
-        f" {comparison.own_trimmed.simulated:.2f} trim {trim}",
-        indent=2,
-    )
-    other = (
-        f"{peer.name}, {format_percent(peer.spare)} spare,"
-        f" {_decimal(peer.capacity_bytes)}, {format_percent(peer.fullness, 0)} full"
-    )
-    if comparison.peer_never is None or comparison.peer_trimmed is None:
-        print_wrapped(out, f"{other}: it does not hold these bytes", indent=2)
-        return
-    print_wrapped(
-        out,
-        f"{other}: {comparison.peer_never.simulated:.2f} never trimmed,"
-        f" {comparison.peer_trimmed.simulated:.2f} trim {trim}",
-        indent=2,
-    )

@@ -382,7 +382,8 @@ class _Check:
         )
 
     def _write_report(self, result: CheckResult, report: Path) -> CheckResult:
-        from trimtab.report.check import render_check
+        from trimtab.report.check import check_document
+        from trimtab.report.sections import render_document
         from trimtab.report.write import write_report
 
         if self.wanted.report is None and find_spec("altair") is None:
@@ -393,7 +394,7 @@ class _Check:
         report = report_of(report, result.run, named=self.wanted.report is not None)
         result = replace(result, report=str(report))
         try:
-            write_report(report, render_check(result))
+            write_report(report, render_document(check_document(result)))
         except TrimtabError as error:
             self.error = self.error or error
             return replace(result, report=None)

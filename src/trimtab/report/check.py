@@ -1,206 +1,344 @@
-"""The page of one check: everything that was seen, measured and concluded, in one HTML file."""
+"""The pages of one check and of one probe: what was seen, measured and concluded."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final, TypeVar
 
+from trimtab.measure.plain import as_dict
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.finding import Finding, Missing
-from trimtab.model.run import Access, LatencyHistogram, Run, RunStatus, Timeline
-from trimtab.model.telemetry import NotAvailable, Setting
-from trimtab.model.verdict import Scope, Verdict, VerdictStatus
+from trimtab.model.run import Access, LatencyHistogram, RawOutput, Run, RunStatus, Timeline
+from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
+from trimtab.model.verdict import Comparison, Interval, Scope, Verdict
 from trimtab.report import text
 from trimtab.report.chart import Chart
 from trimtab.report.charts import history_chart, repetition_chart
-from trimtab.report.health import by_metric, health
-from trimtab.report.kit import GOAL_TONES
-from trimtab.report.layers import layers_of
-from trimtab.report.render import drawn, environment
+from trimtab.report.health import by_metric, cost_text, health
+from trimtab.report.kit import GOAL_TONES, SEVERITY_TONES, Cell, Row, Table, row, table
+from trimtab.report.layers import layer_table, layers_text
+from trimtab.report.sections import Document, Section
 from trimtab.report.traces import latency_chart, timeline_chart
-from trimtab.units import format_percent, format_value
+from trimtab.units import (
+    enumerated,
+    format_duration,
+    format_percent,
+    format_value,
+    plural,
+)
 from trimtab.visible import shell_text
 
 Trace = TypeVar("Trace", Timeline, LatencyHistogram)
+Draw = Callable[[], Chart | None]
 _ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
+_METRICS: Final = tuple(f"{access}_bandwidth" for access in _ACCESSES)
+_OF_TARGETS: Final = ("servers", "targets")
+"""What is missing of a parallel file system: said first, since troubles may hide there."""
+_PROBLEMS: Final = {
+    RunStatus.PARTIAL: "The probe ended early; what was measured stands",
+    RunStatus.UNFINISHED: "The probe did not finish in its time, which counts as bandwidth 0",
+    RunStatus.FAILED: "The probe failed",
+    RunStatus.NOT_STARTED: "The probe could not be started",
+    RunStatus.INVALID_WORKLOAD: "The probe did not do what was asked, so it is not judged",
+}
+_NOT_FOUND: Final = "No misconfiguration found in the settings and states that could be read."
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The check in one sentence, and what stands behind it.
-
-    Attributes
-    ----------
-    tone
-        ``critical``, ``warning``, ``info``, ``unclear`` or ``healthy``: the colour, always beside
-        a word.
-    sentence
-        Healthy or not, and the worst finding.
-    details
-        Speed, steadiness and what went wrong with the probe, one sentence each.
-    """
-
-    tone: str
-    sentence: str
-    details: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SettingRow:
-    """A setting as the page lists it: value and source, or the reason why there is none."""
-
-    name: str
-    value: str | None
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command of the run with what came of it; ``sha256`` names its kept standard output."""
-
-    label: str
-    line: str
-    outcome: str
-    sha256: str
-
-
-def render_check(result: CheckResult) -> str:
-    """Return the report of one check as a self-contained HTML page.
-
-    The page needs no network and runs no script; every text in it is escaped. Equal results give
-    equal pages.
-    """
-    page = environment().get_template("check.html.j2")
-    return page.render(
-        result=result,
-        answer=answer(result),
-        findings=sorted_findings(result.findings),
-        verdict_groups=_verdict_groups(result.verdicts),
-        levels=_levels(result.verdicts),
-        figures=drawn(charts_of(result)),
-        layers=layers_of(result.path),
-        targets=result.snapshot.targets,
-        fullness={target.target.name: target.fullness() for target in result.snapshot.targets},
-        settings={name: _setting_rows(rows) for name, rows in result.settings.items()},
-        missing=_missing(result),
-        commands=_commands(result),
-        flash=_medium(result),
-        goal_tones=GOAL_TONES,
-        shell_text=shell_text,
-        percent=format_percent,
-        value=format_value,
+def check_document(result: CheckResult) -> Document:
+    """Return the page of a check: how healthy, how fast, how steady, then what it rests on."""
+    tone, answer = health(result, result.findings)
+    hidden = (gap for gap in result.not_available if gap.what in _OF_TARGETS)
+    details = (_problem(result.run), *(f"{gap.what}: {gap.reason}" for gap in hidden))
+    at = text.moment_text(result.at)
+    return Document(
+        kind="check",
+        heading=result.path.path,
+        subtitle=f"{layers_text(result.path, result.snapshot)}; {result.site}, {result.host}, {at}",
+        tone=tone,
+        answer=answer,
+        details=tuple(filter(None, details)),
+        sections=tuple(_sections(result)),
     )
 
 
-def answer(result: CheckResult) -> Answer:
-    """Return the answer of a check: how healthy, how fast, how steady."""
-    findings = sorted_findings(result.findings)
-    details = (_probe_sentence(result.run), _speed_sentence(result), _steady_sentence(result))
-    tone, sentence = health(result, findings)
-    return Answer(tone, sentence, tuple(detail for detail in details if detail))
+def probe_document(
+    run: Run,
+    verdicts: Sequence[Verdict],
+    comparisons: Sequence[Comparison],
+    others: Sequence[Run],
+    notes: Sequence[str],
+) -> Document:
+    """Return the page of a probe: how it ended, then its numbers.
+
+    Parameters
+    ----------
+    others
+        Runs of what the same command measured besides.
+    notes
+        What could not be done beside it.
+    """
+    at = "-" if run.at is None else f"{run.at.astimezone():%Y-%m-%d %H:%M %z}"
+    rest = (Section("Measured besides", lines=tuple(map(_other, others))),) if others else ()
+    return Document(
+        kind="probe",
+        heading=run.site,
+        subtitle=f"run {run.id}",
+        tone="info" if run.status is RunStatus.OK else "warning",
+        answer=f"{run.site}: probe {run.probe} ({run.kind}), {run.status.value}, {at}",
+        details=tuple(filter(None, (_problem(run), _job(run), *notes))),
+        sections=(_numbers(run, verdicts, comparisons), *rest, _run_section(run)),
+    )
 
 
-def sorted_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings worst first, the surest first among equals."""
-    return sorted(findings, key=lambda f: (f.severity.rank, -f.confidence, f.id))
-
-
-def charts_of(result: CheckResult) -> list[Chart]:
-    """Return the charts that the result has the data for, in the order of the page."""
-    samples = result.run.samples if result.run else ()
-    within = by_metric(result.verdicts, Scope.REPETITIONS)
-    across = by_metric(result.verdicts, Scope.HISTORY)
-    metrics = [f"{access}_bandwidth" for access in _ACCESSES]
-    charts = [
-        *(repetition_chart(samples, metric, within.get(metric)) for metric in metrics),
-        *(_trace_chart(timeline_chart, result, result.timelines, each) for each in _ACCESSES),
-        *(_trace_chart(latency_chart, result, result.histograms, each) for each in _ACCESSES),
-        *(
-            history_chart(
-                result.history,
-                metric,
-                this=_this_point(result, within.get(metric)),
-                verdict=across.get(metric),
-            )
-            for metric in metrics
+def _sections(result: CheckResult) -> Iterator[Section]:
+    yield from map(_finding, result.findings)
+    if not result.findings:
+        yield Section("Findings", lines=(_NOT_FOUND,))
+    targets = result.snapshot.targets
+    free = targets[0].number("available_bytes") if len(targets) == 1 else None
+    yield _numbers(result.run, result.verdicts, result.comparisons, free)
+    if result.run is not None and result.run.samples:
+        yield Section("Charts", charts=tuple(_number_charts(result)))
+    missing = _missing(result)
+    if missing:
+        names = enumerated(dict.fromkeys(gap.what for gap in missing), 6)
+        gaps = table(("what", "why"), (row(gap.what, gap.reason) for gap in missing))
+        yield Section(f"Not seen: {names}", tables=(gaps,), folded=True)
+    if result.timelines or result.histograms:
+        yield Section("Within the repetitions", charts=tuple(_traces(result)), folded=True)
+    layers = layer_table(result.path)
+    yield Section("Layers beneath the path", tables=(layers,), folded=True)
+    yield Section(
+        "Readings and settings",
+        lines=() if result.snapshot.targets else ("No target answered.",),
+        folds=(
+            *map(_readings, result.snapshot.targets),
+            *(_settings(name, settings) for name, settings in result.settings.items() if settings),
         ),
+        folded=True,
+    )
+    if result.run is not None:
+        yield _run_section(result.run)
+
+
+def _numbers(
+    run: Run | None,
+    verdicts: Sequence[Verdict],
+    comparisons: Sequence[Comparison],
+    free_bytes: float | None = None,
+) -> Section:
+    """Return what a run says by itself, over time and against earlier ones, and what it lacks."""
+    lines = (*map(_against_earlier, comparisons), cost_text(run, free_bytes))
+    none = "No number was judged." if run else "Nothing was measured."
+    return Section(
+        "Numbers" if verdicts else none,
+        lines=tuple(filter(None, lines)),
+        tables=(
+            table(
+                ("metric", "mean>", "median>", "COV>", "verdict"),
+                map(_verdict_row, verdicts),
+                "COV is the standard deviation over the mean, MAD-CV the same without the few bad "
+                "events (1.4826 times the median absolute deviation over the median). Ranges are "
+                "confidence intervals at 95 %.",
+            ),
+        ),
+        notes=tuple(_not_believed(run)),
+    )
+
+
+def _verdict_row(verdict: Verdict) -> Row:
+    over_time = verdict.scope is Scope.HISTORY
+    count = plural(verdict.n, "run" if over_time else "repetition")
+    reason = str(verdict.reason)
+    cov = [_range(verdict.cov_interval, "1")] if verdict.cov_interval else []
+    name = f"{text.metric_text(verdict.metric)} {verdict.target or ''}".rstrip()
+    if verdict.unfinished:
+        count += f", {verdict.unfinished} unfinished"
+        reason += f"; COV of those that finished {format_value(verdict.cov_finished, '1')}"
+    if verdict.mad_cv is not None:
+        cov.append(f"MAD-CV {format_percent(verdict.mad_cv)}")
+    return row(
+        Cell(f"{name}, over time" if over_time else name, count),
+        Cell(format_value(verdict.mean, verdict.unit), _range(verdict.mean_interval, verdict.unit)),
+        Cell(
+            format_value(verdict.median, verdict.unit),
+            f"slowest {format_value(verdict.slowest, verdict.unit)}",
+        ),
+        Cell(format_value(verdict.cov, "1"), ", ".join(cov)),
+        Cell(
+            text.VERDICT_WORDS[verdict.status],
+            "" if verdict.goal is None else f"goal {format_percent(verdict.goal)}",
+            GOAL_TONES[verdict.status],
+        ),
+        note=reason,
+    )
+
+
+def _range(interval: Interval | None, unit: str) -> str:
+    return "" if interval is None else text.range_text(interval, unit)
+
+
+def _against_earlier(comparison: Comparison) -> str:
+    words = f"{text.metric_text(comparison.metric)}: {comparison.reason}"
+    if comparison.ratio is None:
+        return text.sentence(words)
+    interval = comparison.ratio_interval
+    shown = "" if interval is None else f", interval {text.ratio_text(interval)}"
+    median = format_value(comparison.earlier_median, comparison.unit)
+    runs = plural(comparison.n_earlier, "earlier run")
+    return f"{words}: {comparison.ratio:.3f} of {median}, the median of {runs}{shown}."
+
+
+def _not_believed(run: Run | None) -> Iterator[str]:
+    """Yield the figures that are not judged, those with the same reason together."""
+    figures: dict[str, list[str]] = {}
+    for sample in () if run is None else run.samples:
+        if sample.statistic == "total" and sample.reason is not None:
+            name = f"{sample.metric.split('_')[0]} {sample.repetition}"
+            value = format_value(sample.value, sample.unit)
+            figures.setdefault(sample.reason, []).append(f"{name} {value}")
+    for why, names in figures.items():
+        yield f"not believed: {', '.join(names)} ({why})."
+
+
+def _finding(finding: Finding) -> Section:
+    seen = replace(finding.seen, source=finding.source or finding.seen.source)
+    target = f" of {finding.target}" if finding.target else ""
+    evidence = (
+        row(each.what, format_value(each.value, each.unit), each.source or "-")
+        for each in (seen, *finding.evidence)
+    )
+    return Section(
+        f"{finding.severity.value}, {finding.id}: {finding.title}",
+        lines=(
+            f"Seen{target}: {seen.what} {format_value(seen.value, seen.unit)}",
+            f"Do: {finding.fix.prose}",
+        ),
+        commands=(shell_text(finding.fix.argv),) if finding.fix.argv else (),
+        folds=(
+            (
+                f"Why ({format_percent(finding.confidence, 0)} sure): {finding.why}",
+                table(("seen", "value>", "source"), evidence),
+            ),
+        ),
+        tone=SEVERITY_TONES[finding.severity],
+    )
+
+
+def _readings(target: TargetSnapshot) -> tuple[str, Table | None]:
+    known = sum(reading.value is not None for reading in target.readings)
+    full = "" if target.fullness() is None else f"{format_value(target.fullness(), '1')} full, "
+    count = f"{full}{known} of {len(target.readings)} readings have a value"
+    rows = (
+        row(
+            f"{reading.name} {reading.label or ''}".rstrip(),
+            Cell(text.reading_text(reading), text.exact_text(reading.value, reading.unit)),
+            reading.source or reading.reason or "source unknown",
+        )
+        for reading in target.readings
+    )
+    columns = ("reading", "value>", "source, or why it is missing")
+    return f"{target.target.name}: {count}", table(columns, rows)
+
+
+def _settings(target: str, settings: dict[str, Setting | NotAvailable]) -> tuple[str, Table | None]:
+    rows = (
+        row(name, text.NOT_KNOWN, setting.reason)
+        if isinstance(setting, NotAvailable)
+        else row(name, setting.value, setting.source)
+        for name, setting in sorted(settings.items())
+    )
+    columns = ("setting", "value>", "source, or why it is missing")
+    return f"{target}: {plural(len(settings), 'setting')}", table(columns, rows)
+
+
+def _missing(result: CheckResult) -> list[Missing]:
+    notes = [Missing("layers beneath the path", note) for note in result.path.notes]
+    incomplete = [
+        Missing("snapshot", "not every target answered: its readings are not complete")
+    ] * (not result.snapshot.complete)
+    return list(dict.fromkeys([*result.not_available, *notes, *incomplete]))
+
+
+def _run_section(run: Run) -> Section:
+    parameters = sorted(run.parameters.items())
+    rows = (row(name, text.parameter_text(name, value)) for name, value in parameters)
+    return Section(
+        f"The run: trimtab show {run.id[:13]}",
+        lines=(
+            f"{run.probe}, {run.kind} {run.tool_version or '(version not known)'}, "
+            f"{run.status.value}, {text.moment_text(run.at)} to {text.moment_text(run.until)}.",
+        ),
+        folds=(
+            ("Parameters", table(("parameter", "value"), rows)),
+            (
+                "Commands",
+                table(("command", "came of it", "raw output"), map(_command_row, run.outputs)),
+            ),
+        ),
+        folded=True,
+    )
+
+
+def _command_row(output: RawOutput) -> Row:
+    code = output.exit_code
+    outcome = "ended without an exit code" if code is None else f"exit {code}"
+    if output.elapsed_s is not None:
+        outcome += f" after {format_value(output.elapsed_s, 's')}"
+    if output.truncated:
+        outcome += ", output cut at its limit"
+    digest = f"sha256:{hashlib.sha256(output.stdout).hexdigest()}"
+    return row(output.label, outcome, digest, note=shell_text(output.argv))
+
+
+def _job(run: Run) -> str:
+    """Return where a probe ran, where that is a job."""
+    job = as_dict(run.parameters.get("job"))
+    if job.get("job_id") is None:
+        return ""
+    waited = job.get("queued_s")
+    queue = "" if waited is None else f", {format_duration(waited)} in the queue"
+    return f"{job.get('launcher')} job {job['job_id']} on {job.get('node_list')}{queue}"
+
+
+def _other(run: Run) -> str:
+    """Return how another run ended, with its figures of the whole."""
+    figures = [
+        f"{sample.metric} {sample.value:.6g} {sample.unit if sample.unit != '1' else ''}".rstrip()
+        for sample in run.samples
+        if sample.believed and sample.statistic == "total" and sample.target is None
     ]
-    return [chart for chart in charts if chart is not None]
+    why = "" if run.problem is None else f" ({run.problem})"
+    return f"{run.probe}: {run.status.value}{why}  {', '.join(figures)}".rstrip()
 
 
-def _probe_sentence(run: Run | None) -> str:
-    if run is None:
-        return "Nothing was measured in this check."
-    words = {
-        RunStatus.OK: "",
-        RunStatus.PARTIAL: "The probe ended early; what was measured stands",
-        RunStatus.UNFINISHED: "The probe did not finish in its time, which counts as bandwidth 0",
-        RunStatus.FAILED: "The probe failed",
-        RunStatus.NOT_STARTED: "The probe could not be started",
-        RunStatus.INVALID_WORKLOAD: "The probe did not do what was asked, so it is not judged",
-    }[run.status]
-    if not words:
+def _problem(run: Run | None) -> str:
+    words = "" if run is None else _PROBLEMS.get(run.status, "")
+    if run is None or not words:
         return ""
     return text.sentence(f"{words}: {run.problem}" if run.problem else words)
 
 
-def _speed_sentence(result: CheckResult) -> str:
-    within = by_metric(result.verdicts, Scope.REPETITIONS)
-    parts = []
-    for metric, verdict in within.items():
-        figure = "not known" if verdict.mean is None else format_value(verdict.mean, verdict.unit)
-        parts.append(f"{text.metric_text(metric)} {figure}")
-    if not parts:
-        return ""
-    words = ", ".join(parts)
-    return f"{words[:1].upper()}{words[1:]} (mean of the repetitions)."
-
-
-def _steady_sentence(result: CheckResult) -> str:
-    across = by_metric(result.verdicts, Scope.HISTORY)
-    if not across:
-        return ""
-    goals = {verdict.goal for verdict in across.values() if verdict.goal is not None}
-    goal = f" (goal: COV at most {format_percent(goals.pop())})" if len(goals) == 1 else ""
-    words = ", ".join(
-        f"{text.metric_text(metric)} {text.VERDICT_WORDS[verdict.status]}"
-        for metric, verdict in across.items()
-    )
-    unsure = {v.reason for v in across.values() if v.status is VerdictStatus.CANNOT_TELL}
-    because = f" ({unsure.pop()})" if len(unsure) == 1 else ""
-    return f"Steadiness over time{goal}: {words}{because}."
-
-
-def _levels(verdicts: Sequence[Verdict]) -> str:
-    intervals = [interval for v in verdicts for interval in (v.mean_interval, v.cov_interval)]
-    levels = sorted({interval.level for interval in intervals if interval})
-    if not levels:
-        return ""
-    words = " and ".join(f"{level * 100:g} %" for level in levels)
-    return f"The ranges beneath the figures are confidence intervals at {words}."
-
-
-def _verdict_groups(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
-    titles = {
-        Scope.REPETITIONS: "Within this run: repetitions back to back",
-        Scope.HISTORY: "Over time: runs of this probe",
-    }
-    groups = [
-        (title, [verdict for verdict in verdicts if verdict.scope is scope])
-        for scope, title in titles.items()
-    ]
-    return [(title, group) for title, group in groups if group]
-
-
-def _believed(result: CheckResult, access: Access) -> set[int | None]:
+def _number_charts(result: CheckResult) -> Iterator[Draw]:
     samples = result.run.samples if result.run else ()
-    return {
-        sample.repetition
-        for sample in samples
-        if sample.metric == f"{access}_bandwidth" and sample.believed
-    }
+    within = by_metric(result.verdicts, Scope.REPETITIONS)
+    across = by_metric(result.verdicts, Scope.HISTORY)
+    for metric in _METRICS:
+        yield partial(repetition_chart, samples, metric, within.get(metric))
+    for metric in _METRICS:
+        this = _this_point(result, within.get(metric))
+        verdict = across.get(metric)
+        yield partial(history_chart, result.history, metric, this=this, verdict=verdict)
+
+
+def _traces(result: CheckResult) -> Iterator[Draw]:
+    for access in _ACCESSES:
+        yield partial(_trace_chart, timeline_chart, result, result.timelines, access)
+    for access in _ACCESSES:
+        yield partial(_trace_chart, latency_chart, result, result.histograms, access)
 
 
 def _trace_chart(
@@ -210,7 +348,11 @@ def _trace_chart(
     access: Access,
 ) -> Chart | None:
     """Draw the traces of believed repetitions, or all where none is believed; say which."""
-    believed = _believed(result, access)
+    believed = {
+        sample.repetition
+        for sample in (result.run.samples if result.run else ())
+        if sample.metric == f"{access}_bandwidth" and sample.believed
+    }
     all_traces = [trace for trace in traces if trace.access == access]
     credible = [trace for trace in all_traces if trace.repetition in believed]
     chart = draw(credible or all_traces, access)
@@ -233,41 +375,3 @@ def _this_point(result: CheckResult, verdict: Verdict | None) -> HistoryPoint | 
     if verdict.median is None:
         return None
     return HistoryPoint(run.at, verdict.metric, verdict.median, False, run.id)
-
-
-def _setting_rows(settings: dict[str, Setting | NotAvailable]) -> list[SettingRow]:
-    return [
-        SettingRow(name, None, setting.reason)
-        if isinstance(setting, NotAvailable)
-        else SettingRow(name, setting.value, setting.source)
-        for name, setting in sorted(settings.items())
-    ]
-
-
-def _missing(result: CheckResult) -> list[Missing]:
-    notes = [Missing("layers beneath the path", note) for note in result.path.notes]
-    incomplete = [
-        Missing("snapshot", "not every target answered: its readings are not complete")
-    ] * (not result.snapshot.complete)
-    return list(dict.fromkeys([*result.not_available, *notes, *incomplete]))
-
-
-def _commands(result: CheckResult) -> list[Command]:
-    outputs = result.run.outputs if result.run else ()
-    commands = []
-    for output in outputs:
-        sha256 = hashlib.sha256(output.stdout).hexdigest()
-        outcome = (
-            "ended without an exit code" if output.exit_code is None else f"exit {output.exit_code}"
-        )
-        if output.elapsed_s is not None:
-            outcome += f" after {format_value(output.elapsed_s, 's')}"
-        if output.truncated:
-            outcome += ", output cut at its limit"
-        commands.append(Command(output.label, shell_text(output.argv), outcome, sha256))
-    return commands
-
-
-def _medium(result: CheckResult) -> str:
-    is_flash = result.path.is_flash
-    return text.NOT_KNOWN if is_flash is None else "flash" if is_flash else "rotating"

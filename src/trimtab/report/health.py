@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trimtab.judge.occasions import OCCASIONS_MINIMUM
+from trimtab.measure.plain import as_dict
 from trimtab.model.check import CheckResult
 from trimtab.model.finding import Finding, Severity
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.telemetry import NotAvailable
 from trimtab.model.verdict import Scope, Verdict, VerdictStatus
 from trimtab.report import text
+from trimtab.report.kit import SEVERITY_TONES, Tone
 from trimtab.units import enumerated, format_bytes, format_percent, format_value, plural
 
 
-def health(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
+def health(result: CheckResult, findings: Sequence[Finding]) -> tuple[Tone, str]:
     """Return tone and sentence; healthy is said only where nothing speaks against it.
 
     Parameters
@@ -31,13 +33,15 @@ def health(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
     return tone, joint.join([state, "; ".join(figures)] if figures else [state])
 
 
-def _state(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
+def _state(result: CheckResult, findings: Sequence[Finding]) -> tuple[Tone, str]:
     """Return tone and words for what was found, without the figures."""
     count = plural(len(findings), "finding")
     worst = findings[0] if findings else None
     if worst and worst.severity is not Severity.INFO:
         rank = "" if len(findings) == 1 else "the worst is "
-        return worst.severity.value, f"{count}, {rank}{worst.severity.value}: {worst.title}"
+        return SEVERITY_TONES[
+            worst.severity
+        ], f"{count}, {rank}{worst.severity.value}: {worst.title}"
     known = f"{count} (info)" if worst else "no findings"
     missed = [
         text.metric_text(metric)
@@ -87,29 +91,29 @@ def _steadiness(result: CheckResult) -> str:
     return f"steadiness needs {plural(runs, 'more run')}"
 
 
-def cost_text(result: CheckResult) -> str | None:
-    """Return what the probe of a check wrote and read, and how much room its files took.
-
-    ``None`` where nothing was measured.
-    """
-    run = result.run
-    cost = None if run is None else run.parameters.get("cost")
-    if run is None or not isinstance(cost, dict) or not cost.get("bytes_written"):
-        return None
-    text_ = f"wrote {format_bytes(cost['bytes_written'])}, read {format_bytes(cost['bytes_read'])}"
+def cost_text(run: Run | None, free_bytes: float | None = None) -> str:
+    """Return what a probe wrote and read, and how much room its files took; empty: nothing."""
+    cost = as_dict(None if run is None else run.parameters.get("cost"))
+    if run is None or not cost:
+        return ""
+    moved = [
+        f"{word} {format_bytes(cost[key])}"
+        for key, word in (("bytes_written", "wrote"), ("bytes_read", "read"))
+        if cost.get(key) is not None
+    ]
+    words = ", ".join(moved) or "how much it wrote is not known"
+    if (hours := cost.get("node_hours")) is not None:
+        words += f", {hours:.3g} node-hours"
     tasks, block = _spec_number(run, "tasks"), _spec_number(run, "block_size_bytes")
-    if tasks is None or block is None:
-        return text_
-    at_once = tasks * block
-    targets = result.snapshot.targets
-    free = targets[0].number("available_bytes") if len(targets) == 1 else None
-    share = f", {format_percent(at_once / free)} of the free space" if free else ""
-    return f"{text_}; its files took {format_bytes(at_once)} at a time{share}, and are removed"
+    if not (tasks and block and cost.get("bytes_written")):
+        return f"{words}."
+    size = tasks * block
+    share = f", {format_percent(size / free_bytes)} of the free space" if free_bytes else ""
+    return f"{words}; its files took {format_bytes(size)} at a time{share}, and are removed."
 
 
 def _spec_number(run: Run, name: str) -> int | None:
-    spec = run.parameters.get("spec")
-    value = spec.get(name) if isinstance(spec, dict) else None
+    value = as_dict(run.parameters.get("spec")).get(name)
     return value if isinstance(value, int) else None
 
 

@@ -1,115 +1,85 @@
-"""The layers beneath a path, arranged for drawing: what stands on what, and what differs.
-
-::
-
-    mount        /scratch
-    file system  ext4
-    md           md0          one group beneath the file system
-    drives       nvme0n1 ...  one group beneath md0: what is usual once, then what differs
-"""
+"""The layers beneath a path: what stands on what, and which device is set otherwise."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from trimtab.model.filesystem import BlockDevice, PathDescription
-from trimtab.units import format_bytes, format_bytes_per_s, format_duration
-
-_Value = TypeVar("_Value")
+from trimtab.model.telemetry import Snapshot
+from trimtab.report.kit import Cell, Row, Table, row, table
+from trimtab.units import format_bytes, format_percent, format_value
 
 _KIND_WORDS: Final = {
     "disk": "drive",
-    "partition": "partition",
     "loop": "loop device",
     "device-mapper": "device mapper",
     "md": "RAID (md)",
     "nvme-multipath": "NVMe multipath",
     "other": "device",
 }
-_PLURALS: Final = {
-    "device mapper": "device mapper",
-    "RAID (md)": "RAID (md)",
-    "NVMe multipath": "NVMe multipath",
-}
+_MEDIA: Final = {True: "flash", False: "rotational", None: "medium not known"}
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A setting of a device in words."""
-
-    name: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceCard:
-    """One device.
-
-    Attributes
-    ----------
-    facts
-        In a group: only those that differ from what is usual in it.
-    beneath
-        The devices that stand on this one, where neither the group nor the names tell.
-    unknown
-        Names of the settings that could not be read.
-    """
-
-    name: str
-    facts: tuple[Fact, ...]
-    beneath: tuple[str, ...]
-    unknown: tuple[str, ...]
+def layers_text(path: PathDescription, snapshot: Snapshot) -> str:
+    """Return the layers beneath a path, its size and how full it is: ``ext4 on md0, flash``."""
+    parts = [f"{path.fs_type} ({path.kind}) from {path.source}"]
+    if path.devices:
+        top = path.devices[0]
+        below = [drive.name for drive in path.drives if drive.name != top.name]
+        names = ", ".join(below) if len(below) <= 3 else f"{len(below)} drives"
+        over = f" over {names}" if below else ""
+        parts = [f"{path.fs_type} on {top.name}{over}", _MEDIA[path.is_flash]]
+    for target in snapshot.targets[:1]:
+        capacity, fullness = target.number("capacity_bytes"), target.fullness()
+        if capacity is not None:
+            parts.append(format_value(capacity, "B"))
+        if fullness is not None:
+            parts.append(f"{format_percent(fullness)} full")
+    return ", ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceGroup:
-    """Devices that stand side by side beneath the same one.
-
-    Attributes
-    ----------
-    beneath
-        That one's name; ``None`` directly beneath the file system, or where the cards say it.
-    usual
-        Facts of more than half of the devices, in a group of two and more.
-    unknown
-        Settings that could not be read of any of them.
-    """
-
-    beneath: str | None
-    usual: tuple[Fact, ...]
-    unknown: tuple[str, ...]
-    cards: tuple[DeviceCard, ...]
-
-    @property
-    def alike(self) -> bool:
-        """Whether no device of the group differs from what is usual in it."""
-        return not any(card.facts or card.unknown for card in self.cards)
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """All devices at one depth."""
-
-    title: str
-    groups: tuple[DeviceGroup, ...]
-
-
-def layers_of(path: PathDescription) -> tuple[Layer, ...]:
-    """Return the devices beneath a path in layers, the one nearest to the file system first.
+def layer_table(path: PathDescription) -> Table | None:
+    """Return mount, file system and devices beneath a path, devices that are alike in one row.
 
     A device stands beneath the deepest of those that use it. A device that is named but not
     described is shown as such.
     """
-    devices = _with_undescribed(path.devices)
+    state = ", read-only" if path.read_only else ""
+    leads = f"{path.path} leads to {path.real_path}" if path.real_path != path.path else ""
+    settings = f"from {path.source}, uuid {path.fs_uuid or 'not known'}, {_MEDIA[path.is_flash]}"
+    rows = [
+        row("mount", Cell(path.mount_point, leads), ",".join(path.options) or "no options", ""),
+        row("file system", path.fs_type, f"{settings}{state}", ""),
+        *_device_rows(_with_undescribed(path.devices)),
+    ]
+    none = "" if path.devices else "No device can be seen beneath this file system."
+    return table(("layer", "what", "settings", "not known"), rows, none)
+
+
+def _device_rows(devices: dict[str, BlockDevice]) -> Iterator[Row]:
     depths = _depths(devices)
-    parents = _parents(devices)
-    return tuple(
-        _layer([device for device in devices.values() if depths[device.name] == depth], parents)
-        for depth in sorted(set(depths.values()))
-    )
+    for depth in sorted(set(depths.values())):
+        alike: dict[tuple[str, ...], list[BlockDevice]] = {}
+        for device in devices.values():
+            if depths[device.name] == depth:
+                alike.setdefault(_alike(device), []).append(device)
+        most = max(map(len, alike.values()))
+        for (word, over, facts, unknown), group in alike.items():
+            count = f"{len(group)} x " if len(group) > 1 else ""
+            names = ", ".join(device.name for device in group)
+            layer = Cell(f"{count}{word}")
+            if len(group) < most:
+                layer = Cell(layer.text, "differs from the others", "info")
+            yield row(layer, Cell(names, over), facts, unknown)
+
+
+def _alike(device: BlockDevice) -> tuple[str, str, str, str]:
+    """Return what two devices have in common that share a row, in words."""
+    # A partition stands on its drive, as its name says: 24 of them are alike all the same.
+    over = f"over {', '.join(device.beneath)}" if len(device.beneath) > 1 else ""
+    word = _KIND_WORDS.get(device.kind, device.kind)
+    return word, over, ", ".join(_facts(device)), ", ".join(_unknown(device))
 
 
 def _with_undescribed(devices: Sequence[BlockDevice]) -> dict[str, BlockDevice]:
@@ -117,14 +87,6 @@ def _with_undescribed(devices: Sequence[BlockDevice]) -> dict[str, BlockDevice]:
     named = [name for device in devices for name in device.beneath]
     missing = {name: BlockDevice(name, "other") for name in named if name not in described}
     return described | missing
-
-
-def _parents(devices: dict[str, BlockDevice]) -> dict[str, tuple[str, ...]]:
-    parents: dict[str, list[str]] = {name: [] for name in devices}
-    for device in devices.values():
-        for name in dict.fromkeys(device.beneath):
-            parents[name].append(device.name)
-    return {name: tuple(names) for name, names in parents.items()}
 
 
 def _depths(devices: dict[str, BlockDevice]) -> dict[str, int]:
@@ -143,82 +105,28 @@ def _depths(devices: dict[str, BlockDevice]) -> dict[str, int]:
     return depths
 
 
-def _layer(devices: list[BlockDevice], parents: dict[str, tuple[str, ...]]) -> Layer:
-    by_parent: dict[str | None, list[BlockDevice]] = {}
-    for device in devices:
-        first = next(iter(parents[device.name]), None)
-        by_parent.setdefault(first, []).append(device)
-    if len(by_parent) > 1 and all(len(group) == 1 for group in by_parent.values()):
-        # 24 partitions on 24 drives: one row of 24, not 24 rows of one.
-        by_parent = {None: devices}
-    groups = tuple(_group(parent, group, parents) for parent, group in by_parent.items())
-    return Layer(_title(devices), groups)
-
-
-def _title(devices: list[BlockDevice]) -> str:
-    kinds = Counter(_KIND_WORDS.get(device.kind, device.kind) for device in devices)
-    return ", ".join(
-        kind if count == 1 else f"{count} {_PLURALS.get(kind, kind + 's')}"
-        for kind, count in kinds.items()
-    )
-
-
-def _group(
-    parent: str | None, devices: list[BlockDevice], parents: dict[str, tuple[str, ...]]
-) -> DeviceGroup:
-    facts = {device.name: _facts(device) for device in devices}
-    usual = _usual(list(facts.values())) if len(devices) > 1 else ()
-    unknown = {device.name: _unknown(device) for device in devices}
-    nowhere = tuple(
-        name
-        for name in unknown[devices[0].name]
-        if all(name in names for names in unknown.values())
-    )
-    cards = tuple(
-        DeviceCard(
-            name=device.name,
-            facts=tuple(fact for fact in facts[device.name] if fact not in usual),
-            # That nvme0n1p1 stands on nvme0n1 says its name.
-            beneath=tuple(
-                name
-                for name in parents[device.name]
-                if name != parent and not name.startswith(device.name)
-            ),
-            unknown=tuple(name for name in unknown[device.name] if name not in nowhere),
-        )
-        for device in devices
-    )
-    return DeviceGroup(parent, usual, nowhere, cards)
-
-
-def _usual(facts: list[tuple[Fact, ...]]) -> tuple[Fact, ...]:
-    """Return the facts of more than half of the devices, so that the odd one out stands out."""
-    counts = Counter(fact for device_facts in facts for fact in device_facts)
-    return tuple(fact for fact, count in counts.items() if 2 * count > len(facts))
-
-
-def _facts(device: BlockDevice) -> tuple[Fact, ...]:
+def _facts(device: BlockDevice) -> Iterator[str]:
+    turns, throttling_s = device.rotational, device.writeback_throttling_s
     pairs = (
-        ("size", _if_known(device.size_bytes, format_bytes)),
-        ("medium", _if_known(device.rotational, lambda turns: "rotating" if turns else "flash")),
-        ("model", device.model),
-        ("transport", device.transport),
-        ("scheduler", device.scheduler),
-        ("write-back throttling", _if_known(device.writeback_throttling_s, _throttling)),
-        ("discard", _discard(device)),
-        ("write cache", device.write_cache),
-        ("logical block", _if_known(device.logical_block_bytes, format_bytes)),
-        ("link", _if_known(device.link_bytes_per_s, format_bytes_per_s)),
-        ("backing file", device.backing_file),
-        (
-            "direct to backing",
-            _if_known(device.direct_to_backing, lambda on: "yes" if on else "no"),
-        ),
+        ("size", device.size_bytes, "B"),
+        ("medium", None if turns is None else _MEDIA[not turns], None),
+        ("model", device.model, None),
+        ("transport", device.transport, None),
+        ("scheduler", device.scheduler, None),
+        ("write-back throttling", "off" if throttling_s == 0 else throttling_s, "s"),
+        ("discard", _discard(device), None),
+        ("write cache", device.write_cache, None),
+        ("logical block", device.logical_block_bytes, "B"),
+        ("link", device.link_bytes_per_s, "B/s"),
+        ("backing file", device.backing_file, None),
+        ("direct to backing", device.direct_to_backing, None),
     )
-    return tuple(Fact(name, value) for name, value in pairs if value is not None)
+    for name, value, unit in pairs:
+        if value is not None:
+            yield f"{name} {format_value(value, unit)}"
 
 
-def _unknown(device: BlockDevice) -> tuple[str, ...]:
+def _unknown(device: BlockDevice) -> list[str]:
     expected = {
         "size": device.size_bytes,
         "medium": device.rotational,
@@ -229,15 +137,7 @@ def _unknown(device: BlockDevice) -> tuple[str, ...]:
     if device.kind == "partition":
         # The queue is its drive's: the kernel keeps none for a partition.
         expected = {"size": device.size_bytes}
-    return tuple(name for name, value in expected.items() if value is None)
-
-
-def _if_known(value: _Value | None, text: Callable[[_Value], str]) -> str | None:
-    return None if value is None else text(value)
-
-
-def _throttling(latency_s: float) -> str:
-    return "off" if latency_s == 0 else f"at {format_duration(latency_s)}"
+    return [name for name, value in expected.items() if value is None]
 
 
 def _discard(device: BlockDevice) -> str | None:

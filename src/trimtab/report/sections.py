@@ -33,6 +33,12 @@ class Section:
         What a reader should know besides.
     folds
         Title and table each, behind a line that opens it; the first is open.
+    commands
+        To copy: they are never broken.
+    folded
+        Whether all but the title waits: for a click on a page, for ``--all`` on a terminal.
+    tone
+        Of a finding, whose title says it in a word.
     """
 
     title: str
@@ -41,6 +47,9 @@ class Section:
     tables: tuple[Table | None, ...] = ()
     notes: tuple[str, ...] = ()
     folds: tuple[tuple[str, Table | None], ...] = ()
+    commands: tuple[str, ...] = ()
+    folded: bool = False
+    tone: Tone | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,7 @@ def _blocks(document: Document) -> Iterator[str]:
     for section in document.sections:
         yield f"## {escaped(section.title)}"
         yield from map(escaped, section.lines)
+        yield from (f"    {command}" for command in section.commands)
         yield from (markdown(table) for table in section.tables if table is not None)
         for title, table in section.folds:
             yield f"### {escaped(title)}"

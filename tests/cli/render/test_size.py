@@ -9,7 +9,8 @@ from tests.cli.test_screens import printed
 from tests.support.command import trimtab
 
 from trimtab.cli.options import Extent
-from trimtab.cli.size import print_sizing, shown
+from trimtab.cli.render.document import print_document
+from trimtab.report.size import shown, size_document
 from trimtab.twin.scenario.drives import preset
 from trimtab.whatif.sizing.amplifying import Miniature
 from trimtab.whatif.sizing.figures import Figure
@@ -29,23 +30,29 @@ def found() -> Sizing:
 
 
 def test_figures_stand_in_peoples_units(found, capsys, monkeypatch):
-    show = partial(print_sizing, found, explained=False)
+    show = partial(print_document, size_document(found))
     usual = "\n".join(printed(show, capsys, monkeypatch, width=120))
     for words in ("274 OSTs of 12 x pm1733", "32.9 PiB (37.0 PB)", "not met", "GB/s wanted",
                   "<- asked"):  # fmt: skip
         assert words in usual
-    assert "assumed" not in usual
+    assert found.assumptions[0][:40] not in usual
     everything = Extent(everything=True)
     text = "\n".join(printed(show, capsys, monkeypatch, width=120, extent=everything))
-    for words in ("0.0619", "does not hold these bytes", "assumed"):
+    for words in (
+        shown(found.figure("host_drive_writes_per_day")),
+        "does not hold these bytes",
+        "assumed",
+    ):
         assert words in text
     assert "- (neither --files nor --mean-file tells how many)" in text
     assert "raw less sold size" not in text
 
 
-def test_every_figure_is_explained_when_asked(found, capsys):
-    print_sizing(found, explained=True)
-    text = " ".join(capsys.readouterr().out.split())
+def test_every_figure_is_explained_when_asked(found, capsys, monkeypatch):
+    show = partial(print_document, size_document(found, explained=True))
+    everything = Extent(everything=True)
+    text = " ".join(printed(show, capsys, monkeypatch, width=200, extent=everything))
+    text = " ".join(text.split())
     for section in found.sections:
         for figure in section.figures:
             assert " ".join(figure.title.split()) in text

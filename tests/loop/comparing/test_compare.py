@@ -476,7 +476,7 @@ def test_the_command_on_a_terminal_and_as_json(store, tmp_path):
     short = trimtab("compare", "alpha@..2026-03-04", "alpha@2026-03-04..", store=store)
     assert "* provisional" in short.stdout
     assert "hourly (ior), layer client" in ended.stdout
-    assert "only B has  other" in ended.stdout
+    assert "only B has other" in ended.stdout
     document = trimtab("compare", "alpha", "beta", "--json", store=store).document
     (series,) = document["series"]
     (effect,) = series["effects"]

@@ -95,4 +95,4 @@ def test_what_a_shell_makes_of_two_patterns_is_compared(results: Path) -> None:
     ended = trimtab("compare", *words, store=results / "none.db")
     assert ended.code == 0, ended.stderr
     assert "write bandwidth +0.0 %" in ended.stdout.splitlines()[0]
-    assert "\nA  a/1.json,a/2.json,a/3.json\n" in ended.stdout
+    assert "A is a/1.json,a/2.json,a/3.json; B is" in ended.stdout

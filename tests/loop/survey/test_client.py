@@ -14,7 +14,7 @@ from tests.loop.survey.places import MIB, Place, make, silent
 from tests.support.codes import raises
 from tests.support.narrow import present
 
-from trimtab.cli.survey import print_plan, print_survey
+from trimtab.cli.render.document import print_document
 from trimtab.errors import Interrupted, RefusedError
 from trimtab.judge import credibility
 from trimtab.launch.process import ProcessResult, execute
@@ -22,6 +22,7 @@ from trimtab.loop.probing.reach import THIS_HOST
 from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
 from trimtab.model.run import RunStatus
 from trimtab.model.survey import Outcome, Survey
+from trimtab.report import survey as pages
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.measured import survey_document
 
@@ -107,11 +108,10 @@ def test_what_is_printed(small: Place, capsys: pytest.CaptureFixture[str]) -> No
         "read_bandwidth",
     }
     assert document["spreads"][0]["targets"] == 2
-    print_plan(found.plan, applied=False)
-    print_survey(found, "t.db")
+    print_document(pages.plan_document(found.plan))
+    print_document(pages.survey_document(found))
     text = capsys.readouterr().out
-    assert "Nothing was done. Do it with --apply." in text
-    lines = [line for line in text.splitlines() if line.startswith("OST000")]
+    lines = [line.strip() for line in text.splitlines() if line.startswith("  OST000")]
     names = [target["target"] for target in document["targets"]]
     assert [line.split()[0] for line in lines] == names
     assert all(line.rstrip().endswith("measured") for line in lines)

@@ -47,6 +47,11 @@ def test_the_plan_and_its_refusals(small: Place) -> None:
     assert waves == [["OST0000"], ["OST0001"], ["OST0002"], ["OST0003"]]
     assert misfits(planned.document, "survey") == []
     assert not store.exists()
+    screen = trimtab(*words(small, "--all"), store=store, PATH=path).stdout
+    assert screen.startswith("survey of here on its servers: 4 OSTs\n")
+    assert "wave 4: OST0003" in screen
+    assert "Nothing was done. Do it with --apply." in screen
+    assert "--all shows" not in screen
     with small.changing() as state:
         assert all(target.next_object == 2 for target in state.osts)
         state.target("OST0001").degraded = True

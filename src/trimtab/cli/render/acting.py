@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from trimtab.cli.options import extent, rest_option
-from trimtab.cli.render.check import print_trouble
+from trimtab.cli.render.document import print_trouble
 from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import local_times, site_argument
 from trimtab.config.nodes import NODE_NAME, fold_nodes

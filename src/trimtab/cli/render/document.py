@@ -12,13 +12,14 @@ from trimtab.cli.output import show
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import natural_width, taken_width
 from trimtab.units import plural
-from trimtab.visible import visible
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
     from trimtab.errors import Interrupted, TrimtabError
+    from trimtab.model.finding import Finding
     from trimtab.report.kit import Cell, Row, Table, Tone
     from trimtab.report.sections import Document, Section
 
@@ -105,13 +106,21 @@ def _print_body(
 
 
 def _print_section(out: Console, section: Section, rows: int) -> None:
+    from rich.text import Text
+
     everything = options.extent().everything
-    folds = section.folds if everything else ()
+    folds = section.folds if everything or section.folded else ()
     if not (section.lines or any(section.tables) or folds or section.notes):
         return  # charts alone
-    print_wrapped(out, section.title, "bold")
+    if section.folded and not everything:
+        print_wrapped(out, section.title, "dim")
+        return
+    style = _STYLES[section.tone] if section.tone is not None else ""
+    print_wrapped(out, section.title, f"{style} bold")
     for line in section.lines:
         print_wrapped(out, line, indent=2)
+    for command in section.commands:
+        out.print(Text(f"    {visible(command)}", style="cyan"), soft_wrap=True)
     for table in section.tables:
         print_table(out, table, rows)
     for title, folded in folds:
@@ -166,3 +175,13 @@ def _cell(cell: Cell, row: Row, gap: str) -> Text:
 def _print_left(out: Console, count: int, noun: str) -> None:
     if count > 0:
         print_wrapped(out, f"... {plural(count, f'more {noun}', ',')}", "dim", indent=2)
+
+
+def print_trouble(out: Console, trouble: Finding) -> None:
+    """Print one entry of a site's troubles in two lines: what is wrong, and its repair."""
+    from trimtab.report.kit import SEVERITY_TONES
+
+    style = f"{_STYLES[SEVERITY_TONES[trouble.severity]]} bold"
+    print_wrapped(out, f"{trouble.severity.value}  {visible(trouble.title)}", style, indent=2)
+    command = f" {shell_text(trouble.fix.argv)}" if trouble.fix.argv else ""
+    print_wrapped(out, f"do  {trouble.fix.prose}{command}", "dim", indent=4, hang=4)

@@ -148,8 +148,8 @@ def print_wrapped(
 
 def print_rows(
     out: Console, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, indent: int = 0
-) -> frozenset[str]:
-    """Print a table that fits the page, and return the titles of the columns that are on it.
+) -> None:
+    """Print a table that fits the page.
 
     Words are not broken, and rows that are alike say it once.
 
@@ -164,7 +164,7 @@ def print_rows(
     from rich.text import Text
 
     if not rows:
-        return frozenset()
+        return
     widths = {
         place: natural_width((column.title, *(_plain(row[place]) for row in rows)))
         for place, column in enumerate(columns)
@@ -184,7 +184,8 @@ def print_rows(
     for kept_words in (words, {}):
         for least in (_WRAPPED_LEAST, _CELL_LEAST):
             _narrow(columns, widths, room, kept_words, least)
-    made = fixed_table([(columns[place].title, width) for place, width in widths.items()])
+    titles = [columns[place].title for place in widths]
+    made = fixed_table(zip(titles, widths.values(), strict=True), show_header=any(titles))
     for column, place in zip(made.columns, widths, strict=True):
         column.justify = "right" if columns[place].right else "left"
         column.no_wrap = not columns[place].wraps
@@ -196,7 +197,6 @@ def print_rows(
         text = Text.assemble(*parts)
         text.rstrip()
         out.print(text, soft_wrap=True)
-    return frozenset(columns[place].title for place in widths)
 
 
 def _bound(cell: Cell) -> Cell:

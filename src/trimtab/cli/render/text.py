@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from trimtab.model.verdict import Interval, VerdictStatus
+    from trimtab.model.verdict import VerdictStatus
 
 WIDTH_WITHOUT_TERMINAL: Final = 120
 """Unless ``COLUMNS`` is exported."""
@@ -173,18 +173,6 @@ def value_text(value: float | None, unit: str) -> str:
 def percent_text(fraction: float | None, digits: int = 1) -> str:
     """Return a fraction in per cent; ``-`` where there is none."""
     return "-" if fraction is None else format_percent(fraction, digits)
-
-
-def change_text(ratio: float | None) -> str:
-    """Return by how much a ratio differs from 1: ``+3.2 %``; nothing where it is not known."""
-    return "" if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
-
-
-def change_interval_text(interval: Interval | None) -> str:
-    """Return an interval of ratios as `change_text` does: ``-1.0 to +3.2 %``."""
-    if interval is None:
-        return ""
-    return f"{(interval.low - 1) * 100:+.1f} to {change_text(interval.high)}"
 
 
 def _ended(sentence: str) -> str:
