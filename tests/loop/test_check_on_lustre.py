@@ -28,7 +28,7 @@ class Client:
     store: Path
 
     def check(self) -> CheckResult:
-        wanted = CheckOptions(str(self.mount), store_url=str(self.store), no_probe=True)
+        wanted = CheckOptions(path=str(self.mount), store_url=str(self.store), no_probe=True)
         outcome = check(wanted)
         assert outcome.error is None
         return outcome.result

@@ -151,7 +151,7 @@ def test_check_targets_status_and_tune_have_one_list_and_its_repair_works(
     found = look(site, open_driver(site, clock=clock_of(site)), url)
     (throttled,) = site_troubles(found)
     assert throttled.id == "throttled"
-    options = CheckOptions(site.path, store_url=url, site=site.name, no_probe=True)
+    options = CheckOptions(path=site.path, store_url=url, site=site.name, no_probe=True)
     checked = check(options, known=site, reach=reach_of(site)).result
     assert throttled in checked.findings
     with Store.open(url) as store:

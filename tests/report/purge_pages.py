@@ -114,7 +114,7 @@ def purge_runs() -> PurgeReport:
         ),
         (
             PlanStanding("plan-2026-10", "/scratch", "scratch", 3_200_000,
-                         {"deleted": 3_080_000, "used_since": 1_204}, 118_708, 88, 0),
+                         {"deleted": 3_080_000, "used_since": 1_204}, 118_708, 88),
         ),
     )  # fmt: skip
 

@@ -17,9 +17,7 @@ from trimtab.visible import shell_text, site_word, visible
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
-    from trimtab.model.verdict import VerdictStatus
 
 WIDTH_WITHOUT_TERMINAL: Final = 120
 """Unless ``COLUMNS`` is exported."""
@@ -99,10 +97,10 @@ def table(*names: str, **options: Any) -> Table:
     return made
 
 
-def fixed_table(columns: Iterable[tuple[str, int]]) -> Table:
+def fixed_table(columns: Iterable[tuple[str, int]], **options: Any) -> Table:
     """Return an empty table with columns of these widths."""
     columns = list(columns)
-    made = table(*(name for name, _ in columns), padding=(0, GAP, 0, 0))
+    made = table(*(name for name, _ in columns), padding=(0, GAP, 0, 0), **options)
     for column, (_, width) in zip(made.columns, columns, strict=True):
         column.width = width
     return made
@@ -113,15 +111,6 @@ def print_table(out: Console, made: Table) -> None:
     from rich.padding import Padding
 
     out.print(Padding(made, (0, 0, 0, 2), expand=False))
-
-
-def print_indented(out: Console, text: str | Text, style: str = "", indent: int = 2) -> None:
-    """Print a paragraph, wrapped to the page and indented."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    paragraph = Text(text, style=style) if isinstance(text, str) else text
-    out.print(Padding(paragraph, (0, 0, 0, indent), expand=False))
 
 
 def natural_width(cells: Iterable[str]) -> int:
@@ -156,13 +145,6 @@ def print_sentences(out: Console, sentences: Iterable[str], style: str = "") -> 
 
 
 _VERDICTS = {"met": "green", "missed": "bold red", "cannot_tell": "yellow"}
-
-
-def verdict_word(status: VerdictStatus) -> Text:
-    """Return the answer of a verdict as coloured text; the word alone says it all."""
-    from rich.text import Text
-
-    return Text(status.value.replace("_", " "), style=_VERDICTS[status.value], no_wrap=True)
 
 
 def value_text(value: float | None, unit: str) -> str:
