@@ -310,29 +310,23 @@ class Run:
     samples: tuple[Sample, ...] = ()
     outputs: tuple[RawOutput, ...] = ()
 
+    def of_whole(self, metric: str) -> list[Sample]:
+        """Return the figures of the whole file system, no summaries of them."""
+        return [
+            sample
+            for sample in self.samples
+            if sample.metric == metric and sample.target is None and sample.statistic == "total"
+        ]
+
     def believed(self, metric: str) -> list[float]:
         """Return the values of a metric that may be judged, one per repetition.
 
         Only values of the whole file system, in the metric's unit; values of single targets are
         excluded.
         """
-        return [
-            sample.value
-            for sample in self.samples
-            if sample.metric == metric
-            and sample.target is None
-            and sample.statistic == "total"
-            and sample.reason is None
-            and sample.value is not None
-        ]
+        whole = self.of_whole(metric)
+        return [each.value for each in whole if each.reason is None and each.value is not None]
 
     def disbelieved(self, metric: str) -> list[str]:
         """Return the reason for each repetition of a metric that may not be judged."""
-        return [
-            sample.reason
-            for sample in self.samples
-            if sample.metric == metric
-            and sample.target is None
-            and sample.statistic == "total"
-            and sample.reason is not None
-        ]
+        return [each.reason for each in self.of_whole(metric) if each.reason is not None]
