@@ -146,15 +146,7 @@ class Chooser:
             rate = of_values([point.value for point in used], Basis.RUNS)
             runs = tuple(point.run for point in used)
             return _Candidate(series, run, rate, runs, coverage, run.at, notes)
-        rates = [
-            sample.value
-            for sample in run.samples
-            if sample.metric == metric
-            and sample.target is None
-            and sample.statistic == "total"
-            and sample.believed
-            and sample.value
-        ]
+        rates = [value for value in run.believed(metric) if value]
         if rates:
             rate = of_values(rates, Basis.REPETITIONS)
             return _Candidate(series, run, rate, (run.id,), coverage, run.at, notes)

@@ -273,9 +273,11 @@ class Store(
                 code="raw-output-pruned",
                 hint="the samples taken from it are valid",
             )
-        return output.with_content(
-            self.raw.get(output.stdout_sha256, output.stdout_bytes),
-            self.raw.get(output.stderr_sha256, output.stderr_bytes),
+        return rows.value_of(
+            RawOutput,
+            output,
+            stdout=self.raw.get(output.stdout_sha256, output.stdout_bytes),
+            stderr=self.raw.get(output.stderr_sha256, output.stderr_bytes),
         )
 
     # Events

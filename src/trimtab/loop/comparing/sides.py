@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -13,6 +13,7 @@ from trimtab.loop.comparing.operands import Operand
 from trimtab.model.check import HistoryPoint
 from trimtab.model.compare import Stretch
 from trimtab.model.run import METRIC_UNITS, Run, RunStatus
+from trimtab.model.sweep import SWEEP
 from trimtab.record.comparability import ASKED, comparability_key
 from trimtab.record.history import JUDGED
 from trimtab.units import parse_bytes, parse_duration
@@ -27,9 +28,6 @@ _AMOUNTS: Final = "B"
 
 _INSTANT: Final = timedelta(microseconds=1)
 """The store's step of time: the end of a stretch is not within it."""
-
-_SWEEP: Final = "sweep"
-"""Key of `Run.parameters` under which a sweep keeps the levels of a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +76,6 @@ class SideOfStore:
 
     groups: tuple[Group, ...]
     notes: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Points:
-    """Points of one series, and one of its runs to speak for what was asked."""
-
-    run: Run
-    points: list[HistoryPoint] = field(default_factory=list)
 
 
 def side_of_site(
@@ -189,7 +179,7 @@ def _of_setting(
 
 def _settings(run: Run) -> dict[str, object]:
     """Return what a run was asked for and set to, options among them, by name."""
-    parameters, sweep = run.parameters.get(ASKED), run.parameters.get(_SWEEP)
+    parameters, sweep = run.parameters.get(ASKED), run.parameters.get(SWEEP)
     settings: dict[str, object] = {}
     if isinstance(parameters, dict):
         for nested in (parameters.get("options"), parameters.get("settings")):
@@ -285,13 +275,6 @@ def _of(
 
 def _believed(run: Run, metric: str) -> list[float]:
     """Return the figures of the whole that may be judged: of repetitions, else of the run."""
-    believed = [
-        sample
-        for sample in run.samples
-        if sample.metric == metric
-        and sample.target is None
-        and sample.statistic == "total"
-        and sample.believed
-    ]
+    believed = [sample for sample in run.of_whole(metric) if sample.believed]
     repeated = [sample for sample in believed if sample.repetition is not None]
     return [sample.value for sample in (repeated or believed) if sample.value is not None]
