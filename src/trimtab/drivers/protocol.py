@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
+from trimtab.errors import UsageError
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
 from trimtab.model.trim import TrimPractice
 
@@ -36,6 +37,19 @@ CAPABILITIES: Final = frozenset(
     }
 )
 """What a driver may be able to do; `Driver.capabilities` is a part of these."""
+
+
+def check_range(start: int, length: int | None) -> None:
+    """Make sure that there can be such a range of a target to trim.
+
+    Raises
+    ------
+    UsageError
+        It begins before the target or is empty.
+    """
+    if start < 0 or (length is not None and length <= 0):
+        text = f"{start} and {length} are not the start and length of a range"
+        raise UsageError(text, code="range-invalid")
 
 
 @dataclass(frozen=True, slots=True)

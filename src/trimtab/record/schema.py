@@ -70,7 +70,6 @@ _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 # Byte order, so that a prefix is a range of the index whatever the database's language is.
 _ID = Text().with_variant(Text(collation="C"), "postgresql")
 
-
 _required = partial(Column, nullable=False)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes
+from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes, check_range
 from trimtab.errors import RefusedError, UsageError
 from trimtab.launch.process import ProcessResult
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
@@ -138,11 +138,7 @@ class TwinDriver:
         A stretch counts when it is the last of those that cover the OST.
         """
         part = self._part(target)
-        if start < 0 or (length is not None and length <= 0):
-            raise UsageError(
-                f"{start} and {length} are not the start and length of a range",
-                code="range-invalid",
-            )
+        check_range(start, length)
         kind, number = part
         simulation = self.life.simulation
         if kind == "ost":

@@ -25,7 +25,7 @@ from trimtab.drivers.local.smart import read_drive
 from trimtab.drivers.local.telemetry import LocalState, readings
 from trimtab.drivers.local.tools import complaint
 from trimtab.drivers.local.trim import fstrim_command, parse_fstrim, read_timer, trim_practice
-from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes
+from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes, check_range
 from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.launchers import Execute, Launcher, find_launcher
@@ -178,11 +178,7 @@ class LocalDriver:
     ) -> TrimResult | NotAvailable:
         """Trim a byte range of the file system with fstrim, and return what fstrim counted."""
         self._check(target)
-        if start < 0 or (length is not None and length <= 0):
-            raise UsageError(
-                f"{start} and {length} are not the start and length of a range",
-                code="range-invalid",
-            )
+        check_range(start, length)
         if "trim" not in self.capabilities:
             return NotAvailable(self._why_no_trim())
         self._check_still_mounted()

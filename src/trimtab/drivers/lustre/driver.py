@@ -46,7 +46,7 @@ from trimtab.drivers.lustre.state import serving
 from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
 from trimtab.drivers.lustre.view import View
 from trimtab.drivers.lustre.writing import Result, Writer
-from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes
+from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes, check_range
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
@@ -264,11 +264,7 @@ class LustreDriver:
     ) -> TrimResult | NotAvailable:
         """Trim a byte range of a target on the server that has it mounted now."""
         self._check(target)
-        if start < 0 or (length is not None and length <= 0):
-            raise UsageError(
-                f"{start} and {length} are not the start and length of a range",
-                code="range-invalid",
-            )
+        check_range(start, length)
         end = None if length is None else start + length
         result = self.trim_ranges(target, start=start, end=end)
         if isinstance(result, NotAvailable):
