@@ -11,6 +11,7 @@ import pytest
 from trimtab.loop.status import cost_of
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
+from trimtab.record.kept import ImportedRun
 from trimtab.record.store import Store
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -28,7 +29,10 @@ def keep(store: Store, at: datetime, *, import_key: str | None = None, **cost: o
     if cost:
         parameters["cost"] = cost
     run = Run(new_identifier(at), "s", "p", "builtin", RunStatus.OK, at, parameters=parameters)
-    store.add_run(run, import_key=import_key)
+    if import_key is None:
+        store.add_run(run)
+    else:
+        store.add_imports([ImportedRun(run, (), import_key)])
 
 
 def test_a_week_is_summed_and_set_against_the_capacity(store: Store) -> None:

@@ -124,4 +124,4 @@ def test_a_kept_result_changes_the_mark_of_its_site(store):
     before = store.mark(SITE)
     add_result(store, SITE, kept_whatif(), NOW)
     assert store.mark(SITE) != before
-    assert store.integrity(contents=True) == ()
+    assert store.check(contents=True).problems == ()

@@ -67,7 +67,7 @@ def kept(directory: Path, name: str = "small.db") -> dict[str, Any]:
             "events": list(store.events(site="small")),
             "history": [store.history(one.site, one.comparability) for one in store.series()],
         }
-        assert store.integrity(contents=True) == ()
+        assert store.check(contents=True).problems == ()
     truth = (directory / name).with_suffix(".truth.parquet")
     state["truth"] = pl.read_parquet(truth).to_dicts()
     state["causes"] = truth.with_suffix("").with_suffix(".truth.jsonl").read_text()

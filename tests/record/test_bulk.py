@@ -78,7 +78,7 @@ def test_what_is_kept_is_the_same(store):
         assert store.run(run(place).id, outputs=True) == run(place)
     assert store.events() == tuple(event(place) for place in range(3))
     assert store.snapshots("one") == tuple(snapshot(place) for place in (2, 1, 0))
-    assert store.integrity(contents=True) == ()
+    assert store.check(contents=True).problems == ()
 
 
 def test_a_taken_id_is_told_and_nothing_is_added(store):

@@ -45,7 +45,7 @@ def test_a_copy_is_the_same(tmp_path: Path) -> None:
         copied = store.copy_to(copy, now=LATER)
         assert contents(copy) == contents(store)
         assert (copied.rows["run"], copied.outputs, copied.missing) == (4, 3, ())
-        assert copy.integrity(contents=True) == ()
+        assert copy.check(contents=True).problems == ()
 
 
 def test_a_raw_output_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -80,11 +80,11 @@ def test_to_postgresql_and_back(tmp_path: Path, postgresql_url: str) -> None:
     with filled(opened(tmp_path, "a")) as store, server, opened(tmp_path, "b") as back:
         store.copy_to(server, now=LATER)
         # New rows follow the numbers that were copied.
-        assert server.add_run(a_run(9))
-        assert store.add_run(server.run(server.runs()[0].id))
+        server.add_run(a_run(9))
+        store.add_run(server.run(server.runs()[0].id))
         server.copy_to(back, now=LATER)
         assert contents(back) == contents(server) == contents(store)
-        assert back.integrity(contents=True) == ()
+        assert back.check(contents=True).problems == ()
 
 
 @pytest.mark.system
@@ -116,7 +116,7 @@ def test_a_writer_and_two_readers_share_a_server(tmp_path: Path, postgresql_url:
                     now = NOON + timedelta(hours=hour)
                     until = now + timedelta(hours=2)
                     assert store.take_lease("scratch", "watch", now=now, until=until) is None
-                    assert store.add_run(a_run(hour, parameters=first.parameters))
+                    store.add_run(a_run(hour, parameters=first.parameters))
             finally:
                 done.set()
             assert [reader.result(60) for reader in readers] == [RUNS, RUNS]

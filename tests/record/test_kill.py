@@ -88,9 +88,9 @@ def test_a_killed_writer_loses_at_most_the_run_in_flight(tmp_path: Path, rounds:
             for identifier in kept - before:
                 _assert_whole(store.run(identifier, outputs=True))
             promised += sorted(kept - set(promised))
-            assert store.integrity() == ()
+            assert store.check().problems == ()
     with Store.open(path) as store:
-        assert store.integrity(contents=True) == ()
+        assert store.check(contents=True).problems == ()
 
 
 @pytest.mark.parametrize("rounds", repetitions(gate=5, soak=200))
@@ -116,5 +116,5 @@ def test_a_killed_creation_leaves_a_store_or_nothing(tmp_path: Path, rounds: int
             os.kill(maker.pid, signal.SIGKILL)
         with Store.open(path) as store:
             assert store.runs() == ()
-            assert store.integrity() == ()
+            assert store.check().problems == ()
         assert [one.name for one in path.parent.iterdir()] == ["trimtab.db"]

@@ -132,7 +132,7 @@ def test_sqlite_keeps_the_store_as_it_was_beside_it(
     assert names == ["t.db", f"t.db.before-migration-of-{schema.HEAD}"]
     with Store.open(path.with_name(f"t.db.before-migration-of-{schema.HEAD}")) as copy:
         assert len(copy.runs()) == 1
-        assert copy.integrity() == ()
+        assert copy.check().problems == ()
 
 
 def _open_at(path: Path, scripts: Path, barrier: object) -> None:

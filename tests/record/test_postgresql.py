@@ -11,6 +11,7 @@ from tests.support.codes import raises
 
 from trimtab.errors import UnreadableError
 from trimtab.record import schema
+from trimtab.record.kept import ImportedRun
 from trimtab.record.location import locate
 from trimtab.record.store import Store
 
@@ -28,7 +29,7 @@ def _execute(url: str, *statements: str) -> None:
 def test_other_programs_tables_may_stand_beside_ours(postgresql_url: str, tmp_path: Path) -> None:
     _execute(postgresql_url, "CREATE TABLE alembic_version (version_num TEXT)")
     with Store.open(postgresql_url, raw=tmp_path) as store:
-        assert store.add_run(a_run())
+        store.add_run(a_run())
 
 
 def test_but_not_under_our_names(postgresql_url: str, tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def _create_and_add(url: str, raw: Path, barrier: object) -> None:
     with Store.open(url, raw=raw) as store:
         for number in range(10):
             store.add_run(a_run(number, outputs=(an_output(bytes([number])),)))
-            store.add_run(a_run(number, kind="ior"), import_key=f"{number:064x}")
+            store.add_imports([ImportedRun(a_run(number, kind="ior"), (), f"{number:064x}")])
 
 
 def test_processes_create_one_store_at_once_and_fill_it_together(
@@ -132,4 +133,4 @@ def test_processes_create_one_store_at_once_and_fill_it_together(
     with Store.open(postgresql_url, raw=tmp_path) as store:
         assert len(store.runs()) == 40  # 3 x 10 of our own, 10 imported once
         assert len(store.sites()) == 1
-        assert store.integrity(contents=True) == ()
+        assert store.check(contents=True).problems == ()

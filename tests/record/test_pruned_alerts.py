@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from trimtab.alert.ledger import Draft, Subject, subjects_of
+from trimtab.alert.ledger import Draft, subjects_of
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
 from trimtab.record.store import Store
@@ -19,9 +19,8 @@ PHASES = {
 
 def alert_of(subject: str, phase: Phase, day: int, ledger: tuple[Alert, ...]) -> Alert:
     """Return the next alert about a subject."""
-    known = subjects_of(ledger).get(subject, Subject(subject, {}))
-    draft = Draft("scratch", NOON + day * DAY)
-    return draft.alert(known, subject, phase, Severity.WARNING, facts={})
+    draft = Draft("scratch", NOON + day * DAY, subjects_of(ledger))
+    return draft.alert(draft.subject(subject), subject, phase, Severity.WARNING, facts={})
 
 
 def test_what_decisions_rest_on_stays_and_no_id_comes_twice(tmp_path: Path) -> None:

@@ -320,7 +320,7 @@ def test_what_outlived_its_retention_goes_and_runs_stay(store: Store) -> None:
         store.run(old.id, outputs=True)
     assert store.run(new.id, outputs=True) == new
     assert store.run(other.id, outputs=True) == other
-    assert store.integrity(contents=True) == ()
+    assert store.check(contents=True).problems == ()
     assert store.prune("scratch", NOON + 5 * HOUR, now=NOON + 10 * HOUR) == Pruned()
 
 

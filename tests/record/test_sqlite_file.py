@@ -102,7 +102,7 @@ def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
             store.add_run(a_run(outputs=(an_output(),)))
     with Store.open(path) as store:
         assert len(store.runs()) == 2
-        assert store.integrity(contents=True) == ()
+        assert store.check(contents=True).problems == ()
     assert path.is_file()
 
 
@@ -196,7 +196,7 @@ def _use(path: Path) -> None:
         for run in store.runs():
             store.run(run.id, outputs=True)
         store.series()
-        store.integrity(contents=True)
+        store.check(contents=True)
         store.add_run(a_run(5))
 
 
@@ -217,15 +217,15 @@ def test_no_damage_ever_ends_in_another_error(path: Path, seed: int) -> None:
 def test_integrity_names_what_is_damaged(path: Path) -> None:
     raw = next((path.parent / "raw").rglob("*.z"))
     with Store.open(path) as store:
-        assert store.integrity(contents=True) == ()
+        assert store.check(contents=True).problems == ()
         raw.write_bytes(b"rubbish")
-        assert store.integrity() == ()
-        assert any(str(raw) in line for line in store.integrity(contents=True))
+        assert store.check().problems == ()
+        assert any(str(raw) in line for line in store.check(contents=True).problems)
         raw.unlink()
-        assert any(str(raw) in line for line in store.integrity())
+        assert any(str(raw) in line for line in store.check().problems)
     _execute(path, "PRAGMA foreign_keys=OFF", "DELETE FROM run WHERE number = 2")
     with Store.open(path) as store:
-        assert any("refers to a run that is missing" in line for line in store.integrity())
+        assert any("refers to a run that is missing" in line for line in store.check().problems)
 
 
 # Of another time
@@ -327,7 +327,7 @@ def test_a_disk_that_fills_up_loses_nothing_that_was_kept(tmp_path: Path) -> Non
             Store.open(path)  # SQLite needs a little room for the index of its log
         filler.unlink()
         with Store.open(path) as store:
-            assert store.integrity(contents=True) == ()
+            assert store.check(contents=True).problems == ()
             assert store.run(kept[-1].id, outputs=True) == kept[-1]
 
 
@@ -345,9 +345,9 @@ def test_a_full_disk_under_the_database_alone(tmp_path: Path) -> None:
         assert str(disk / "t.db") in error.message
         assert len(store.runs()) == 1 + len(kept)
         filler.unlink()
-        assert store.add_run(a_run(99))
+        store.add_run(a_run(99))
         assert len(store.runs()) == 2 + len(kept)
-        assert store.integrity(contents=True) == ()
+        assert store.check(contents=True).problems == ()
 
 
 @pytest.mark.system
@@ -521,7 +521,7 @@ def test_a_store_that_another_process_holds(path: Path, monkeypatch: pytest.Monk
         with raises(UnreadableError, "store-busy"):
             store.add_run(a_run(2))
         other.execute("ROLLBACK")
-        assert store.add_run(a_run(2))
+        store.add_run(a_run(2))
 
 
 def test_a_creation_that_another_process_never_ends(
@@ -566,7 +566,7 @@ def test_processes_create_one_store_at_once_and_fill_it_together(tmp_path: Path)
         assert len(store.runs()) == 100
         assert len(store.sites()) == 1
         assert len(store.snapshots("scratch")) == 10
-        assert store.integrity(contents=True) == ()
+        assert store.check(contents=True).problems == ()
     assert sorted(one.name for one in path.parent.iterdir()) == ["raw", "t.db"]
 
 

@@ -23,6 +23,7 @@ from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.telemetry import Snapshot
 from trimtab.record import checksums, queries, schema
 from trimtab.record.comparability import comparability_key
+from trimtab.record.kept import ImportedRun
 from trimtab.record.store import Store
 
 one_store_for_all_examples = settings(
@@ -36,7 +37,7 @@ one_store_for_all_examples = settings(
 def test_a_new_store_is_empty_and_whole(store: Store) -> None:
     assert store.sites() == store.runs() == store.series() == store.events() == ()
     assert store.latest_snapshot("scratch") is None
-    assert store.integrity(contents=True) == ()
+    assert store.check(contents=True).problems == ()
 
 
 # Runs
@@ -46,7 +47,7 @@ def test_a_new_store_is_empty_and_whole(store: Store) -> None:
 @one_store_for_all_examples
 @given(run=values.runs)
 def test_a_run_comes_back_as_it_was(store: Store, run: Run) -> None:
-    assert store.add_run(run)
+    store.add_run(run)
     kept = store.run(run.id, outputs=True)
     assert kept == run
     # 1, 1.0 and True are equal to Python, but not the same measurement.
@@ -142,8 +143,7 @@ def test_runs_are_listed_by_site_and_probe(store: Store) -> None:
 
 def test_more_runs_than_one_query_asks_for_keep_their_samples(store: Store) -> None:
     with store._writing() as connection:
-        for hour in range(501):
-            queries.insert_run(connection, a_run(hour, values=(hour + 1.0,)))
+        queries.insert_runs(connection, [a_run(h, values=(h + 1.0,)) for h in range(501)])
     listed = store.runs()
     assert len(listed) == 501
     assert [run.samples[0].value for run in listed] == [float(n) for n in range(501, 0, -1)]
@@ -196,25 +196,26 @@ def test_an_empty_store_says_so(store: Store) -> None:
 # Import
 
 
+def imported(run: Run) -> ImportedRun:
+    return ImportedRun(dataclasses.replace(run, outputs=()), (), "ab" * 32)
+
+
 def test_the_same_output_is_imported_once(store: Store) -> None:
     first, again = a_run(outputs=(an_output(),)), a_run(1, outputs=(an_output(),))
-    assert store.add_run(first, import_key="ab" * 32)
-    assert not store.add_run(again, import_key="ab" * 32)
+    assert store.add_imports([imported(first)]) == [None]
+    assert store.add_imports([imported(again)]) == [first.id]
     assert store.runs() == (dataclasses.replace(first, outputs=()),)
-    assert store.imported("scratch", "fio", "ab" * 32) == first.id
-    assert store.imported("scratch", "fio", "cd" * 32) is None
 
 
 def test_the_same_output_of_another_site_or_kind_is_another_import(store: Store) -> None:
-    assert store.add_run(a_run(), import_key="ab" * 32)
-    assert store.add_run(a_run(site="home"), import_key="ab" * 32)
-    assert store.add_run(a_run(kind="ior"), import_key="ab" * 32)
+    for run in (a_run(), a_run(site="home"), a_run(kind="ior")):
+        assert store.add_imports([imported(run)]) == [None]
     assert len(store.runs()) == 3
 
 
 def test_runs_of_our_own_may_print_the_same(store: Store) -> None:
-    assert store.add_run(a_run(outputs=(an_output(),)))
-    assert store.add_run(a_run(outputs=(an_output(),)))
+    store.add_run(a_run(outputs=(an_output(),)))
+    store.add_run(a_run(outputs=(an_output(),)))
     assert len(store.runs()) == 2
 
 
@@ -480,4 +481,4 @@ def test_threads_share_a_store(store: Store) -> None:
     assert len(store.runs()) == 20
     assert len(store.snapshots("scratch")) == 20
     assert len(store.sites()) == 6
-    assert store.integrity(contents=True) == ()
+    assert store.check(contents=True).problems == ()

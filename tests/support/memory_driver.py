@@ -18,6 +18,7 @@ from trimtab.drivers.protocol import (
     Placement,
     TrimResult,
     WriteTimes,
+    check_range,
 )
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.launchers import LAUNCHERS, Launcher
@@ -178,8 +179,7 @@ class MemoryDriver:
     ) -> TrimResult | NotAvailable:
         """Hand over what was freed since the last trim, as far as the range reaches."""
         state = self._of(target)
-        if start < 0 or (length is not None and length <= 0):
-            raise UsageError(f"{start} and {length} are not the start and length of a range")
+        check_range(start, length)
         self.calls.append(("trim", target, str(start), str(length)))
         if not state.answers:
             return NotAvailable(f"{target} did not answer")

@@ -201,7 +201,7 @@ def test_killing_the_dashboard_does_not_disturb_the_watch(tmp_path):
         assert len(slots) >= hours - 1
         assert {slot.state.value for slot in slots} == {"done"}
         assert len(store.runs(site="scratch")) == len(slots)
-        assert store.integrity(contents=True) == ()
+        assert store.check(contents=True).problems == ()
 
 
 def asks_until(ended: threading.Event, link: str, answered: threading.Event) -> None:

@@ -43,10 +43,7 @@ def decide(observed: Observed, now: datetime) -> Plan:
                 instructions.append(answer)
             elif answer is not None:
                 untouched.append(answer)
-    at = None if snapshot is None else snapshot.at
-    return Plan(
-        observed.site.name, "allocator", now, at, tuple(instructions), tuple(untouched), reasons
-    )
+    return observed.plan("allocator", now, instructions, untouched, reasons)
 
 
 def _target(

@@ -19,10 +19,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.act.caps import Caps, is_fit, usable
-from trimtab.act.holding import allowance, held, incomplete, undone
+from trimtab.act.holding import TOO_MANY, allowance, held, incomplete, undone
 from trimtab.act.ledger import Ledger, closed_by_us, ended_at
 from trimtab.act.observed import Observed
-from trimtab.act.targets import server_of, why_left_alone
+from trimtab.act.targets import closed_in_part, server_of, why_left_alone
 from trimtab.act.values import is_same, unfolded
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Plan, Untouched
@@ -69,8 +69,7 @@ def decide(observed: Observed, now: datetime) -> Plan:
     snapshot = observed.snapshot
     reasons = held(observed, "balance", now, giving_back=True)
     if snapshot is None or reasons:
-        at = None if snapshot is None else snapshot.at
-        return Plan(observed.site.name, "balance", now, at, held=reasons)
+        return observed.plan("balance", now, held=reasons)
     gates = _gates(observed)
     caps = Caps(observed, [gate.seen for gate in gates])
     opened, untouched = _openings(observed, gates, caps, now)
@@ -82,10 +81,8 @@ def decide(observed: Observed, now: datetime) -> Plan:
     else:
         closed, rest = _closings(observed, gates, caps, now)
         untouched += rest
-    return Plan(
-        observed.site.name, "balance", now, snapshot.at, (*opened, *closed), tuple(untouched),
-        () if opened else cautions,
-    )  # fmt: skip
+    left = () if opened else cautions
+    return observed.plan("balance", now, (*opened, *closed), untouched, left)
 
 
 def _unexplained(observed: Observed, caps: Caps) -> tuple[Message, ...]:
@@ -121,10 +118,8 @@ def _gates(observed: Observed) -> list[Gate]:
 def opening(seen: TargetSnapshot, closing: Action, reason: Message) -> Instruction:
     """Return the instruction that opens a target by what closed it, with the value of before."""
     setting = closing.instruction.setting
-    current = seen.settings.get(setting) if setting is not None else None
     return Instruction(
-        ActionKind.OPEN, seen.target.name, reason, server_of(seen), setting,
-        None if current is None or isinstance(current, NotAvailable) else current.value,
+        ActionKind.OPEN, seen.target.name, reason, server_of(seen), setting, seen.shown(setting),
         _value_of_before(closing.instruction),
     )  # fmt: skip
 
@@ -181,12 +176,10 @@ def in_force(seen: TargetSnapshot, closing: Action) -> bool:
     Where it does not, a failover lost it, and whatever closes the target now is of others.
     """
     name = closing.instruction.setting
-    setting = seen.settings.get(name) if name is not None else None
-    if name is None or setting is None or isinstance(setting, NotAvailable):
+    shown = seen.shown(name)
+    if name is None or shown is None:
         return True
-    return any(
-        is_same(name, value, closing.instruction.value or "") for value in unfolded(setting.value)
-    )
+    return any(is_same(name, value, closing.instruction.value or "") for value in unfolded(shown))
 
 
 def _closings(
@@ -208,7 +201,7 @@ def _closings(
             or caps.binding(gate.name)
         )
         if reason is None and len(closed) >= left:
-            reason = Message("too-many-actions", "as many changes are made as an hour allows")
+            reason = TOO_MANY
         answer = reason or _closing(observed, gate)
         if isinstance(answer, Instruction):
             closed.append(answer)
@@ -228,11 +221,8 @@ def _closing(observed: Observed, gate: Gate) -> Instruction | Message:
     groups = MECHANISMS.values() if mechanism == "auto" else (MECHANISMS[mechanism],)
     rows = [row for group in groups for row in group]
     for name, closes, _ in rows:
-        setting = gate.seen.settings.get(name)
-        if setting is not None and not isinstance(setting, NotAvailable):
-            return Instruction(
-                ActionKind.CLOSE, gate.name, reason, server, name, setting.value, closes
-            )
+        if (shown := gate.seen.shown(name)) is not None:
+            return Instruction(ActionKind.CLOSE, gate.name, reason, server, name, shown, closes)
     for name, *_ in rows:
         setting = gate.seen.settings.get(name)
         if isinstance(setting, NotAvailable):
@@ -258,13 +248,11 @@ def _dwelling(observed: Observed, gate: Gate, now: datetime) -> Message | None:
 
 def _partly(gate: Gate) -> Message | None:
     """Return that others closed the target on some MDTs: opening it later would undo theirs."""
-    if gate.by_us is not None:
+    reading = None if gate.by_us is not None else closed_in_part(gate.seen)
+    if reading is None:
         return None
-    for reading in gate.seen.readings:
-        if reading.name == "create_enabled" and reading.label and reading.value is False:
-            text = f"{reading.label} does not create on it, and not by Trimtab: {reading.source}"
-            return Message("closed-by-others", text)
-    return None
+    text = f"{reading.label} does not create on it, and not by Trimtab: {reading.source}"
+    return Message("closed-by-others", text)
 
 
 def _unknown(gate: Gate) -> Message | None:

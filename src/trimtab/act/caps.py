@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.act.observed import Observed
-from trimtab.act.targets import disconnected, unfit, unreached
+from trimtab.act.targets import ABSENT, disconnected, unfit, unreached
 from trimtab.message import Message
 from trimtab.model.telemetry import NotAvailable, TargetSnapshot
 
 ALL: Final = ""
 """The group of all OSTs, among the names of pools."""
-_ABSENT: Final = Message("target-absent", "it is not in the snapshot")
 
 
 def usable(seen: TargetSnapshot) -> bool:
@@ -150,7 +149,7 @@ class Caps:
         if not missing:
             return None
         more = f", nor are {len(missing) - 1} more" if missing[1:] else ""
-        why = self.unseen.get(missing[0], _ABSENT)
+        why = self.unseen.get(missing[0], ABSENT)
         return Message("member-unseen", f"{title}: {missing[0]} is not seen{more}: {why}")
 
 
@@ -171,7 +170,7 @@ def _unseen(observed: Observed, targets: Sequence[TargetSnapshot]) -> dict[str, 
     known |= {action.instruction.target for action in observed.actions}
     known |= observed.site.servers.home.keys()
     absent = known - {seen.target.name for seen in targets}
-    return reasons | {name: _ABSENT for name in sorted(absent) if name.startswith("OST")}
+    return reasons | {name: ABSENT for name in sorted(absent) if name.startswith("OST")}
 
 
 def _space_unknown(seen: TargetSnapshot) -> Message | None:

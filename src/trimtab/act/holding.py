@@ -19,7 +19,7 @@ from trimtab.act.targets import up_before_s
 from trimtab.act.values import is_same
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Outcome
-from trimtab.model.telemetry import NotAvailable, Snapshot
+from trimtab.model.telemetry import Snapshot
 from trimtab.units import enumerated, format_duration, plural
 
 CLOCK_S: Final = 60.0
@@ -32,6 +32,7 @@ EFFECT_S: Final = (60.0, 900.0)
 """Telemetry of this age after an action shows its effect: an MDT sees ``no_create`` after 5 s."""
 LASTING: Final = 3
 """An instruction that was done so often in a day, and is not in effect, is undone by others."""
+TOO_MANY: Final = Message("too-many-actions", "as many changes are made as an hour allows")
 _DAY: Final = timedelta(days=1)
 _WHOLE: Final = frozenset({"migrate"})
 """Policies that need all of a snapshot: a file may have objects on any target."""
@@ -205,11 +206,10 @@ def _in_effect(snapshot: Snapshot, action: Action) -> bool | None:
         return None if enabled is None or instruction.kind is ActionKind.OPEN else enabled is False
     if instruction.kind is not ActionKind.SET or instruction.setting is None:
         return None
-    setting = seen.settings.get(instruction.setting)
-    if setting is None or isinstance(setting, NotAvailable) or instruction.value is None:
+    shown = seen.shown(instruction.setting)
+    if shown is None or instruction.value is None:
         return None
-    same = is_same(instruction.setting, setting.value, instruction.value)
-    return same or setting.value == action.found
+    return is_same(instruction.setting, shown, instruction.value) or shown == action.found
 
 
 def _repeated(actions: list[Action], now: datetime) -> list[Action]:

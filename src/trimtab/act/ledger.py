@@ -34,6 +34,14 @@ def ended_at(action: Action) -> datetime:
     return action.until or action.at
 
 
+def number_of(action: Action, fact: str) -> float | None:
+    """Return a number that was noted with an action; ``None`` where there is none."""
+    try:
+        return float(action.facts[fact])
+    except (KeyError, ValueError):
+        return None
+
+
 def may_have_written(action: Action) -> bool:
     """Return whether the file system may differ from before an action; ended or not."""
     return action.outcome is None or action.outcome.wrote

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.act.holding import allowance, held
+from trimtab.act.holding import TOO_MANY, allowance, held
 from trimtab.act.observed import Observed
 from trimtab.act.targets import server_of, why_left_alone
 from trimtab.message import Message
@@ -70,9 +70,8 @@ def decide(observed: Observed, index: Index, now: datetime) -> Plan:
     if now - index.ended_at > STALE_INDEX:
         age = format_duration((now - index.ended_at).total_seconds())
         reasons = (*reasons, Message("index-stale", f"the index is {age} old"))
-    at = None if snapshot is None else snapshot.at
     if snapshot is None or reasons:
-        return Plan(observed.site.name, "migrate", now, at, held=reasons)
+        return observed.plan("migrate", now, held=reasons)
     tried = _tried(observed.actions, index)
     left = allowance(observed, now)
     instructions: list[Instruction] = []
@@ -86,11 +85,10 @@ def decide(observed: Observed, index: Index, now: datetime) -> Plan:
             text = f"the index names no quiet file of {format_bytes(FEWEST_BYTES)} or more there"
             reason = Message("no-candidates", text)
         elif reason is None and len(fitting) < len(rows):
-            text = "as many changes are made as an hour allows"
-            reason = Message("too-many-actions", text)
+            reason = TOO_MANY
         if reason is not None:
             untouched.append(Untouched(seen.target.name, reason))
-    return Plan(observed.site.name, "migrate", now, at, tuple(instructions), tuple(untouched))
+    return observed.plan("migrate", now, instructions, untouched)
 
 
 def _over(observed: Observed, targets: Iterable[TargetSnapshot]) -> list[TargetSnapshot]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from trimtab.message import Message
-from trimtab.model.action import Action
+from trimtab.model.action import Action, Instruction, Plan, Untouched
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.trim import TrimPractice
@@ -55,3 +55,15 @@ class Observed:
     measured: Mapping[str, datetime] = field(default_factory=dict)
     integrity: tuple[Message, ...] = ()
     clock_jump_s: float = 0.0
+
+    def plan(
+        self,
+        policy: str,
+        now: datetime,
+        instructions: Iterable[Instruction] = (),
+        untouched: Iterable[Untouched] = (),
+        held: tuple[Message, ...] = (),
+    ) -> Plan:
+        """Return a plan that rests on what was observed."""
+        at = None if self.snapshot is None else self.snapshot.at
+        return Plan(self.site.name, policy, now, at, (*instructions,), (*untouched,), held)

@@ -22,7 +22,7 @@ from trimtab.act.ledger import (
     may_have_written,
 )
 from trimtab.act.observed import Observed
-from trimtab.act.targets import server_of
+from trimtab.act.targets import ABSENT, closed_in_part, server_of
 from trimtab.act.values import is_same, unfolded
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
@@ -47,9 +47,8 @@ def decide(
     """
     snapshot = observed.snapshot
     reasons = held(observed, "revert", now, giving_back=True)
-    at = None if snapshot is None else snapshot.at
     if snapshot is None or reasons:
-        return Plan(observed.site.name, "revert", now, at, held=reasons)
+        return observed.plan("revert", now, held=reasons)
     ledger = Ledger(observed.actions)
     targets = {seen.target.name: seen for seen in snapshot.targets}
     instructions: list[Instruction] = []
@@ -58,17 +57,13 @@ def decide(
         if reopening and (key[1] != CREATED or closed_by_us(ledger, key[0]) is None):
             continue
         seen = targets.get(key[0])
-        answer = (
-            _back(ledger, key, rows, seen)
-            if seen is not None
-            else Message("target-absent", "it is not in the snapshot")
-        )
+        answer = ABSENT if seen is None else _back(ledger, key, rows, seen)
         if isinstance(answer, Instruction):
             instructions.append(answer)
         else:
             setting = rows[-1].instruction.setting
             untouched.append(Untouched(key[0], answer, setting))
-    return Plan(observed.site.name, "revert", now, at, tuple(instructions), tuple(untouched))
+    return observed.plan("revert", now, instructions, untouched)
 
 
 def _chains(ledger: Ledger, action: str | None) -> list[tuple[Key, list[Action]]]:
@@ -120,7 +115,7 @@ def _opened(ledger: Ledger, rows: list[Action], seen: TargetSnapshot) -> Instruc
     closing = closed_by_us(ledger, seen.target.name)
     if closing is None or all(row.instruction.kind is ActionKind.OPEN for row in rows):
         return Message("not-in-force", "it is not closed by Trimtab any more")
-    if seen.value("create_enabled") is True and not _partly_closed(seen):
+    if seen.value("create_enabled") is True and closed_in_part(seen) is None:
         return Message("not-in-force", "it is open already")
     reason = Message("reverted", "Trimtab closed it")
     instruction = opening(seen, closing, reason)
@@ -128,10 +123,6 @@ def _opened(ledger: Ledger, rows: list[Action], seen: TargetSnapshot) -> Instruc
         text = f"{instruction.setting} is {instruction.before}: something else closes it"
         return Message("changed-by-others", text)
     return _with_reverts(instruction, rows)
-
-
-def _partly_closed(seen: TargetSnapshot) -> bool:
-    return any(r.name == "create_enabled" and r.label and r.value is False for r in seen.readings)
 
 
 def _restored(

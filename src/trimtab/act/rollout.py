@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.act.ledger import ended_at
+from trimtab.act.ledger import ended_at, number_of
 from trimtab.act.observed import Observed
 from trimtab.act.targets import disconnected, server_of, unfit
 from trimtab.message import Message
@@ -133,7 +133,7 @@ def _harm(observed: Observed, progress: Progress) -> Message | None:
     """Return why a rollout ends: a target got slower, or a person took a change back."""
     worse = observed.site.policies.tunables.worse
     for action in progress.done:
-        name, slower = action.instruction.target, _slower(action)
+        name, slower = action.instruction.target, number_of(action, "slower")
         if action.id in progress.reverted:
             return Message("canary-reverted", f"the change of {name} was reverted")
         if slower is not None and slower > worse:
@@ -157,13 +157,6 @@ def _wait(observed: Observed, progress: Progress, now: datetime) -> Message | No
         text = f"{last.instruction.target} is observed for {_settle(observed)} first"
         return Message("canary-settling", text)
     return None
-
-
-def _slower(action: Action) -> float | None:
-    try:
-        return float(action.facts["slower"])
-    except (KeyError, ValueError):
-        return None
 
 
 def _of_server(

@@ -7,8 +7,9 @@ from typing import Final
 
 from trimtab.act.observed import Observed
 from trimtab.message import Message
-from trimtab.model.telemetry import CONNECTED, INACTIVE, TargetSnapshot
+from trimtab.model.telemetry import CONNECTED, INACTIVE, Reading, TargetSnapshot
 
+ABSENT: Final = Message("target-absent", "it is not in the snapshot")
 _SERVED: Final = frozenset({"ost", "mdt"})
 """Kinds of targets that have a server; a local file system has this host."""
 
@@ -45,6 +46,12 @@ def up_before_s(seen: TargetSnapshot, now: datetime, then: datetime) -> float | 
     """Return for how long its server was up at an earlier time; below 0: it has started since."""
     uptime_s = seen.number("server_uptime_s")
     return None if uptime_s is None else uptime_s - (now - then).total_seconds()
+
+
+def closed_in_part(seen: TargetSnapshot) -> Reading | None:
+    """Return the reading of an MDT that does not create on a target, if there is one."""
+    of_mdts = (each for each in seen.readings if each.name == "create_enabled" and each.label)
+    return next((reading for reading in of_mdts if reading.value is False), None)
 
 
 def disconnected(seen: TargetSnapshot) -> Message | None:

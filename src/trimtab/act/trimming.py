@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.act.holding import CLOCK_S, allowance, held
-from trimtab.act.ledger import Ledger, ended_at
+from trimtab.act.holding import CLOCK_S, TOO_MANY, allowance, held
+from trimtab.act.ledger import Ledger, ended_at, number_of
 from trimtab.act.observed import Observed
-from trimtab.act.targets import server_of, up_before_s, why_left_alone
-from trimtab.config.schedule import find_zone
+from trimtab.act.targets import ABSENT, server_of, up_before_s, why_left_alone
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
 from trimtab.model.telemetry import NotAvailable, TargetSnapshot
@@ -41,9 +40,8 @@ def decide(observed: Observed, now: datetime) -> Plan:
     """Return the trims that are due, by stage and then by need."""
     snapshot = observed.snapshot
     reasons = held(observed, "trim", now)
-    at = None if snapshot is None else snapshot.at
     if snapshot is None or reasons:
-        return Plan(observed.site.name, "trim", now, at, held=reasons)
+        return observed.plan("trim", now, held=reasons)
     ledger = Ledger(observed.actions)
     due = [
         row for seen in snapshot.targets if (row := _due(observed, ledger, seen, now)) is not None
@@ -60,14 +58,12 @@ def decide(observed: Observed, now: datetime) -> Plan:
             or _outside(observed, now)
         )
         if reason is None and len(ready) >= left:
-            reason = Message("too-many-actions", "as many changes are made as an hour allows")
+            reason = TOO_MANY
         if reason is None:
             ready.append(row)
         else:
             untouched.append(Untouched(name, reason))
-    return Plan(
-        observed.site.name, "trim", now, at, tuple(_in_turns(observed, ready)), tuple(untouched)
-    )
+    return observed.plan("trim", now, _in_turns(observed, ready), untouched)
 
 
 def _due(observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime) -> _Due | None:
@@ -105,14 +101,9 @@ def _due(observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime
 def _trimmed_at(seen: TargetSnapshot, last: Action | None, now: datetime) -> datetime | None:
     """Return the later of the last trim by Trimtab and that which the system reports."""
     times = [] if last is None else [ended_at(last)]
-    reported = seen.value("last_trim_at")
-    if isinstance(reported, str):
-        try:
-            at = datetime.fromisoformat(reported)
-        except ValueError:
-            at = None
-        if at is not None and at.tzinfo is not None and at <= now + timedelta(seconds=CLOCK_S):
-            times.append(at)
+    reported = seen.moment("last_trim_at")
+    if reported is not None and reported <= now + timedelta(seconds=CLOCK_S):
+        times.append(reported)
     return max(times, default=None)
 
 
@@ -149,7 +140,7 @@ def written_since(
     )
     # The system's own time of the same trim differs by moments.
     if last is not None and trimmed_at <= ended_at(last) + timedelta(seconds=CLOCK_S):
-        noted = _noted(last)
+        noted = number_of(last, "bytes_written_total")
         if noted is not None:
             known = _counted(seen, now, noted, last.instruction.server, ended_at(last))
             if baseline is None or baseline.at < trimmed_at:
@@ -162,13 +153,6 @@ def written_since(
     if min(span_s, since_s) <= 0:
         return None
     return replace(since_baseline, amount_bytes=since_baseline.amount_bytes * since_s / span_s)
-
-
-def _noted(trim: Action) -> float | None:
-    try:
-        return float(trim.facts["bytes_written_total"])
-    except (KeyError, ValueError):
-        return None
 
 
 def _counted(
@@ -212,10 +196,7 @@ def _trimmed_otherwise(observed: Observed, seen: TargetSnapshot) -> Message | No
 
 
 def _mount_option(seen: TargetSnapshot) -> str | None:
-    setting = seen.settings.get("mount/options")
-    if setting is None or isinstance(setting, NotAvailable):
-        return None
-    words = setting.value.split(",")
+    words = (seen.shown("mount/options") or "").split(",")
     return next((w for w in words if w.partition("=")[0] in {"discard", "fstrim"}), None)
 
 
@@ -230,8 +211,7 @@ def _failed(last: Action | None, now: datetime) -> Message | None:
 
 def _outside(observed: Observed, now: datetime) -> Message | None:
     window, zone = observed.site.policies.trim.window, observed.site.timezone
-    local = now.astimezone(find_zone(zone))
-    if window is None or window.holds(60 * local.hour + local.minute):
+    if window is None or window.holds_at(now, zone):
         return None
     return Message("outside-window", f"trims begin within {window} ({zone})")
 
@@ -241,7 +221,7 @@ def _absent(observed: Observed) -> Iterator[Untouched]:
     assert observed.snapshot is not None
     present = {seen.target.name for seen in observed.snapshot.targets}
     for name in sorted(set(observed.site.servers.home) - present):
-        yield Untouched(name, Message("target-absent", "it is not in the snapshot"))
+        yield Untouched(name, ABSENT)
 
 
 def _in_turns(observed: Observed, ready: list[_Due]) -> list[Instruction]:

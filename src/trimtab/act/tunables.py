@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Final
 
 from trimtab.act.harmful import harm_of
-from trimtab.act.holding import allowance, held, undone
+from trimtab.act.holding import TOO_MANY, allowance, held, undone
 from trimtab.act.ledger import Ledger, ended_at
 from trimtab.act.observed import Observed
 from trimtab.act.rollout import Progress, turn
@@ -27,7 +27,7 @@ from trimtab.act.values import differing, is_same, leaf_of, unfolded
 from trimtab.act.wishes import Wish, desired, matches
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
-from trimtab.model.telemetry import Setting, TargetSnapshot
+from trimtab.model.telemetry import TargetSnapshot
 
 _RETRY: Final = timedelta(days=1)
 """A value that the system refused is not tried again within this time."""
@@ -74,8 +74,8 @@ class _Case:
         setting, value = action.instruction.setting, action.instruction.value
         if action.outcome not in {None, Outcome.UNKNOWN} or seen is None or setting is None:
             return False
-        shown = seen.settings.get(setting)
-        return isinstance(shown, Setting) and is_same(setting, shown.value, value or "")
+        shown = seen.shown(setting)
+        return shown is not None and is_same(setting, shown, value or "")
 
 
 def decide(observed: Observed, now: datetime, *, again: bool = False) -> Plan:
@@ -88,9 +88,8 @@ def decide(observed: Observed, now: datetime, *, again: bool = False) -> Plan:
     """
     snapshot = observed.snapshot
     reasons = held(observed, "tunables", now)
-    at = None if snapshot is None else snapshot.at
     if snapshot is None or reasons:
-        return Plan(observed.site.name, "tunables", now, at, held=reasons)
+        return observed.plan("tunables", now, held=reasons)
     ledger, nothing = Ledger(observed.actions), frozenset[str]()
     taken_back = (nothing, ledger.reverted) if again else (ledger.reverted, nothing)
     targets = {seen.target.name: seen for seen in snapshot.targets}
@@ -145,13 +144,9 @@ def _planned(
     """Return the plan: as many instructions as the hour allows, the first stages first."""
     ordered = sorted(instructions, key=lambda i: (i.stage, i.target, i.setting or ""))
     left = allowance(observed, now)
-    reason = Message("too-many-actions", "as many changes are made as an hour allows")
-    untouched += [Untouched(i.target, reason, i.setting) for i in ordered[left:]]
-    return Plan(
-        observed.site.name, "tunables", now, observed.snapshot.at if observed.snapshot else None,
-        tuple(ordered[:left]),
-        tuple(sorted(untouched, key=lambda u: (u.target, u.setting or "", u.reason))),
-    )  # fmt: skip
+    untouched += [Untouched(i.target, TOO_MANY, i.setting) for i in ordered[left:]]
+    untouched.sort(key=lambda u: (u.target, u.setting or "", u.reason))
+    return observed.plan("tunables", now, ordered[:left], untouched)
 
 
 def _as_desired(ledger: Ledger, wish: Wish) -> bool:

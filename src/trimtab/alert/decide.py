@@ -11,12 +11,11 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.alert.incidents import incident_alerts
-from trimtab.alert.ledger import NOTHING, OPEN, Draft, Subject, subjects_of
+from trimtab.alert.ledger import NOTHING, OPEN, Draft, subjects_of
 from trimtab.alert.observed import ActionView, Observed
 from trimtab.alert.states import state_alerts
 from trimtab.alert.table import (
     ACTION_FAILED,
-    AGAIN,
     APPROVAL_FORGED,
     PURGE_FAILED,
     WATCH_GONE,
@@ -40,14 +39,14 @@ def decide(observed: Observed, sent: Sequence[Alert], now: datetime) -> list[Ale
     now
         Aware; the site's clock.
     """
-    subjects, draft = subjects_of(sent), Draft(observed.site, now)
+    draft = Draft(observed.site, now, subjects_of(sent))
     alerts = [
-        *state_alerts(observed, subjects, draft),
-        *incident_alerts(observed, subjects, draft),
-        *_actions(observed, subjects, draft),
-        *_purges(observed, subjects, draft),
-        *_forged(observed, subjects, draft),
-        *_watched_again(subjects, draft),
+        *state_alerts(observed, draft),
+        *incident_alerts(observed, draft),
+        *_actions(observed, draft),
+        *_purges(observed, draft),
+        *_forged(observed, draft),
+        *_watched_again(draft),
     ]
     return sorted(alerts, key=lambda alert: alert.severity.rank)
 
@@ -64,10 +63,11 @@ def watch_gone(
     slot
         The item whose slot was not started, and the time of that slot, aware.
     """
-    subject = subjects_of(sent).get(WATCH_GONE, Subject(WATCH_GONE, {}))
+    draft = Draft(site, now, subjects_of(sent))
+    subject = draft.subject(WATCH_GONE)
     if subject.belief == OPEN:
         return None
-    return Draft(site, now).alert(
+    return draft.alert(
         subject,
         WATCH_GONE,
         Phase.OPENED,
@@ -79,23 +79,22 @@ def watch_gone(
     )
 
 
-def _watched_again(subjects: dict[str, Subject], draft: Draft) -> Iterator[Alert]:
+def _watched_again(draft: Draft) -> Iterator[Alert]:
     """Yield the end of the alert that no process watched: this one does."""
-    subject = subjects.get(WATCH_GONE)
-    if subject is not None and subject.belief == OPEN:
+    subject = draft.subject(WATCH_GONE)
+    if subject.belief == OPEN:
         title = f"{draft.site} is watched again"
         yield draft.alert(
             subject, WATCH_GONE, Phase.CLOSED, Severity.CRITICAL, title=title, facts={}
         )
 
 
-def _actions(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> Iterator[Alert]:
+def _actions(observed: Observed, draft: Draft) -> Iterator[Alert]:
     """Yield an alert for each policy whose actions fail, once a day at most."""
     for view in observed.actions:
-        name = _ACTION_PREFIX + view.policy
-        subject = subjects.get(name, Subject(name, {}))
+        subject = draft.subject(_ACTION_PREFIX + view.policy)
         told_of = subject.facts.get("until", "")
-        if view.at.isoformat() <= told_of or not _due(subject, draft.now):
+        if view.at.isoformat() <= told_of or not draft.may_be_sent(subject, Severity.WARNING):
             continue
         yield draft.alert(
             subject,
@@ -109,14 +108,17 @@ def _actions(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> 
         )
 
 
-def _purges(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> Iterator[Alert]:
+def _purges(observed: Observed, draft: Draft) -> Iterator[Alert]:
     """Yield an alert when the scheduled purge does not do its work, and when it does again."""
-    subject = subjects.get(_PURGE, Subject(_PURGE, {}))
+    subject = draft.subject(_PURGE)
     is_open, severity = subject.belief == OPEN, Severity.WARNING
     if observed.purging:
         first, *others = observed.purging
         reported = [f"{trouble.id} {trouble.at.isoformat()}" for trouble in observed.purging]
-        if is_open and (reported == subject.facts.get("purging") or not _due(subject, draft.now)):
+        if is_open and (
+            reported == subject.facts.get("purging")
+            or not draft.may_be_sent(subject, Severity.WARNING)
+        ):
             return
         since = f"{first.at:%Y-%m-%d}"
         yield draft.alert(
@@ -134,11 +136,10 @@ def _purges(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> I
         yield draft.alert(subject, PURGE_FAILED, Phase.CLOSED, severity, title=title, facts={})
 
 
-def _forged(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> Iterator[Alert]:
+def _forged(observed: Observed, draft: Draft) -> Iterator[Alert]:
     """Yield an alert for each approval that nobody signed, once."""
     for entry in observed.forged:
-        name = _APPROVAL_PREFIX + entry.event
-        subject = subjects.get(name, Subject(name, {}))
+        subject = draft.subject(_APPROVAL_PREFIX + entry.event)
         if subject.belief == NOTHING:
             yield draft.alert(
                 subject,
@@ -151,11 +152,6 @@ def _forged(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> I
                 facts={},
                 since=entry.at,
             )
-
-
-def _due(subject: Subject, now: datetime) -> bool:
-    again = AGAIN[Severity.WARNING]
-    return subject.belief == NOTHING or subject.sent_at is None or now - subject.sent_at >= again
 
 
 def _action_title(site: str, view: ActionView) -> str:

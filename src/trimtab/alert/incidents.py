@@ -37,21 +37,18 @@ _LOST: Final = "no_longer_found"
 _PREFIX: Final = "incident:"
 
 
-def incident_alerts(
-    observed: Observed, subjects: Mapping[str, Subject], draft: Draft
-) -> Iterator[Alert]:
+def incident_alerts(observed: Observed, draft: Draft) -> Iterator[Alert]:
     """Yield the alerts about incidents; nothing where none were looked for yet."""
     if observed.judged_at is None:
         return
-    known = {name: subject for name, subject in subjects.items() if name.startswith(_PREFIX)}
+    known = {name: subject for name, subject in draft.subjects.items() if name.startswith(_PREFIX)}
     matches = _matches(observed.incidents, known)
-    integrity = subjects.get(INTEGRITY)
+    integrity = draft.subject(INTEGRITY)
     for incident in observed.incidents:
         subject = matches.get(incident.id)
         if subject is None:
             if not _is_told_elsewhere(incident, integrity):
-                name = _PREFIX + incident.id
-                yield from _first(observed, incident, known.get(name, Subject(name, {})), draft)
+                yield from _first(observed, incident, draft.subject(_PREFIX + incident.id), draft)
         else:
             yield from _again(observed, incident, subject, draft)
     matched = {subject.name for subject in matches.values()}
@@ -90,9 +87,9 @@ def _began(subject: Subject) -> datetime:
     return datetime.fromisoformat(str(subject.facts["at"]))
 
 
-def _is_told_elsewhere(incident: IncidentView, integrity: Subject | None) -> bool:
+def _is_told_elsewhere(incident: IncidentView, integrity: Subject) -> bool:
     """Whether the alert about bad checksums has told of an incident of integrity already."""
-    if incident.shape != Shape.INTEGRITY or integrity is None or integrity.sent_at is None:
+    if incident.shape != Shape.INTEGRITY or integrity.sent_at is None:
         return False
     return abs(integrity.sent_at - incident.at) <= SAME or integrity.belief == OPEN
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
+from trimtab.alert.table import AGAIN
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
 
@@ -54,10 +55,25 @@ def subjects_of(sent: Iterable[Alert]) -> dict[str, Subject]:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Makes the alerts of one site at one time."""
+    """Makes the alerts of one site at one time.
+
+    Attributes
+    ----------
+    subjects
+        What people know, by name.
+    """
 
     site: str
     now: datetime
+    subjects: Mapping[str, Subject]
+
+    def subject(self, name: str) -> Subject:
+        """Return what people know of a subject, which may be nothing."""
+        return self.subjects.get(name) or Subject(name, {})
+
+    def may_be_sent(self, subject: Subject, severity: Severity) -> bool:
+        """Return whether the last alert about a subject is long enough ago."""
+        return subject.sent_at is None or self.now - subject.sent_at >= AGAIN[severity]
 
     def alert(
         self,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from trimtab.model.alert import Alert
 from trimtab.model.finding import Severity
@@ -41,10 +40,7 @@ class Parcel:
 
 def is_quiet(at: datetime, quiet: Window | None, timezone: str) -> bool:
     """Return whether a time lies in the quiet hours of a site."""
-    if quiet is None:
-        return False
-    local = at.astimezone(ZoneInfo(timezone))
-    return quiet.holds(local.hour * 60 + local.minute)
+    return quiet is not None and quiet.holds_at(at, timezone)
 
 
 def parcels(

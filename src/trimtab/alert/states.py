@@ -13,7 +13,7 @@ from typing import Final
 
 from trimtab.alert.ledger import OPEN, Draft, Subject
 from trimtab.alert.observed import Observed, PlaceView, SnapshotView
-from trimtab.alert.table import AGAIN, INTEGRITY, REACH, STATES, StateAlert
+from trimtab.alert.table import INTEGRITY, REACH, STATES, StateAlert
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
 from trimtab.units import enumerated, plural
@@ -23,19 +23,13 @@ CALM: Final = timedelta(days=1)
 _LISTED: Final = 20
 
 
-def state_alerts(
-    observed: Observed, subjects: Mapping[str, Subject], draft: Draft
-) -> Iterator[Alert]:
+def state_alerts(observed: Observed, draft: Draft) -> Iterator[Alert]:
     """Yield the alerts about states; nothing where no snapshot is kept."""
     if not observed.snapshots:
         return
-    integrity = subjects.get(INTEGRITY, Subject(INTEGRITY, {}))
-    if (alert := _integrity(observed, integrity, draft)) is not None:
-        yield alert
-    for state in STATES:
-        subject = subjects.get(state.name, Subject(state.name, {}))
-        if (alert := _of_state(observed, state, subject, draft)) is not None:
-            yield alert
+    alerts = [_integrity(observed, draft.subject(INTEGRITY), draft)]
+    alerts += [_of_state(observed, state, draft.subject(state.name), draft) for state in STATES]
+    yield from filter(None, alerts)
 
 
 def _of_state(
@@ -57,11 +51,10 @@ def _of_state(
     }
     going_on = {place: text for place, text in known.items() if place not in over}
     new = [place for place in confirmed if place not in known]
-    quiet_for = None if subject.sent_at is None else draft.now - subject.sent_at
     places = {**going_on, **confirmed}
     since = subject.facts.get("since") if known else None
     facts = {"places": places, "since": since or newest.at.isoformat()}
-    if new and (quiet_for is None or quiet_for >= AGAIN[state.severity]):
+    if new and draft.may_be_sent(subject, state.severity):
         phase = Phase.WORSENED if known else Phase.OPENED
         title = _title(observed.site, state, places, new if known else (), newest)
         return draft.alert(
@@ -102,9 +95,8 @@ def _integrity(observed: Observed, subject: Subject, draft: Draft) -> Alert | No
     waiting = bool(added) or (is_open and bool(subject.facts.get("pending")))
     added_at = newest.at.isoformat() if added else subject.facts.get("added_at")
     facts = {"places": places, "added_at": added_at, "pending": False}
-    quiet_for = None if subject.sent_at is None else draft.now - subject.sent_at
     severity = Severity.CRITICAL
-    if waiting and (quiet_for is None or quiet_for >= AGAIN[severity]):
+    if waiting and draft.may_be_sent(subject, severity):
         total = plural(sum(places.values()), "transfer", ".0f")
         names = enumerated(places)
         title = (

@@ -39,6 +39,19 @@ CAPABILITIES: Final = frozenset(
 """What a driver may be able to do; `Driver.capabilities` is a part of these."""
 
 
+def check_range(start: int, length: int | None) -> None:
+    """Make sure that there can be such a range of a target to trim.
+
+    Raises
+    ------
+    UsageError
+        It begins before the target or is empty.
+    """
+    if start < 0 or (length is not None and length <= 0):
+        text = f"{start} and {length} are not the start and length of a range"
+        raise UsageError(text, code="range-invalid")
+
+
 @dataclass(frozen=True, slots=True)
 class TrimResult:
     """What one trim of one target did.
@@ -273,11 +286,3 @@ class Driver(Protocol):
     def launcher(self, name: str) -> Launcher | NotAvailable:
         """Return the launcher of that name, with which probes are started."""
         ...
-
-
-def check_range(start: int, length: int | None) -> None:
-    """Raise UsageError where a trim would have no range; a length of ``None`` is to the end."""
-    if start < 0 or (length is not None and length <= 0):
-        raise UsageError(
-            f"{start} and {length} are not the start and length of a range", code="range-invalid"
-        )

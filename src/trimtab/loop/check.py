@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab import __version__
-from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UnreadableError
+from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError
 from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Limits, Observed
 from trimtab.extras import install_command
@@ -44,6 +44,7 @@ from trimtab.model.run import ProbeSpec, Run
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.verdict import Scope, VerdictStatus
+from trimtab.record.system_errors import system_errors
 from trimtab.report.headline import site_troubles
 from trimtab.visible import shell_text, visible
 
@@ -447,14 +448,9 @@ def _report_path(wanted: CheckOptions, driver: PathDriver, store: Store) -> Path
         check_report_path(path)
         return path
     directory = store.location.raw.parent / "reports"
-    try:
+    problem = f"{directory} cannot be created"
+    with system_errors(problem, code="cannot-write", hint="name a file with --out"):
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnreadableError(
-            f"{directory} cannot be created: {error.strerror}",
-            code="cannot-write",
-            hint="name a file with --out",
-        ) from error
     # Two paths may read alike once their signs are gone: the hash keeps them apart.
     path = driver.description.real_path
     identity = hashlib.sha256(os.fsencode(f"{wanted.site}:{path}")).hexdigest()[:8]

@@ -12,10 +12,10 @@ from trimtab.loop.sites import site_file
 from trimtab.loop.status import site_of
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import new_identifier
+from trimtab.model.site import Site, SiteLimits
 from trimtab.units import parse_moment
 
 if TYPE_CHECKING:
-    from trimtab.model.site import Site
     from trimtab.record.store import Store
 
 PERSON: Final = "person"
@@ -42,6 +42,11 @@ class Place:
     def timezone(self) -> str:
         """The zone in which its people's days run."""
         return "UTC" if self.site is None else self.site.timezone
+
+    @property
+    def limits(self) -> SiteLimits:
+        """Its limits, the usual ones where it has no file."""
+        return SiteLimits() if self.site is None else self.site.limits
 
     def moment(self, text: str | None, *, end: bool = False) -> datetime | None:
         """Return a time that a person wrote, in the site's zone; of a date its begin or end."""

@@ -11,7 +11,7 @@ from trimtab.judge.ladder.build import MARGIN, Scale, build_ladder
 from trimtab.judge.ladder.efficiency import Built
 from trimtab.judge.ladder.estimates import of_figure, of_values
 from trimtab.launch import bounded
-from trimtab.loop.sites import SITE_FILE, site_file, site_of_path, with_store
+from trimtab.loop.sites import SITE_FILE, site_as_kept, site_file, site_of_path, with_store
 from trimtab.loop.stores import open_store
 from trimtab.model.driver import DRIVERS
 from trimtab.model.drives import data_sheet
@@ -25,7 +25,6 @@ from trimtab.units import format_value
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.record.kept import Site as KeptSite
     from trimtab.record.store import Store
 
 _OF_DATA_SHEET: Final = {
@@ -95,14 +94,6 @@ def _site(where: str, store_url: str | None) -> Site:
         if stored_site.name == where:
             return site_as_kept(stored_site)
     return here or _refused(where, state, nowhere)
-
-
-def site_as_kept(stored: KeptSite) -> Site:
-    """Return a site of which only the store knows."""
-    entry = DRIVERS.get(stored.driver or "")
-    # A twin without its scenario is only a network file system, as Lustre is.
-    driver = "lustre" if entry is None or entry.simulated else entry.name
-    return Site(stored.name, driver, stored.path or "")
 
 
 def _refused(where: str, state: bounded.PathState, nowhere: str) -> NoReturn:

@@ -93,7 +93,8 @@ def target_overviews(
     trimmed, all_trimmed = _trims(events, store.actions(site, kinds=[ActionKind.TRIM]))
 
     def shown(target: TargetState) -> TargetOverview:
-        times = [at for at in (trimmed.get(target.name), all_trimmed, _read(target)) if at]
+        reported = target.seen.moment("last_trim_at")
+        times = [at for at in (trimmed.get(target.name), all_trimmed, reported) if at]
         return TargetOverview(
             name=target.name,
             kind=target.seen.target.kind,
@@ -105,18 +106,6 @@ def target_overviews(
         )
 
     return tuple(map(shown, state.targets))
-
-
-def _read(target: TargetState) -> datetime | None:
-    """Return the last trim that the system itself reports."""
-    value = target.seen.value("last_trim_at")
-    if not isinstance(value, str):
-        return None
-    try:
-        at = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return at if at.tzinfo is not None else None
 
 
 def _trims(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.config.schedule import find_zone
-from trimtab.errors import DataError, UnreadableError, UsageError
+from trimtab.errors import DataError, UsageError
 from trimtab.judge.series import judge_series
 from trimtab.judge.variability import higher_is_better
 from trimtab.loop.site_judgement import Judged, Progress, edge
@@ -33,6 +33,7 @@ from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement
 from trimtab.model.site import SiteLimits
+from trimtab.record.system_errors import system_errors
 from trimtab.units import enumerated, parse_moment
 from trimtab.visible import visible
 
@@ -139,14 +140,10 @@ def judge_file(
 def _content(name: str, shown: str) -> bytes:
     from trimtab.loop.importing.reading import unpacked
 
-    try:
+    with system_errors(f"{visible(name)} cannot be read", code="cannot-read"):
         if name == STANDARD_INPUT:
             return unpacked(sys.stdin.buffer.read(), shown)
         return unpacked(Path(name).read_bytes(), shown)
-    except OSError as error:
-        raise UnreadableError(
-            f"{visible(name)} cannot be read: {error.strerror}", code="cannot-read"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)

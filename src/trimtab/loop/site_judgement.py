@@ -69,7 +69,7 @@ class Terms:
 
     def limits(self, place: Place) -> SiteLimits:
         """Return the limits of a site with what was asked in place of its own."""
-        limits = SiteLimits() if place.site is None else place.site.limits
+        limits = place.limits
         cov = limits.cov if self.goal is None else self.goal
         window_s = limits.window_s if self.window_s is None else self.window_s
         return replace(limits, cov=cov, window_s=window_s)

@@ -27,6 +27,7 @@ from trimtab.visible import shell_text, site_place
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
+    from trimtab.record.kept import Site as KeptSite
     from trimtab.record.store import Store
 
 SITE_FILE: Final = ".toml"
@@ -74,8 +75,16 @@ def kept_site(where: str, store_url: str | None) -> Site:
             known = next((site for site in store.sites() if site.name == where), None)
         if known is None:
             raise
-    driver = next((entry for entry in DRIVERS if entry == known.driver), "lustre")
-    return Site(known.name, driver, known.path or "/", timezone=known.timezone or "UTC")
+    return site_as_kept(known)
+
+
+def site_as_kept(stored: KeptSite) -> Site:
+    """Return a site of which only the store knows."""
+    entry = DRIVERS.get(stored.driver or "")
+    # A twin without its scenario is only a network file system, as Lustre is.
+    driver = "lustre" if entry is None or entry.simulated else entry.name
+    timezone = stored.timezone or "UTC"
+    return Site(stored.name, driver, stored.path or "", timezone=timezone)
 
 
 def only_site() -> LoadedSite:

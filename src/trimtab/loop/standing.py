@@ -17,7 +17,6 @@ from trimtab.loop.watching.agenda import PURGE_PLAN
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Explanation
 from trimtab.model.purging import PlanSlot, PurgeTrouble
-from trimtab.model.site import SiteLimits
 from trimtab.model.standing import SiteStanding
 from trimtab.model.status import IncidentStatus
 from trimtab.record.slots import SlotState
@@ -63,8 +62,7 @@ def standing_of(
     slow = slow_targets(store, name, until=until)
     stored = snapshot is None
     seen = store.latest_snapshot(name, until) if snapshot is None else snapshot
-    limits = SiteLimits() if place.site is None else place.site.limits
-    state = None if seen is None else site_state(name, seen, limits, stored=stored, slow=slow)
+    state = None if seen is None else site_state(name, seen, place.limits, stored=stored, slow=slow)
     if explanations is None:
         known = map(incident_status, store.incidents(name))
         searched = store.judged(name) is not None
@@ -138,7 +136,7 @@ def _file_of(name: str) -> Site | None:
 
 def whole_standing(store: Store, place: Place) -> SiteStanding:
     """Return how a site stands with its series, for a command that asks for neither."""
-    limits = SiteLimits() if place.site is None else place.site.limits
+    limits = place.limits
     status = status_of(store, place.name, goal=limits.cov, window_s=limits.window_s)
     return with_series(standing_of(store, place), status)
 

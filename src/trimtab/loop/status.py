@@ -349,8 +349,6 @@ def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
 def incident_status(incident: KeptIncident) -> IncidentStatus:
     """Return what a status says of an incident that is kept."""
     document = incident.document
-    causes = as_list(document.get("causes"))
-    likeliest = as_dict(causes[0]) if causes and not document.get("unexplained") else {}
     probe, metric = document.get("probe"), document.get("metric")
     return IncidentStatus(
         site=incident.site,
@@ -360,8 +358,8 @@ def incident_status(incident: KeptIncident) -> IncidentStatus:
         certainty=incident.certainty,
         effect=incident.effect,
         summary=incident.summary,
-        cause=likeliest.get("title"),
-        confidence=likeliest.get("confidence"),
+        cause=incident.likeliest.get("title"),
+        confidence=incident.likeliest.get("confidence"),
         probe=probe if isinstance(probe, str) else None,
         metric=metric if isinstance(metric, str) else None,
         level_now=_level_of(as_dict(document.get("level_now"))),

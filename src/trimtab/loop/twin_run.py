@@ -15,10 +15,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.errors import RefusedError, UnreadableError, UsageError
+from trimtab.errors import RefusedError, UsageError
 from trimtab.launch.interruption import interruptible, lifted, shielded
 from trimtab.loop.stores import open_store
 from trimtab.model.run import RunStatus
+from trimtab.record.system_errors import system_errors
 from trimtab.twin.diary import Diary
 from trimtab.twin.emerging import Emerging
 from trimtab.twin.instruments.failures import FailureKind, failure_of
@@ -133,11 +134,8 @@ def _refuse_used(directory: Path) -> None:
             code="twin-exists",
             hint="name another with --directory, or remove it",
         )
-    try:
+    with system_errors(f"{directory} cannot be created", code="cannot-write"):
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        problem = f"{directory} cannot be created: {error.strerror}"
-        raise UnreadableError(problem, code="cannot-write") from error
 
 
 def _refuse_known(store: Store, name: str) -> None:
@@ -283,9 +281,5 @@ class _Keeper:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
+    with system_errors(f"{path} cannot be written", code="cannot-write"):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UnreadableError(
-            f"{path} cannot be written: {error.strerror}", code="cannot-write"
-        ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final, Literal
 
 from trimtab.config.kinds import (
@@ -28,6 +29,7 @@ from trimtab.config.kinds import (
 )
 from trimtab.config.nodes import fold_nodes, unfold_nodes
 from trimtab.config.problems import BadValue
+from trimtab.config.schedule import find_zone
 from trimtab.config.schema import key, table
 
 _ARMED: Final = "Whether the watch applies it by itself, without a person's --apply."
@@ -52,6 +54,11 @@ class Window:
         if self.begin < self.end:
             return self.begin <= minute < self.end
         return minute >= self.begin or minute < self.end
+
+    def holds_at(self, at: datetime, timezone: str) -> bool:
+        """Return whether a time, aware, lies in it by the clocks of a zone."""
+        local = at.astimezone(find_zone(timezone))
+        return self.holds(60 * local.hour + local.minute)
 
     def __str__(self) -> str:
         """Return it as it is written."""

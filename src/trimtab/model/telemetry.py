@@ -185,6 +185,19 @@ class TargetSnapshot:
         value = self.value(name, label)
         return None if value is None or isinstance(value, (str, bool)) else float(value)
 
+    def shown(self, setting: str | None) -> str | None:
+        """Return the value of a setting; ``None`` where it is missing or cannot be read."""
+        value = self.settings.get(setting or "")
+        return value.value if isinstance(value, Setting) else None
+
+    def moment(self, name: str) -> datetime | None:
+        """Return a time, aware; ``None`` where it is missing or not one."""
+        try:
+            at = datetime.fromisoformat(str(self.value(name)))
+        except ValueError:
+            return None
+        return None if at.tzinfo is None else at
+
     def labelled(self, name: str) -> dict[str, float]:
         """Return label to number for every available reading of that name with a label."""
         return {

@@ -127,7 +127,8 @@ class ActingRecords(Connections):
             query = query.order_by(None).order_by(at.desc(), number.desc()).limit(limit)
         with self._reading() as connection:
             records = connection.execute(query).all()
-        return tuple(map(_to_action, records if limit is None else records[::-1]))
+        ordered = records if limit is None else records[::-1]
+        return tuple(_to_action(row, site) for row in ordered)
 
     def action(self, site: str, prefix: str) -> Action:
         """Return the action whose id begins so.
@@ -148,19 +149,15 @@ class ActingRecords(Connections):
                 code="action-ambiguous" if records else "action-unknown",
                 hint=f"list them: trimtab actions {site}",
             )
-        return _to_action(records[0])
+        return _to_action(records[0], site)
 
 
 def _of_site(site: str) -> Select[Any]:
-    return (
-        select(schema.action, schema.site.c.name.label("site_name"))
-        .join(schema.site, schema.site.c.number == schema.action.c.site)
-        .where(schema.site.c.name == site)
-        .order_by(schema.action.c.at, schema.action.c.number)
-    )
+    query = queries.of_site(select(schema.action), schema.action, site)
+    return query.order_by(schema.action.c.at, schema.action.c.number)
 
 
-def _to_action(row: Row[Any]) -> Action:
+def _to_action(row: Row[Any], site: str) -> Action:
     with rows.understood(f"action {row.id}"):
         kind = ActionKind(row.kind)
         outcome = None if row.outcome is None else Outcome(row.outcome)
@@ -171,4 +168,4 @@ def _to_action(row: Row[Any]) -> Action:
         reason=Message(row.reason_code, row.reason),
         reverts=tuple(row.reverts),
     )
-    return rows.value_of(Action, row, site=row.site_name, instruction=instruction, outcome=outcome)
+    return rows.value_of(Action, row, site=site, instruction=instruction, outcome=outcome)

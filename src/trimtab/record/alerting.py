@@ -56,15 +56,10 @@ class AlertRecords(Connections):
     ) -> tuple[Alert, ...]:
         """Return the alerts of a site in the order in which they were decided."""
         table = schema.alert.c
-        query = (
-            select(schema.alert, schema.site.c.name.label("site_name"))
-            .join(schema.site, schema.site.c.number == table.site)
-            .where(schema.site.c.name == site)
-            .order_by(table.number)
-        )
+        query = queries.of_site(select(schema.alert), schema.alert, site).order_by(table.number)
         with self._reading() as connection:
             records = connection.execute(queries.between(query, table.at, since, until)).all()
-        return tuple(map(_to_alert, records))
+        return tuple(_to_alert(row, site) for row in records)
 
 
 def _plain(deliveries: Iterable[Delivery]) -> dict[str, dict[str, object]]:
@@ -78,7 +73,7 @@ def _plain(deliveries: Iterable[Delivery]) -> dict[str, dict[str, object]]:
     }
 
 
-def _to_alert(row: Row[Any]) -> Alert:
+def _to_alert(row: Row[Any], site: str) -> Alert:
     with rows.understood(f"alert {row.id}"):
         phase, severity = Phase(row.phase), Severity(row.severity)
         deliveries = tuple(
@@ -93,7 +88,7 @@ def _to_alert(row: Row[Any]) -> Alert:
     return rows.value_of(
         Alert,
         row,
-        site=row.site_name,
+        site=site,
         phase=phase,
         severity=severity,
         lines=tuple(row.lines),

@@ -152,12 +152,17 @@ class ChainedFile:
     ----------
     file
         Descriptor, open for reading and appending.
+
+    Attributes
+    ----------
+    last_sum
+        Of the last line that was read or written.
     """
 
     def __init__(self, path: Path, file: int) -> None:
         self.path = path
         self._file = file
-        self._sum: str = FIRST_SUM
+        self.last_sum: str = FIRST_SUM
         self._broken = False
 
     def read(self, *, hint: str) -> Chain:
@@ -181,13 +186,8 @@ class ChainedFile:
             if chain.torn:
                 os.ftruncate(self._file, chain.size_bytes)
                 os.fsync(self._file)
-        self._sum = chain.last_sum
+        self.last_sum = chain.last_sum
         return chain
-
-    @property
-    def last_sum(self) -> str:
-        """Of the last line that was read or written."""
-        return self._sum
 
     @property
     def size_bytes(self) -> int:
@@ -207,7 +207,7 @@ class ChainedFile:
                 f"{self._shown} could not be written before; open it anew",
                 code="journal-unwritable",
             )
-        text, line_sum = linked(line, self._sum)
+        text, line_sum = linked(line, self.last_sum)
         self._broken = True
         with system_errors(
             f"{self._shown} cannot be written",
@@ -218,7 +218,7 @@ class ChainedFile:
                 raise OSError(28, "only a part of a line could be written")
             os.fsync(self._file)
         self._broken = False
-        self._sum = line_sum
+        self.last_sum = line_sum
 
     @property
     def _shown(self) -> str:

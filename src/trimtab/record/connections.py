@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine
 
 from trimtab.errors import UnreadableError
+from trimtab.model.run import Run
 from trimtab.record.checksums import guard
 from trimtab.record.database import WRITES, refuse_other_revision
 from trimtab.record.failures import store_errors
@@ -76,6 +77,13 @@ class Connections:
             writer = connection.execution_options(**WRITES)
             with writer.begin():
                 yield writer
+
+    def _put_outputs(self, runs: Iterable[Run]) -> None:
+        """Bring the raw outputs of runs to stable storage."""
+        for run in runs:
+            for output in run.outputs:
+                self.raw.put(output.stdout)
+                self.raw.put(output.stderr)
 
 
 def _identity(location: Location) -> tuple[int, int] | None:

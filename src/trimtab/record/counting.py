@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, Table, Text, case, func, select, type_coer
 from trimtab.model.action import INTERRUPTED
 from trimtab.record import schema
 from trimtab.record.connections import Connections
+from trimtab.record.queries import of_site
 
 
 class CountRecords(Connections):
@@ -52,9 +53,9 @@ class CountRecords(Connections):
                 columns.append(func.count(table.c.at))
             elif table is schema.slot:
                 columns += [func.max(table.c.ended_at), func.count(table.c.ended_at)]
-            of_site = table.c.site == place.number
+            of_place = table.c.site == place.number
             parts += [
-                select(column).select_from(table).where(of_site).scalar_subquery()
+                select(column).select_from(table).where(of_place).scalar_subquery()
                 for column in columns
             ]
         query = select(*parts).where(place.name == site)
@@ -63,12 +64,7 @@ class CountRecords(Connections):
         return () if row is None else tuple(row)
 
     def _counts(self, site: str, table: Table, *columns: ColumnElement) -> dict[tuple, int]:
-        query = (
-            select(*columns, func.count())
-            .select_from(table)
-            .join(schema.site, schema.site.c.number == table.c.site)
-            .where(schema.site.c.name == site)
-            .group_by(*columns)
-        )
+        query = of_site(select(*columns, func.count()).select_from(table), table, site)
+        query = query.group_by(*columns)
         with self._reading() as connection:
             return {tuple(row[:-1]): row[-1] for row in connection.execute(query)}

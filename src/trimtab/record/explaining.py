@@ -13,17 +13,20 @@ from trimtab.model.run import Run, RunStatus
 from trimtab.record import checksums, frames, queries, rows, schema
 from trimtab.record.history import JUDGED
 from trimtab.record.kept import Judged, KeptIncident, LeftOut
+from trimtab.record.queries import of_site
 from trimtab.record.snapshots import SnapshotRecords, base_of
 
 if TYPE_CHECKING:
     import polars as pl
 
 _AT_ONCE = 400  # snapshots in one question: older SQLites take 999 values
-
-
-def _batches(numbers: Sequence[int], count: int) -> Iterator[Sequence[int]]:
-    """Yield numbers in order, so many at once."""
-    return (numbers[start : start + count] for start in range(0, len(numbers), count))
+_OF_TARGETS = (
+    schema.sample.c.target.is_not(None),
+    schema.sample.c.statistic == "total",
+    schema.sample.c.reason.is_(None),
+    schema.sample.c.value.is_not(None),
+)
+"""Conditions on samples of single targets that count."""
 
 
 class ExplainingRecords(SnapshotRecords):
@@ -34,12 +37,7 @@ class ExplainingRecords(SnapshotRecords):
     ) -> tuple[datetime, ...]:
         """Return the times of which a snapshot is kept, by time."""
         at = schema.snapshot.c.at
-        query = (
-            select(at)
-            .join(schema.site, schema.site.c.number == schema.snapshot.c.site)
-            .where(schema.site.c.name == site)
-            .order_by(at)
-        )
+        query = of_site(select(at), schema.snapshot, site).order_by(at)
         with self._reading() as connection:
             return tuple(connection.execute(queries.between(query, at, since, until)).scalars())
 
@@ -62,13 +60,8 @@ class ExplainingRecords(SnapshotRecords):
         batches: list[frames.TimedBatch] = []
         with self._reading() as connection:
             for start in range(0, len(wanted), _AT_ONCE):
-                query = (
-                    select(schema.snapshot)
-                    .join(schema.site, schema.site.c.number == schema.snapshot.c.site)
-                    .where(schema.site.c.name == site)
-                    .where(at.in_(wanted[start : start + _AT_ONCE]))
-                    .order_by(at)
-                )
+                query = of_site(select(schema.snapshot), schema.snapshot, site)
+                query = query.where(at.in_(wanted[start : start + _AT_ONCE])).order_by(at)
                 records = connection.execute(query).all()
                 bases = self._bases_of(connection, (row.base for row in records))
                 for row in records:
@@ -91,16 +84,10 @@ class ExplainingRecords(SnapshotRecords):
         query = (
             select(at, run.id, target, sample.metric, sample.value)
             .join(schema.run, run.number == sample.run)
-            .join(schema.site, schema.site.c.number == run.site)
-            .where(schema.site.c.name == site, run.at.is_not(None))
-            .where(sample.target.is_not(None), sample.statistic == "total")
-            .where(sample.reason.is_(None), sample.value.is_not(None))
+            .where(run.at.is_not(None), *_OF_TARGETS)
         )
-        runs = (
-            select(run.number)
-            .join(schema.site, schema.site.c.number == run.site)
-            .where(schema.site.c.name == site)
-        )
+        query = of_site(query, schema.run, site)
+        runs = of_site(select(run.number), schema.run, site)
         with self._reading() as connection:
             records = connection.execute(
                 queries.between(query, run.at, since, until),
@@ -116,30 +103,19 @@ class ExplainingRecords(SnapshotRecords):
         run, sample = schema.run.c, schema.sample.c
         of_target = (sample.run == run.number) & sample.target.is_not(None)
         newest = (
-            select(run.number, run.at)
-            .join(schema.site, schema.site.c.number == run.site)
-            .where(schema.site.c.name == site, run.at.is_not(None))
-            .where(select(sample.run).where(of_target).exists())
+            of_site(select(run.number, run.at), schema.run, site)
+            .where(run.at.is_not(None), select(sample.run).where(of_target).exists())
             .order_by(run.at.desc())
             .limit(1)
         )
         values_of: dict[tuple[str, str], list[float]] = {}
         with self._reading() as connection:
-            runs = (
-                select(run.number)
-                .join(schema.site, schema.site.c.number == run.site)
-                .where(schema.site.c.name == site)
-            )
-            only = checksums.of_runs(runs)
+            only = checksums.of_runs(of_site(select(run.number), schema.run, site))
             row = connection.execute(newest, execution_options=only).one_or_none()
             if row is None:
                 return ()
             wanted = select(sample.target, sample.metric, sample.value).where(
-                sample.run == row.number,
-                sample.target.is_not(None),
-                sample.statistic == "total",
-                sample.reason.is_(None),
-                sample.value.is_not(None),
+                sample.run == row.number, *_OF_TARGETS
             )
             for target, metric, value in connection.execute(wanted, execution_options=only):
                 values_of.setdefault((target, metric), []).append(value)
@@ -151,32 +127,25 @@ class ExplainingRecords(SnapshotRecords):
     def runs_since(self, site: str, since: datetime) -> int:
         """Return how many runs of a site began after a time."""
         run = schema.run.c
-        query = (
-            select(func.count())
-            .select_from(schema.run)
-            .join(schema.site, schema.site.c.number == run.site)
-            .where(schema.site.c.name == site, run.at > since)
-        )
+        query = of_site(select(func.count()).select_from(schema.run), schema.run, site)
+        query = query.where(run.at > since)
         with self._reading() as connection:
             return connection.execute(query).scalar_one()
 
     def runs_between(
-        self, site: str, *, since: datetime | None = None, until: datetime | None = None
+        self, site: str, *, until: datetime | None = None
     ) -> Iterator[tuple[Run, str]]:
-        """Yield runs of a stretch with their comparability, by time, few of them in memory at once.
+        """Yield runs up to a time with their comparability, by time, few of them in memory at once.
 
         Samples of single targets are left out, which `survey_frame` gives.
         """
         run = schema.run.c
-        query = (
-            select(run.number)
-            .join(schema.site, schema.site.c.number == run.site)
-            .where(schema.site.c.name == site)
-            .order_by(run.at, run.number)
-        )
+        query = of_site(select(run.number), schema.run, site).order_by(run.at, run.number)
         with self._reading() as connection:
-            numbers = connection.execute(queries.between(query, run.at, since, until))
-            for some in _batches(numbers.scalars().all(), _AT_ONCE):
+            wanted = connection.execute(queries.between(query, run.at, None, until))
+            numbers = wanted.scalars().all()
+            for start in range(0, len(numbers), _AT_ONCE):
+                some = numbers[start : start + _AT_ONCE]
                 part = queries.runs().where(run.number.in_(some)).order_by(run.at, run.number)
                 samples = queries.samples_of(connection, some, whole=True)
                 for row in connection.execute(part).all():
@@ -186,9 +155,8 @@ class ExplainingRecords(SnapshotRecords):
         """Return the runs of a series that are not judged, by time: failed, absent, another job."""
         run = schema.run.c
         query = (
-            select(run.id, run.at, run.status, run.problem)
-            .join(schema.site, schema.site.c.number == run.site)
-            .where(schema.site.c.name == site, run.comparability == comparability)
+            of_site(select(run.id, run.at, run.status, run.problem), schema.run, site)
+            .where(run.comparability == comparability)
             .where(run.status.not_in([status.value for status in JUDGED]))
             .order_by(run.at, run.number)
         )
@@ -238,17 +206,13 @@ class ExplainingRecords(SnapshotRecords):
     ) -> tuple[KeptIncident, ...]:
         """Return the incidents of a site as they were last found, the newest first."""
         table = schema.incident.c
-        query = (
-            select(schema.incident, schema.site.c.name.label("site_name"))
-            .join(schema.site, schema.site.c.number == table.site)
-            .where(schema.site.c.name == site)
-            .order_by(table.at.desc(), table.number)
-        )
+        query = of_site(select(schema.incident), schema.incident, site)
+        query = query.order_by(table.at.desc(), table.number)
         if states is not None:
             query = query.where(table.state.in_(list(states)))
         with self._reading() as connection:
             records = connection.execute(queries.between(query, table.at, since, None)).all()
-        return tuple(rows.value_of(KeptIncident, row, site=row.site_name) for row in records)
+        return tuple(rows.value_of(KeptIncident, row, site=site) for row in records)
 
     def judged(self, site: str) -> Judged | None:
         """Return when the incidents of a site were last looked for; ``None``: never."""

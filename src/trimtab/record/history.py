@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from statistics import median
 from typing import Any
 
 from sqlalchemy import Connection, Select, case, func, select
@@ -12,123 +13,131 @@ from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.record import schema
 from trimtab.record.checksums import of_runs
 from trimtab.record.comparability import ASKED
+from trimtab.record.connections import Connections
 from trimtab.record.kept import Series
+from trimtab.record.queries import of_site
 
 JUDGED = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
 """A run that failed, never started or did something else says nothing about the file system."""
 
 
-def series(connection: Connection, site: str | None) -> tuple[Series, ...]:
-    """Return every series that is kept, of one site or of all, the longest first."""
-    run, place = schema.run.c, schema.site.c
-    query = (
-        select(
-            place.name,
-            run.probe,
-            run.kind,
-            run.comparability,
-            func.count().label("runs"),
-            func.min(run.at).label("first_at"),
-            func.max(run.at).label("last_at"),
+class HistoryRecords(Connections):
+    """The part of the store that judging reads."""
+
+    def series(self, site: str | None = None) -> tuple[Series, ...]:
+        """Return every set of comparable runs, of one site or of all, the longest first."""
+        run, place = schema.run.c, schema.site.c
+        query = (
+            select(
+                place.name,
+                run.probe,
+                run.kind,
+                run.comparability,
+                func.count().label("runs"),
+                func.min(run.at).label("first_at"),
+                func.max(run.at).label("last_at"),
+            )
+            .join(schema.site, place.number == run.site)
+            .group_by(place.name, run.probe, run.kind, run.comparability)
+            .order_by(func.count().desc(), run.comparability)
         )
-        .join(schema.site, place.number == run.site)
-        .group_by(place.name, run.probe, run.kind, run.comparability)
-        .order_by(func.count().desc(), run.comparability)
-    )
-    if site is not None:
-        query = query.where(place.name == site)
-    return tuple(Series(*row) for row in connection.execute(query))
+        if site is not None:
+            query = query.where(place.name == site)
+        with self._reading() as connection:
+            return tuple(Series(*row) for row in connection.execute(query))
 
+    def unjudged(self, site: str, probe: str | None = None) -> dict[str, int]:
+        """Return how many runs of a site, or of a probe of it, no series has, by why.
 
-def parameters(
-    connection: Connection, site: str, *, since: datetime, until: datetime
-) -> tuple[tuple[datetime, dict[str, object]], ...]:
-    """Return time and parameters of the runs of a site within a stretch, by time."""
-    run = schema.run.c
-    query = _of_sites(select(run.at, run.parameters), [schema.site.c.name == site])
-    query = query.where(run.at >= since, run.at <= until, run.import_key.is_(None))
-    return tuple((at, values) for at, values in connection.execute(query.order_by(run.at)))
+        ``failed``: or it did something else; ``no-time``; ``not-believed``: its figures;
+        ``only-summaries``: means of repetitions without the repetitions. Runs without samples
+        explain others, and are not counted.
+        """
+        run, sample = schema.run.c, schema.sample.c
+        of_run = select(sample.run).where(sample.run == run.number)
+        totals = of_run.where(sample.statistic == "total")
+        figures = totals.where(sample.reason.is_(None))
+        why = case(
+            (run.status.not_in([status.value for status in JUDGED]), "failed"),
+            (run.at.is_(None) & figures.exists(), "no-time"),
+            (run.status == RunStatus.UNFINISHED.value, None),
+            (totals.exists() & ~figures.exists(), "not-believed"),
+            (of_run.exists() & ~figures.exists(), "only-summaries"),
+        ).label("why")
+        query = of_site(select(why, func.count()), schema.run, site).group_by(why)
+        runs = of_site(select(run.number), schema.run, site)
+        if probe is not None:
+            query, runs = query.where(run.probe == probe), runs.where(run.probe == probe)
+        with self._reading() as connection:
+            records = connection.execute(query, execution_options=of_runs(runs))
+            return {name: count for name, count in records if name is not None}
 
+    def history(
+        self,
+        site: str,
+        comparability: str,
+        *,
+        metric: str | None = None,
+        target: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[HistoryPoint, ...]:
+        """Return one point for each run and metric of a series, by time.
 
-def points(
-    connection: Connection,
-    site: str,
-    comparability: str,
-    *,
-    metric: str | None = None,
-    target: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> tuple[HistoryPoint, ...]:
-    """Return one point for each run and metric, by time.
+        The value is the median over the believed repetitions (over the believed figures of the
+        whole run where it has none by repetition). A run that did not finish has 0 for every metric
+        of the series in which more is better, also where none of its runs has ever finished; in a
+        series of seconds 0 would be the best of all, so there it is left out.
 
-    The value is the median over the believed repetitions (over the believed figures of the whole
-    run where it has none by repetition). A run that did not finish has 0 for every metric of the
-    series in which more is better, also where none of its runs has ever finished; in a series of
-    seconds 0 would be the best of all, so there it is left out.
-
-    Parameters
-    ----------
-    target
-        The OST or MDT; ``None`` is the whole, not every target.
-    since, until
-        Aware; both are within.
-    """
-    run = schema.run.c
-    of_series = [
-        schema.site.c.name == site,
-        run.comparability == comparability,
-        run.at.is_not(None),
-        run.status.in_([status.value for status in JUDGED]),
-    ]
-    within = [*of_series]
-    if since is not None:
-        within.append(run.at >= since)
-    if until is not None:
-        within.append(run.at <= until)
-    runs = connection.execute(
-        _of_sites(select(run.number, run.id, run.at, run.status), within).order_by(
-            run.at, run.number
+        Parameters
+        ----------
+        comparability
+            `Series.comparability`, or `comparability_key` of a run.
+        target
+            The OST or MDT; ``None`` is the whole, not every target.
+        since, until
+            Aware; both are within.
+        """
+        run = schema.run.c
+        of_series = [
+            schema.site.c.name == site,
+            run.comparability == comparability,
+            run.at.is_not(None),
+            run.status.in_([status.value for status in JUDGED]),
+        ]
+        within = [*of_series]
+        if since is not None:
+            within.append(run.at >= since)
+        if until is not None:
+            within.append(run.at <= until)
+        query = _of_sites(select(run.number, run.id, run.at, run.status), within)
+        with self._reading() as connection:
+            runs = connection.execute(query.order_by(run.at, run.number)).all()
+            medians = _medians(connection, within, metric=metric, target=target)
+            names = {name for entry in medians.values() for name in entry}
+            if any(entry.status == RunStatus.UNFINISHED for entry in runs):
+                names |= _metrics(connection, of_series, metric=metric, target=target)
+        zeros = {name: 0.0 for name in names if METRIC_UNITS.get(name, "s") != "s"}
+        return tuple(
+            HistoryPoint(at, name, values[name], unfinished=values is zeros, run=identifier)
+            for number, identifier, at, status in runs
+            for values in [zeros if status == RunStatus.UNFINISHED else medians.get(number, {})]
+            for name in sorted(names)
+            if name in values
         )
-    ).all()
-    medians = _medians(connection, within, metric=metric, target=target)
-    names = {name for entry in medians.values() for name in entry}
-    if any(entry.status == RunStatus.UNFINISHED for entry in runs):
-        names |= _metrics(connection, of_series, metric=metric, target=target)
-    zeros = {name: 0.0 for name in names if METRIC_UNITS.get(name, "s") != "s"}
-    return tuple(
-        HistoryPoint(at, name, values[name], unfinished=values is zeros, run=identifier)
-        for number, identifier, at, status in runs
-        for values in [zeros if status == RunStatus.UNFINISHED else medians.get(number, {})]
-        for name in sorted(names)
-        if name in values
-    )
 
+    def parameters(
+        self, site: str, *, since: datetime, until: datetime
+    ) -> tuple[tuple[datetime, dict[str, object]], ...]:
+        """Return time and parameters of a site's own runs within a stretch, by time.
 
-def unjudged(connection: Connection, site: str, probe: str | None) -> dict[str, int]:
-    """Return how many runs of a site no series has, by why.
-
-    ``failed``: or it did something else; ``no-time``; ``not-believed``: its figures;
-    ``only-summaries``: means of repetitions without the repetitions. Runs without samples explain
-    others, and are not counted.
-    """
-    run, sample = schema.run.c, schema.sample.c
-    of_run = select(sample.run).where(sample.run == run.number)
-    totals = of_run.where(sample.statistic == "total")
-    figures = totals.where(sample.reason.is_(None))
-    why = case(
-        (run.status.not_in([status.value for status in JUDGED]), "failed"),
-        (run.at.is_(None) & figures.exists(), "no-time"),
-        (run.status == RunStatus.UNFINISHED.value, None),
-        (totals.exists() & ~figures.exists(), "not-believed"),
-        (of_run.exists() & ~figures.exists(), "only-summaries"),
-    ).label("why")
-    query = _of_sites(select(why, func.count()), [schema.site.c.name == site]).group_by(why)
-    runs = _of_sites(select(run.number), [schema.site.c.name == site])
-    if probe is not None:
-        query, runs = query.where(run.probe == probe), runs.where(run.probe == probe)
-    records = connection.execute(query, execution_options=of_runs(runs))
-    return {name: count for name, count in records if name is not None}
+        Runs that were imported are left out; ``since`` and ``until`` are within.
+        """
+        run = schema.run.c
+        query = of_site(select(run.at, run.parameters), schema.run, site)
+        query = query.where(run.at >= since, run.at <= until, run.import_key.is_(None))
+        with self._reading() as connection:
+            return tuple((at, values) for at, values in connection.execute(query.order_by(run.at)))
 
 
 def _metrics(
@@ -202,13 +211,5 @@ def _medians(
         values.setdefault((number, name), []).append(value)
     medians: dict[int, dict[str, float]] = {}
     for (number, name), values_of in (whole | repeated).items():
-        medians.setdefault(number, {})[name] = _median(values_of)
+        medians.setdefault(number, {})[name] = median(values_of)
     return medians
-
-
-def _median(values: list[float]) -> float:
-    values.sort()
-    middle = len(values) // 2
-    if len(values) % 2:
-        return values[middle]
-    return (values[middle - 1] + values[middle]) / 2

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from trimtab.model.run import RawOutput, Run, RunStatus
+from trimtab.measure.plain import as_dict, as_list
+from trimtab.model.run import Run, RunStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +57,6 @@ class KeptOutput:
     elapsed_s: float | None
     truncated: bool
     pruned_at: datetime | None = None
-
-    def with_content(self, stdout: bytes, stderr: bytes) -> RawOutput:
-        """Return the raw output as the run had it."""
-        return RawOutput(
-            label=self.label,
-            argv=self.argv,
-            stdout=stdout,
-            stderr=stderr,
-            exit_code=self.exit_code,
-            started_at=self.started_at,
-            elapsed_s=self.elapsed_s,
-            truncated=self.truncated,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +125,12 @@ class KeptIncident:
     effect: float | None
     summary: str
     document: dict[str, object]
+
+    @property
+    def likeliest(self) -> dict[str, Any]:
+        """The likeliest cause as plain values; empty where it is unexplained."""
+        causes = as_list(self.document.get("causes"))
+        return as_dict(causes[0]) if causes and not self.document.get("unexplained") else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,17 +49,14 @@ class NumberedLines:
     ----------
     count
         How many lines were read or written.
+    last_sum
+        Of the last line that was read or written.
     """
 
     def __init__(self, path: Path, directory: int, *, hint: str) -> None:
         self.path, self.count = path, 0
         self._directory, self._hint = directory, hint
-        self._sum: str = FIRST_SUM
-
-    @property
-    def last_sum(self) -> str:
-        """Of the last line that was read or written."""
-        return self._sum
+        self.last_sum: str = FIRST_SUM
 
     def read(self) -> tuple[bytes, ...]:
         """Return the lines that were not read before, each as its JSON object without the sum.
@@ -87,7 +84,7 @@ class NumberedLines:
         UnreadableError
             It could not be written. Whether it is there has to be read anew.
         """
-        text, line_sum = linked(line, self._sum)
+        text, line_sum = linked(line, self.last_sum)
         with (
             system_errors(
                 f"{self._shown} cannot be written",
@@ -99,7 +96,7 @@ class NumberedLines:
             if not self._place(part, inode, _name(self.count + 1)):
                 return False
             os.fsync(self._directory)
-        self.count, self._sum = self.count + 1, line_sum
+        self.count, self.last_sum = self.count + 1, line_sum
         return True
 
     def _text(self, number: int) -> bytes | None:
@@ -113,12 +110,12 @@ class NumberedLines:
 
     def _line(self, text: bytes, number: int) -> bytes:
         try:
-            chain = unlinked(text, hint=self._hint, after=self._sum)
+            chain = unlinked(text, hint=self._hint, after=self.last_sum)
             if len(chain.lines) != 1 or chain.torn:
                 raise DataError("it is not one line", code="journal-changed", hint=self._hint)
         except DataError as error:
             raise error.of(f"{self._shown}/{_name(number)}") from error
-        self._sum = chain.last_sum
+        self.last_sum = chain.last_sum
         return chain.lines[0]
 
     @contextlib.contextmanager

@@ -10,8 +10,9 @@ the last hour: such a file may belong to a run that another process is about to 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
+from operator import add
 from typing import Final
 
 from sqlalchemy import Connection, delete, or_, select, update
@@ -52,13 +53,7 @@ class Pruned:
 
     def __add__(self, other: Pruned) -> Pruned:
         """Return both together."""
-        return Pruned(
-            self.snapshots + other.snapshots,
-            self.outputs + other.outputs,
-            self.files + other.files,
-            self.removed_bytes + other.removed_bytes,
-            self.alerts + other.alerts,
-        )
+        return Pruned(*map(add, astuple(self), astuple(other)))
 
 
 def prune_some(

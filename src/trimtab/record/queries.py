@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    CursorResult,
-    Insert,
-    Row,
-    Select,
-    Table,
-    insert,
-    select,
-)
+from sqlalchemy import Column, Connection, Insert, Row, Select, Table, insert, select
 
 from trimtab.model.run import Run, Sample
 from trimtab.record import checksums, rows, schema
@@ -39,62 +29,16 @@ def site_number(connection: Connection, name: str) -> int:
     return number
 
 
-def imported(connection: Connection, site: str, kind: str, import_key: str | None) -> str | None:
-    """Return the id of the run that was imported under that key, ``None`` if none was."""
-    if import_key is None:
-        return None
-    query = (
-        select(schema.run.c.id)
-        .join(schema.site, schema.site.c.number == schema.run.c.site)
-        .where(
-            schema.site.c.name == site,
-            schema.run.c.kind == kind,
-            schema.run.c.import_key == import_key,
-        )
+def of_site(query: Select[*tuple[Any, ...]], table: Table, site: str) -> Select[*tuple[Any, ...]]:
+    """Return the question narrowed to the rows that a table has of a site."""
+    return query.join(schema.site, schema.site.c.number == table.c.site).where(
+        schema.site.c.name == site
     )
-    return connection.execute(query).scalar()
 
 
-def insert_run(
-    connection: Connection,
-    run: Run,
-    *,
-    import_key: str | None = None,
-    hashes: Sequence[tuple[str, str]] = (),
-) -> None:
-    """Insert a run with its samples and outputs, whose stdout and stderr have those hashes."""
-    site = site_number(connection, run.site)
-    added = connection.execute(insert(schema.run).values(rows.of_run(run, site, import_key)))
-    number = _number(added)
-    outputs = enumerate(zip(run.outputs, hashes, strict=True))
-    _insert_all(
-        connection,
-        schema.output,
-        [rows.of_output(output, number, place, hashes=pair) for place, (output, pair) in outputs],
-    )
-    _insert_all(connection, schema.sample, _sample_rows(run, number))
-
-
-def insert_runs(
-    connection: Connection, runs: Sequence[Run], *, name_of: Callable[[bytes], str]
-) -> None:
-    """Insert runs with their samples and outputs; ``name_of`` gives the hash of a content."""
-    if not runs:
-        return
-    sites = {name: site_number(connection, name) for name in {run.site for run in runs}}
-    numbers = connection.execute(
-        insert(schema.run).returning(schema.run.c.number, sort_by_parameter_order=True),
-        [rows.of_run(run, sites[run.site], None) for run in runs],
-    ).scalars()
-    outputs: list[dict[str, Any]] = []
-    samples: list[dict[str, Any]] = []
-    for number, run in zip(numbers, runs, strict=True):
-        for place, output in enumerate(run.outputs):
-            pair = (name_of(output.stdout), name_of(output.stderr))
-            outputs.append(rows.of_output(output, number, place, hashes=pair))
-        samples += _sample_rows(run, number)
-    _insert_all(connection, schema.output, outputs)
-    _insert_all(connection, schema.sample, samples)
+def insert_runs(connection: Connection, runs: Sequence[Run]) -> None:
+    """Insert runs with their samples and outputs, whose content is kept already."""
+    _insert(connection, [(run, None, ()) for run in runs])
 
 
 def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> list[str | None]:
@@ -103,9 +47,7 @@ def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> li
     What is kept already under the key of one stays as it is, but for a time that it lacked. One
     question and three insertions serve all of them.
     """
-    sites = {
-        name: site_number(connection, name) for name in {imported.run.site for imported in imports}
-    }
+    sites = _site_numbers(connection, [entry.run for entry in imports])
     present = _imported_keys(connection, sites, [entry.key for entry in imports])
     before: list[str | None] = []
     new: list[ImportedRun] = []
@@ -118,20 +60,34 @@ def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> li
             new.append(entry)
         elif timeless:
             _give_time(connection, identifier, entry.run)
-    if not new:
-        return before
-    values = [rows.of_run(imported.run, sites[imported.run.site], imported.key) for imported in new]
+    _insert(connection, [(entry.run, entry.key, entry.outputs) for entry in new])
+    return before
+
+
+def _insert(
+    connection: Connection, entries: Sequence[tuple[Run, str | None, tuple[KeptOutput, ...]]]
+) -> None:
+    """Insert runs, each with its import key and the outputs that it does not hold itself."""
+    if not entries:
+        return
+    sites = _site_numbers(connection, [run for run, _, _ in entries])
     numbers = connection.execute(
-        insert(schema.run).returning(schema.run.c.number, sort_by_parameter_order=True), values
+        insert(schema.run).returning(schema.run.c.number, sort_by_parameter_order=True),
+        [rows.of_run(run, sites[run.site], key) for run, key, _ in entries],
     ).scalars()
     outputs: list[dict[str, Any]] = []
     samples: list[dict[str, Any]] = []
-    for number, entry in zip(numbers, new, strict=True):
-        outputs += [rows.of_kept_output(output, number) for output in entry.outputs]
-        samples += _sample_rows(entry.run, number)
-    _insert_all(connection, schema.output, outputs)
-    _insert_all(connection, schema.sample, samples)
-    return before
+    for number, (run, _, kept_outputs) in zip(numbers, entries, strict=True):
+        outputs += [rows.row_of(output, schema.output, run=number) for output in kept_outputs]
+        outputs += [rows.of_output(output, number, at) for at, output in enumerate(run.outputs)]
+        samples += [rows.of_sample(sample, number, at) for at, sample in enumerate(run.samples)]
+    for table, values in ((schema.output, outputs), (schema.sample, samples)):
+        if values:
+            connection.execute(insert(table), values)
+
+
+def _site_numbers(connection: Connection, runs: Iterable[Run]) -> dict[str, int]:
+    return {name: site_number(connection, name) for name in {run.site for run in runs}}
 
 
 def _give_time(connection: Connection, identifier: str, run: Run) -> None:
@@ -157,10 +113,6 @@ def _imported_keys(
         for site, kind, key, identifier, at in connection.execute(query):
             known[site, kind, key] = (identifier, at is None)
     return known
-
-
-def _sample_rows(run: Run, number: int) -> list[dict[str, Any]]:
-    return [rows.of_sample(sample, number, place) for place, sample in enumerate(run.samples)]
 
 
 def has_run(connection: Connection, identifier: str) -> bool:
@@ -248,13 +200,6 @@ def _minute(at: datetime | None) -> str:
     return "no time" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-def _number(added: CursorResult[Any]) -> int:
-    key = added.inserted_primary_key
-    if key is None:  # only when the row was not added, which would have raised
-        raise AssertionError("a row was added without a number")
-    return key[0]
-
-
 def insert_unless_there(connection: Connection, table: Table, **values: Any) -> Insert:
     """Return the insertion of a row that does nothing where a unique index holds its like."""
     # Imported here: PostgreSQL's dialect costs a tenth of a second of start-up.
@@ -266,8 +211,3 @@ def insert_unless_there(connection: Connection, table: Table, **values: Any) -> 
     # Whoever needs to know whether there was one asks for the count, which SQLAlchemy drops for
     # insertions unless it is told not to.
     return row.execution_options(preserve_rowcount=True)
-
-
-def _insert_all(connection: Connection, table: Table, values: list[dict[str, Any]]) -> None:
-    if values:
-        connection.execute(insert(table), values)

@@ -9,7 +9,6 @@ and an empty one not at all: its hash says everything.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import hashlib
 import os
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import UnreadableError
+from trimtab.record.trusted import synchronise_file_system
 from trimtab.visible import visible
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -248,13 +248,9 @@ def synchronise(path: Path) -> None:
 
 
 def _synchronise_file_system(directory: Path) -> None:
-    """Wait until everything written to the directory's file system is on stable storage."""
-    library = ctypes.CDLL(None, use_errno=True)  # Python has fsync and sync, and not this one
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        if library.syncfs(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+        synchronise_file_system(descriptor)
     finally:
         os.close(descriptor)
 

@@ -21,6 +21,7 @@ from trimtab.record import schema
 from trimtab.record.checksums import require_row, samples_checksum
 from trimtab.record.comparability import comparability_key
 from trimtab.record.kept import KeptOutput, Site
+from trimtab.record.raw import RawDirectory
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -41,8 +42,11 @@ def row_of(value: Any, table: Table, /, **more: Any) -> dict[str, Any]:
     return row | more
 
 
-def value_of(kind: type[V], row: Row[Any], /, **more: Any) -> V:
-    """Return the value of a row: the fields that have the name of a column, and ``more``."""
+def value_of(kind: type[V], row: Any, /, **more: Any) -> V:
+    """Return the value of a row: the fields that have the name of a column, and ``more``.
+
+    The row may be another value: what both name alike goes over.
+    """
     names = (field.name for field in fields(kind) if field.name not in more)
     return kind(**{name: getattr(row, name) for name in names}, **more)
 
@@ -93,22 +97,15 @@ def of_sample(sample: Sample, run_number: int, ordinal: int) -> dict[str, Any]:
     }
 
 
-def of_output(
-    output: RawOutput, run_number: int, ordinal: int, *, hashes: tuple[str, str]
-) -> dict[str, Any]:
-    """Return the row of a raw output whose content is kept under those two hashes."""
+def of_output(output: RawOutput, run_number: int, ordinal: int) -> dict[str, Any]:
+    """Return the row of a raw output whose content is kept."""
     contents = {
-        "stdout_sha256": hashes[0],
+        "stdout_sha256": RawDirectory.name_of(output.stdout),
         "stdout_bytes": len(output.stdout),
-        "stderr_sha256": hashes[1],
+        "stderr_sha256": RawDirectory.name_of(output.stderr),
         "stderr_bytes": len(output.stderr),
     }
     return row_of(output, schema.output, run=run_number, ordinal=ordinal, **contents)
-
-
-def of_kept_output(output: KeptOutput, run_number: int) -> dict[str, Any]:
-    """Return the row of a raw output whose content is kept already."""
-    return row_of(output, schema.output, run=run_number)
 
 
 def of_event(event: Event, site_number: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ compares the two.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -69,6 +70,18 @@ _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 # Byte order, so that a prefix is a range of the index whatever the database's language is.
 _ID = Text().with_variant(Text(collation="C"), "postgresql")
 
+_required = partial(Column, nullable=False)
+
+
+def _of_site(*name: Column[Any]) -> tuple[Column[Any], ...]:
+    """Return what each row that is of a site begins with."""
+    number = Column("number", _NUMBER, primary_key=True)
+    return number, *name, _required("site", ForeignKey("site.number"))
+
+
+def _identified() -> tuple[Column[Any], ...]:
+    return _of_site(_required("id", _ID, unique=True))
+
 
 def _checksum() -> Column[int]:
     return Column(CHECKSUM, BigInteger, default=_row_checksum)
@@ -84,7 +97,7 @@ site = Table(
     "site",
     metadata,
     Column("number", _NUMBER, primary_key=True),
-    Column("name", AnyText, nullable=False, unique=True),
+    _required("name", AnyText, unique=True),
     Column("driver", AnyText),
     Column("identity", AnyText),
     Column("path", AnyText),
@@ -98,13 +111,11 @@ site = Table(
 run = Table(
     "run",
     metadata,
-    Column("number", _NUMBER, primary_key=True),
-    Column("id", _ID, nullable=False, unique=True),
-    Column("site", ForeignKey("site.number"), nullable=False),
-    Column("probe", AnyText, nullable=False),
-    Column("kind", AnyText, nullable=False),
-    Column("comparability", Text, nullable=False),
-    Column("status", Text, nullable=False),
+    *_identified(),
+    _required("probe", AnyText),
+    _required("kind", AnyText),
+    _required("comparability", Text),
+    _required("status", Text),
     Column("at", UtcMicroseconds),
     Column("until", UtcMicroseconds),
     Column("at_reason", AnyText),
@@ -112,7 +123,7 @@ run = Table(
     Column("path", AnyText),
     Column("host", AnyText),
     Column("trimtab_version", AnyText),
-    Column("parameters", PlainJson, nullable=False),
+    _required("parameters", PlainJson),
     Column("problem", AnyText),
     # sha256 of the raw output of an imported run; several runs of our own may print the same.
     Column("import_key", AnyText),
@@ -129,16 +140,16 @@ output = Table(
     metadata,
     Column("run", ForeignKey("run.number"), primary_key=True),
     Column("ordinal", Integer, primary_key=True),
-    Column("label", AnyText, nullable=False),
-    Column("argv", PlainJson, nullable=False),
-    Column("stdout_sha256", Text, nullable=False),
-    Column("stdout_bytes", BigInteger, nullable=False),
-    Column("stderr_sha256", Text, nullable=False),
-    Column("stderr_bytes", BigInteger, nullable=False),
+    _required("label", AnyText),
+    _required("argv", PlainJson),
+    _required("stdout_sha256", Text),
+    _required("stdout_bytes", BigInteger),
+    _required("stderr_sha256", Text),
+    _required("stderr_bytes", BigInteger),
     Column("exit_code", Integer),
     Column("started_at", UtcMicroseconds),
     Column("elapsed_s", Double),
-    Column("truncated", Boolean, nullable=False),
+    _required("truncated", Boolean),
     # When its content was removed; what is known of it stays.
     Column("pruned_at", UtcMicroseconds, info=UNCHECKED),
     _checksum(),
@@ -150,11 +161,11 @@ sample = Table(
     metadata,
     Column("run", ForeignKey("run.number"), primary_key=True),
     Column("ordinal", Integer, primary_key=True),
-    Column("metric", Text, nullable=False),
+    _required("metric", Text),
     Column("value", Double),
     Column("repetition", Integer),
     Column("target", AnyText),
-    Column("statistic", AnyText, nullable=False),
+    _required("statistic", AnyText),
     Column("output", Integer),
     Column("line", BigInteger),
     Column("reason", AnyText),
@@ -165,24 +176,21 @@ sample = Table(
 snapshot_base = Table(
     "snapshot_base",
     metadata,
-    Column("number", _NUMBER, primary_key=True),
-    Column("site", ForeignKey("site.number"), nullable=False),
-    Column("digest", Text, nullable=False),
-    Column("batch", LargeBinary, nullable=False),
+    *_of_site(),
+    _required("digest", Text),
+    _required("batch", LargeBinary),
     Index(None, "site", "digest", unique=True),
 )
 
 snapshot = Table(
     "snapshot",
     metadata,
-    Column("number", _NUMBER, primary_key=True),
-    Column("id", _ID, nullable=False, unique=True),
-    Column("site", ForeignKey("site.number"), nullable=False),
-    Column("at", UtcMicroseconds, nullable=False),
-    Column("driver", AnyText, nullable=False),
-    Column("complete", Boolean, nullable=False),
+    *_identified(),
+    _required("at", UtcMicroseconds),
+    _required("driver", AnyText),
+    _required("complete", Boolean),
     # Compressed, with a checksum within.
-    Column("batch", LargeBinary, nullable=False, info=UNCHECKED),
+    _required("batch", LargeBinary, info=UNCHECKED),
     Column("base", ForeignKey("snapshot_base.number")),
     _checksum(),
     Index(None, "site", "at"),
@@ -192,15 +200,13 @@ snapshot = Table(
 event = Table(
     "event",
     metadata,
-    Column("number", _NUMBER, primary_key=True),
-    Column("id", _ID, nullable=False, unique=True),
-    Column("site", ForeignKey("site.number"), nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("at", UtcMicroseconds, nullable=False),
+    *_identified(),
+    _required("kind", Text),
+    _required("at", UtcMicroseconds),
     Column("until", UtcMicroseconds),
-    Column("targets", PlainJson, nullable=False),
-    Column("detail", AnyText, nullable=False),
-    Column("source", AnyText, nullable=False),
+    _required("targets", PlainJson),
+    _required("detail", AnyText),
+    _required("source", AnyText),
     _checksum(),
     Index(None, "site", "at"),
 )
@@ -208,18 +214,17 @@ event = Table(
 slot = Table(
     "slot",
     metadata,
-    Column("number", _NUMBER, primary_key=True),
-    Column("site", ForeignKey("site.number"), nullable=False),
-    Column("item", AnyText, nullable=False),
-    Column("due_at", UtcMicroseconds, nullable=False),
-    Column("state", Text, nullable=False),
+    *_of_site(),
+    _required("item", AnyText),
+    _required("due_at", UtcMicroseconds),
+    _required("state", Text),
     Column("started_at", UtcMicroseconds),
     Column("ended_at", UtcMicroseconds),
     # Ids and no references: snapshots go at the end of their retention, slots stay.
     Column("run", _ID),
     Column("before", _ID),
     Column("after", _ID),
-    Column("verdicts", PlainJson, nullable=False),
+    _required("verdicts", PlainJson),
     Column("detail", AnyText),
     Column("holder", AnyText),
     _checksum(),
@@ -232,27 +237,25 @@ lease = Table(
     "lease",
     metadata,
     Column("site", ForeignKey("site.number"), primary_key=True, autoincrement=False),
-    Column("holder", AnyText, nullable=False),
-    Column("taken_at", UtcMicroseconds, nullable=False),
-    Column("until", UtcMicroseconds, nullable=False),
+    _required("holder", AnyText),
+    _required("taken_at", UtcMicroseconds),
+    _required("until", UtcMicroseconds),
 )
 
 incident = Table(
     "incident",
     metadata,
-    Column("number", _NUMBER, primary_key=True),
-    Column("id", _ID, nullable=False),
-    Column("site", ForeignKey("site.number"), nullable=False),
-    Column("at", UtcMicroseconds, nullable=False),
+    *_of_site(_required("id", _ID)),
+    _required("at", UtcMicroseconds),
     Column("until", UtcMicroseconds),
-    Column("detected_at", UtcMicroseconds, nullable=False),
-    Column("shape", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("certainty", Text, nullable=False),
+    _required("detected_at", UtcMicroseconds),
+    _required("shape", Text),
+    _required("state", Text),
+    _required("certainty", Text),
     Column("effect", Double),
-    Column("summary", AnyText, nullable=False),
+    _required("summary", AnyText),
     # The explanation, as the JSON document has it.
-    Column("document", PlainJson, nullable=False),
+    _required("document", PlainJson),
     _checksum(),
     Index(None, "site", "id", unique=True),
     Index(None, "site", "at"),
@@ -261,31 +264,29 @@ incident = Table(
 action = Table(
     "action",
     metadata,
-    Column("number", _NUMBER, primary_key=True),
-    Column("id", _ID, nullable=False, unique=True),
-    Column("site", ForeignKey("site.number"), nullable=False),
-    Column("policy", Text, nullable=False),
-    Column("plan", Text, nullable=False),
-    Column("who", AnyText, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("target", AnyText, nullable=False),
+    *_identified(),
+    _required("policy", Text),
+    _required("plan", Text),
+    _required("who", AnyText),
+    _required("kind", Text),
+    _required("target", AnyText),
     Column("server", AnyText),
     Column("setting", AnyText),
     Column("before", AnyText),
     Column("value", AnyText),
-    Column("stage", Integer, nullable=False),
-    Column("permanent", Boolean, nullable=False),
+    _required("stage", Integer),
+    _required("permanent", Boolean),
     # Ids of the actions that it takes back.
-    Column("reverts", PlainJson, nullable=False),
-    Column("reason", AnyText, nullable=False),
-    Column("reason_code", Text, nullable=False),
-    Column("at", UtcMicroseconds, nullable=False),
+    _required("reverts", PlainJson),
+    _required("reason", AnyText),
+    _required("reason_code", Text),
+    _required("at", UtcMicroseconds),
     # None, as the outcome: begun, and not known to have ended.
     Column("until", UtcMicroseconds),
     Column("outcome", Text),
     Column("found", AnyText),
     Column("detail", AnyText),
-    Column("facts", PlainJson, nullable=False),
+    _required("facts", PlainJson),
     _checksum(),
     Index(None, "site", "at"),
 )
@@ -295,7 +296,7 @@ acting = Table(
     metadata,
     Column("site", ForeignKey("site.number"), primary_key=True, autoincrement=False),
     # Raised whenever somebody takes the right to act: an actor with a lower one is refused.
-    Column("token", BigInteger, nullable=False),
+    _required("token", BigInteger),
     Column("holder", AnyText),
     Column("until", UtcMicroseconds),
 )
@@ -303,12 +304,10 @@ acting = Table(
 result = Table(
     "result",
     metadata,
-    Column("number", _NUMBER, primary_key=True),
-    Column("id", _ID, nullable=False, unique=True),
-    Column("site", ForeignKey("site.number"), nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("at", UtcMicroseconds, nullable=False),
-    Column("document", PlainJson, nullable=False),
+    *_identified(),
+    _required("kind", Text),
+    _required("at", UtcMicroseconds),
+    _required("document", PlainJson),
     _checksum(),
     Index(None, "site", "kind", "at"),
 )
@@ -316,21 +315,19 @@ result = Table(
 alert = Table(
     "alert",
     metadata,
-    Column("number", _NUMBER, primary_key=True),
-    Column("id", _ID, nullable=False, unique=True),
-    Column("site", ForeignKey("site.number"), nullable=False),
-    Column("subject", AnyText, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("phase", Text, nullable=False),
-    Column("severity", Text, nullable=False),
-    Column("at", UtcMicroseconds, nullable=False),
+    *_identified(),
+    _required("subject", AnyText),
+    _required("name", Text),
+    _required("phase", Text),
+    _required("severity", Text),
+    _required("at", UtcMicroseconds),
     Column("since", UtcMicroseconds),
-    Column("title", AnyText, nullable=False),
-    Column("lines", PlainJson, nullable=False),
+    _required("title", AnyText),
+    _required("lines", PlainJson),
     # What people know after it: the next decisions rest on it.
-    Column("facts", PlainJson, nullable=False),
+    _required("facts", PlainJson),
     # Receiver to state, time and detail.
-    Column("deliveries", PlainJson, nullable=False),
+    _required("deliveries", PlainJson),
     _checksum(),
     Index(None, "site", "at"),
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, or_, select, update
 
 from trimtab.model.run import RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
@@ -138,15 +139,6 @@ class WatchState:
     items: tuple[ItemState, ...]
 
 
-def of_site(site: str) -> Select[Any]:
-    """Return the question for all slots of a site, each with its ``site_name``."""
-    return (
-        select(schema.slot, schema.site.c.name.label("site_name"))
-        .join(schema.site, schema.site.c.number == schema.slot.c.site)
-        .where(schema.site.c.name == site)
-    )
-
-
 def put(connection: Connection, slot: Slot) -> bool:
     """Return whether the slot was put in place of nothing, or of one that the holder had started.
 
@@ -155,16 +147,32 @@ def put(connection: Connection, slot: Slot) -> bool:
     """
     number = queries.site_number(connection, slot.site)
     values = _row(slot, number)
-    table = schema.slot
-    this = _this(slot, number)
-    # Asked and changed in one statement: a takeover by another host that comes in between waits for
-    # it, or is seen by it, on PostgreSQL too.
-    ours = update(table).where(*this, _may_be_put(slot))
-    if connection.execute(ours.values(values)).rowcount == 1:
-        checksums.resum(connection, table, *this)
-        return True
-    added = connection.execute(queries.insert_unless_there(connection, table, **values))
-    return added.rowcount == 1
+    return _changed(connection, _this(slot, number), _may_be_put(slot), values) or _added(
+        connection, values
+    )
+
+
+def _added(connection: Connection, values: Mapping[str, Any]) -> bool:
+    row = queries.insert_unless_there(connection, schema.slot, **values)
+    return connection.execute(row).rowcount == 1
+
+
+def _changed(
+    connection: Connection,
+    this: Sequence[ColumnElement[bool]],
+    condition: ColumnElement[bool],
+    values: Mapping[str, Any],
+) -> bool:
+    """Return whether the slot met the condition, and was changed.
+
+    Asked and changed in one statement: a takeover by another host that comes in between waits for
+    it, or is seen by it, on PostgreSQL too.
+    """
+    change = update(schema.slot).where(*this, condition).values(values)
+    if connection.execute(change).rowcount != 1:
+        return False
+    checksums.resum(connection, schema.slot, *this)
+    return True
 
 
 def _may_be_put(slot: Slot) -> ColumnElement[bool]:
@@ -185,31 +193,19 @@ def claim(connection: Connection, slot: Slot) -> bool:
     for a while has missed all slots up to there, and their time still comes.
     """
     number = queries.site_number(connection, slot.site)
-    table = schema.slot
-    values = _row(slot, number)
-    added = connection.execute(queries.insert_unless_there(connection, table, **values))
-    if added.rowcount == 1:
+    this, values, state = _this(slot, number), _row(slot, number), schema.slot.c.state
+    if _added(connection, values):
         return True
-    this = _this(slot, number)
-    taken_over = connection.execute(
-        update(table)
-        .where(*this, table.c.state == SlotState.STARTED.value)
-        .values(started_at=slot.started_at, holder=slot.holder)
-    )
-    if taken_over.rowcount == 1:
-        checksums.resum(connection, table, *this)
+    taken_over = {"started_at": slot.started_at, "holder": slot.holder}
+    if _changed(connection, this, state == SlotState.STARTED.value, taken_over):
         return True
-    absent = connection.execute(select(table.c.run).where(*this)).scalar()
-    missed = connection.execute(
-        update(table).where(*this, table.c.state == SlotState.MISSED.value).values(values)
-    )
-    if missed.rowcount == 1:
-        checksums.resum(connection, table, *this)
-    if missed.rowcount == 1 and absent is not None:
+    absent = connection.execute(select(schema.slot.c.run).where(*this)).scalar()
+    missed = _changed(connection, this, state == SlotState.MISSED.value, values)
+    if missed and absent is not None:
         run = schema.run.c
         nothing = (run.id == absent, run.status == RunStatus.NOT_STARTED.value)
         connection.execute(delete(schema.run).where(*nothing))
-    return missed.rowcount == 1
+    return missed
 
 
 def _this(slot: Slot, site_number: int) -> tuple[ColumnElement[bool], ...]:
@@ -223,32 +219,28 @@ def _row(slot: Slot, site_number: int) -> dict[str, Any]:
     return row_of(slot, schema.slot, site=site_number, verdicts=verdicts)
 
 
-def to_slot(row: Row[Any]) -> Slot:
-    """Return the slot of a row that also has ``site_name``."""
+def to_slot(row: Row[Any], site: str) -> Slot:
+    """Return the slot of a row."""
     with understood(f"the slot of {row.item} at {row.due_at.isoformat()}"):
         state = SlotState(row.state)
         verdicts = tuple(_verdict(verdict) for verdict in row.verdicts)
-    return value_of(Slot, row, site=row.site_name, state=state, verdicts=verdicts)
+    return value_of(Slot, row, site=site, state=state, verdicts=verdicts)
 
 
 def lease_of(connection: Connection, site: str) -> Lease | None:
     """Return the lease of a site, lapsed or not; ``None`` when it was never watched."""
-    query = (
-        select(schema.lease)
-        .join(schema.site, schema.site.c.number == schema.lease.c.site)
-        .where(schema.site.c.name == site)
-    )
+    query = queries.of_site(select(schema.lease), schema.lease, site)
     row = connection.execute(query).one_or_none()
-    return None if row is None else Lease(site, row.holder, row.taken_at, row.until)
+    return None if row is None else value_of(Lease, row, site=site)
 
 
 def put_lease(connection: Connection, lease: Lease, instead_of: Lease | None) -> bool:
     """Return whether the lease took the place of just that one, or of none."""
     number = queries.site_number(connection, lease.site)
-    values = {"holder": lease.holder, "taken_at": lease.taken_at, "until": lease.until}
     table = schema.lease
+    values = row_of(lease, table, site=number)
     if instead_of is None:
-        row = queries.insert_unless_there(connection, table, site=number, **values)
+        row = queries.insert_unless_there(connection, table, **values)
         return connection.execute(row).rowcount == 1
     same = (
         table.c.site == number,

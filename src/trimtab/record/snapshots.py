@@ -122,13 +122,8 @@ class SnapshotRecords(Connections):
     ) -> tuple[Snapshot, ...]:
         """Return snapshots of a site, the newest first; ``since`` and ``until`` are within."""
         at = schema.snapshot.c.at
-        query = (
-            select(schema.snapshot)
-            .join(schema.site, schema.site.c.number == schema.snapshot.c.site)
-            .where(schema.site.c.name == site)
-            .order_by(at.desc(), schema.snapshot.c.number.desc())
-            .limit(limit)
-        )
+        query = queries.of_site(select(schema.snapshot), schema.snapshot, site)
+        query = query.order_by(at.desc(), schema.snapshot.c.number.desc()).limit(limit)
         return self._snapshots(queries.between(query, at, since, until))
 
     def _snapshots(self, query: Select[Any]) -> tuple[Snapshot, ...]:
@@ -162,13 +157,8 @@ class SnapshotRecords(Connections):
 
     def _newest_bases(self, connection: Connection, site: str) -> list[Base]:
         table = schema.snapshot_base.c
-        query = (
-            select(table.number)
-            .join(schema.site, schema.site.c.number == table.site)
-            .where(schema.site.c.name == site)
-            .order_by(table.number.desc())
-            .limit(_TRIED)
-        )
+        query = queries.of_site(select(table.number), schema.snapshot_base, site)
+        query = query.order_by(table.number.desc()).limit(_TRIED)
         numbers = connection.execute(query).scalars().all()
         bases = self._bases_of(connection, numbers)
         return [bases[number] for number in numbers if number in bases]

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self
 
-from sqlalchemy import Row, insert, select
+from sqlalchemy import Connection, Row, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from trimtab.errors import UnreadableError, UsageError
-from trimtab.model.check import HistoryPoint
 from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run
-from trimtab.record import checksums, history, queries, rows, schema
+from trimtab.record import checksums, queries, rows, schema
 from trimtab.record.acting import ActingRecords
 from trimtab.record.alerting import AlertRecords
-from trimtab.record.checksums import UNCHECKED
 from trimtab.record.copying import CopyRecords
 from trimtab.record.counting import CountRecords
 from trimtab.record.database import open_database
 from trimtab.record.explaining import ExplainingRecords
-from trimtab.record.integrity import StoreCheck, check, problems
-from trimtab.record.kept import ImportedRun, KeptOutput, KeptResult, Series, Site
+from trimtab.record.history import HistoryRecords
+from trimtab.record.integrity import StoreCheck, check
+from trimtab.record.kept import ImportedRun, KeptOutput, KeptResult, Site
 from trimtab.record.location import Answers, locate
 from trimtab.record.pruning import Pruned, prune_some
 from trimtab.record.watched import WatchRecords
@@ -33,7 +33,13 @@ _CANDIDATES_SHOWN = 5
 
 
 class Store(
-    WatchRecords, ExplainingRecords, ActingRecords, AlertRecords, CountRecords, CopyRecords
+    WatchRecords,
+    ExplainingRecords,
+    HistoryRecords,
+    ActingRecords,
+    AlertRecords,
+    CountRecords,
+    CopyRecords,
 ):
     """Everything that is kept of all sites, in one database with its raw outputs beside it.
 
@@ -141,17 +147,11 @@ class Store(
 
     # Runs
 
-    def add_run(self, run: Run, *, import_key: str | None = None) -> bool:
-        """Keep a run for good and return whether it was new.
+    def add_run(self, run: Run) -> None:
+        """Keep a run for good.
 
         Its raw outputs are on stable storage before the row that names them, and everything in
         the database is one transaction: there is a whole run or none.
-
-        Parameters
-        ----------
-        import_key
-            For an imported run, the sha256 of the raw output it was read from: a second import
-            into the same site with the same kind adds nothing and returns False.
 
         Raises
         ------
@@ -161,24 +161,9 @@ class Store(
             A time has no zone, or a parameter is not plain JSON (which NaN is not): a bug of the
             caller. Nothing was kept.
         """
-        hashes = [
-            (self.raw.put(output.stdout), self.raw.put(output.stderr)) for output in run.outputs
-        ]
-        try:
-            with self._writing() as connection:
-                if queries.imported(connection, run.site, run.kind, import_key) is not None:
-                    return False
-                queries.insert_run(connection, run, import_key=import_key, hashes=hashes)
-        except IntegrityError:
-            # Another process imported the same in between (PostgreSQL), or the id is taken.
-            if self.imported(run.site, run.kind, import_key) is not None:
-                return False
-            with self._reading() as connection:
-                taken = queries.runs_beginning(connection, run.id, 1)
-            if not taken:
-                raise
-            raise UsageError(f"run {run.id} is already kept", code="run-already-kept") from None
-        return True
+        self._put_outputs([run])
+        with self._adding(f"run {run.id}", "run-already-kept") as connection:
+            queries.insert_runs(connection, [run])
 
     def add_runs(self, runs: Sequence[Run]) -> None:
         """Keep several runs for good, all in one transaction; see `add_run`.
@@ -188,21 +173,16 @@ class Store(
         UsageError
             One of the ids is taken. Nothing was kept.
         """
-        texts = [
-            text
-            for run in runs
-            for output in run.outputs
-            for text in (output.stdout, output.stderr)
-        ]
-        contents = {self.raw.name_of(text): text for text in texts}
-        self.raw.put_many(contents)
-        try:
-            with self._writing() as connection:
-                queries.insert_runs(connection, runs, name_of=self.raw.name_of)
-        except IntegrityError:
-            raise UsageError(
-                "one of the runs is already kept; none of them was added", code="run-already-kept"
-            ) from None
+        self.raw.put_many(
+            {
+                self.raw.name_of(text): text
+                for run in runs
+                for output in run.outputs
+                for text in (output.stdout, output.stderr)
+            }
+        )
+        with self._adding("one of the runs", "run-already-kept") as connection:
+            queries.insert_runs(connection, runs)
 
     def add_imports(self, imports: Sequence[ImportedRun]) -> list[str | None]:
         """Keep runs that were read from files, all in one transaction.
@@ -220,11 +200,6 @@ class Store(
         except IntegrityError:
             # Another process kept one of them in between (PostgreSQL): the second look sees it.
             return self._insert_imports(imports)
-
-    def imported(self, site: str, kind: str, import_key: str | None) -> str | None:
-        """Return the id of the run that was imported under that key, ``None`` if none was."""
-        with self._reading() as connection:
-            return queries.imported(connection, site, kind, import_key)
 
     def run(self, prefix: str, *, outputs: bool = False) -> Run:
         """Return the run whose id begins with ``prefix``, with its samples.
@@ -272,10 +247,8 @@ class Store(
         for column, value in ((schema.site.c.name, site), (schema.run.c.probe, probe)):
             if value is not None:
                 query = query.where(column == value)
-        if since is not None:
-            query = query.where(at >= since)
         with self._reading() as connection:
-            records = connection.execute(query).all()
+            records = connection.execute(queries.between(query, at, since, None)).all()
             samples = queries.samples_of(connection, [row.number for row in records])
         return tuple(rows.to_run(row, samples.get(row.number, ()), ()) for row in records)
 
@@ -300,65 +273,12 @@ class Store(
                 code="raw-output-pruned",
                 hint="the samples taken from it are valid",
             )
-        return output.with_content(
-            self.raw.get(output.stdout_sha256, output.stdout_bytes),
-            self.raw.get(output.stderr_sha256, output.stderr_bytes),
+        return rows.value_of(
+            RawOutput,
+            output,
+            stdout=self.raw.get(output.stdout_sha256, output.stdout_bytes),
+            stderr=self.raw.get(output.stderr_sha256, output.stderr_bytes),
         )
-
-    # The past, for judging
-
-    def series(self, site: str | None = None) -> tuple[Series, ...]:
-        """Return every set of comparable runs, of one site or of all, the longest first."""
-        with self._reading() as connection:
-            return history.series(connection, site)
-
-    def unjudged(self, site: str, probe: str | None = None) -> dict[str, int]:
-        """Return how many runs of a site, or of a probe of it, no series has, by why.
-
-        See `trimtab.record.history.unjudged`.
-        """
-        with self._reading() as connection:
-            return history.unjudged(connection, site, probe)
-
-    def history(
-        self,
-        site: str,
-        comparability: str,
-        *,
-        metric: str | None = None,
-        target: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> tuple[HistoryPoint, ...]:
-        """Return one point for each run and metric of a series, by time.
-
-        See `trimtab.record.history.points` for what the value is and which runs count.
-
-        Parameters
-        ----------
-        comparability
-            `Series.comparability`, or `comparability_key` of a run.
-        """
-        with self._reading() as connection:
-            return history.points(
-                connection,
-                site,
-                comparability,
-                metric=metric,
-                target=target,
-                since=since,
-                until=until,
-            )
-
-    def parameters(
-        self, site: str, *, since: datetime, until: datetime
-    ) -> tuple[tuple[datetime, dict[str, object]], ...]:
-        """Return time and parameters of a site's own runs within a stretch, by time.
-
-        Runs that were imported are left out; ``since`` and ``until`` are within.
-        """
-        with self._reading() as connection:
-            return history.parameters(connection, site, since=since, until=until)
 
     # Events
 
@@ -370,27 +290,16 @@ class Store(
         UsageError
             Another event is kept under this id.
         """
-        try:
-            with self._writing() as connection:
-                number = queries.site_number(connection, event.site)
-                connection.execute(insert(schema.event).values(rows.of_event(event, number)))
-        except IntegrityError:
-            raise UsageError(
-                f"event {event.id} is already kept", code="event-already-kept"
-            ) from None
+        self.add_events([event])
 
     def add_events(self, events: Sequence[Event]) -> None:
         """Keep several events for good, all in one transaction; see `add_event`."""
-        try:
-            with self._writing() as connection:
-                sites = {event.site for event in events}
-                numbers = {name: queries.site_number(connection, name) for name in sites}
-                if values := [rows.of_event(event, numbers[event.site]) for event in events]:
-                    connection.execute(insert(schema.event), values)
-        except IntegrityError:
-            raise UsageError(
-                "one of the events is already kept; none was added", code="event-already-kept"
-            ) from None
+        noun = " or ".join(f"event {event.id}" for event in events[:2])
+        with self._adding(noun, "event-already-kept") as connection:
+            sites = {event.site for event in events}
+            numbers = {name: queries.site_number(connection, name) for name in sites}
+            if values := [rows.of_event(event, numbers[event.site]) for event in events]:
+                connection.execute(insert(schema.event), values)
 
     def events(
         self,
@@ -432,12 +341,8 @@ class Store(
     def results(self, site: str, kind: str) -> tuple[KeptResult, ...]:
         """Return what commands worked out of one kind, the newest first."""
         result = schema.result.c
-        query = (
-            select(schema.result)
-            .join(schema.site, schema.site.c.number == result.site)
-            .where(schema.site.c.name == site, result.kind == kind)
-            .order_by(result.at.desc(), result.number.desc())
-        )
+        query = queries.of_site(select(schema.result), schema.result, site)
+        query = query.where(result.kind == kind).order_by(result.at.desc(), result.number.desc())
         with self._reading() as connection:
             records = connection.execute(query).all()
         return tuple(rows.value_of(KeptResult, row, site=site) for row in records)
@@ -462,8 +367,8 @@ class Store(
             if step == Pruned():
                 return removed
 
-    def integrity(self, *, contents: bool = False) -> tuple[str, ...]:
-        """Return what is wrong with the store in plain words; empty where nothing is.
+    def check(self, *, contents: bool = False) -> StoreCheck:
+        """Return what is whole of the store and what is damaged.
 
         Parameters
         ----------
@@ -471,15 +376,17 @@ class Store(
             Whether to read every raw output and check its hash; otherwise only that it is there.
         """
         with self._reading() as connection:
-            connection.execution_options(**UNCHECKED)
-            return tuple(problems(connection, self.raw, contents=contents))
-
-    def check(self, *, contents: bool = False) -> StoreCheck:
-        """Return what is whole of the store and what is damaged; see `integrity`."""
-        with self._reading() as connection:
             return check(connection, self.raw, contents=contents)
 
     # Within
+
+    @contextmanager
+    def _adding(self, noun: str, code: str) -> Iterator[Connection]:
+        try:
+            with self._writing() as connection:
+                yield connection
+        except IntegrityError:
+            raise UsageError(f"{noun} is already kept; none was added", code=code) from None
 
     def _insert_imports(self, imports: Sequence[ImportedRun]) -> list[str | None]:
         with self._writing() as connection:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import Select, delete, select
 
 from trimtab.errors import RefusedError
 from trimtab.model.event import Event
@@ -86,17 +87,14 @@ class WatchRecords(SnapshotRecords):
         snapshots
             Id to snapshot.
         """
-        runs = [
-            (entry, [(self.raw.put(raw.stdout), self.raw.put(raw.stderr)) for raw in entry.outputs])
-            for entry in (*(() if run is None else (run,)), *others)
-        ]
+        runs = others if run is None else (run, *others)
+        self._put_outputs(runs)
         changes = self.changes_of(slot.site, snapshots)
         with self._writing() as connection:
             if not slots.put(connection, slot):
                 return False
-            for run_of_slot, hashes in runs:
-                if not queries.has_run(connection, run_of_slot.id):
-                    queries.insert_run(connection, run_of_slot, hashes=hashes)
+            new = [entry for entry in runs if not queries.has_run(connection, entry.id)]
+            queries.insert_runs(connection, new)
             if changes:
                 insert_snapshots(connection, slot.site, changes)
             if event is not None:
@@ -124,21 +122,15 @@ class WatchRecords(SnapshotRecords):
             Aware; both are within.
         """
         table = schema.slot.c
-        query = slots.of_site(site).where(table.state != SlotState.BEGUN.value)
+        query = _of_site(site).where(table.state != SlotState.BEGUN.value)
         if item is not None:
             query = query.where(table.item == item)
-        query = queries.between(query, table.due_at, since, until)
-        with self._reading() as connection:
-            records = connection.execute(query.order_by(table.due_at, table.item)).all()
-        return tuple(slots.to_slot(row) for row in records)
+        return self._slots(site, queries.between(query, table.due_at, since, until))
 
     def open_slots(self, site: str) -> tuple[Slot, ...]:
         """Return the slots of a site that were started and have not ended, the oldest first."""
         table = schema.slot.c
-        query = slots.of_site(site).where(table.state == SlotState.STARTED.value)
-        with self._reading() as connection:
-            records = connection.execute(query.order_by(table.due_at, table.item)).all()
-        return tuple(slots.to_slot(row) for row in records)
+        return self._slots(site, _of_site(site).where(table.state == SlotState.STARTED.value))
 
     def last_slot(
         self,
@@ -158,13 +150,18 @@ class WatchRecords(SnapshotRecords):
             Only those that have come so far.
         """
         table = schema.slot.c
-        query = slots.of_site(site).where(table.item == item)
+        query = _of_site(site).where(table.item == item)
         if state is not None:
             query = query.where(table.state == state.value)
         query = queries.between(query, table.due_at, None, until)
+        latest = self._slots(site, query.order_by(table.due_at.desc()).limit(1))
+        return latest[0] if latest else None
+
+    def _slots(self, site: str, query: Select[Any]) -> tuple[Slot, ...]:
+        by_time = query.order_by(schema.slot.c.due_at, schema.slot.c.item)
         with self._reading() as connection:
-            row = connection.execute(query.order_by(table.due_at.desc()).limit(1)).one_or_none()
-        return None if row is None else slots.to_slot(row)
+            records = connection.execute(by_time).all()
+        return tuple(slots.to_slot(row, site) for row in records)
 
     def lease(self, site: str) -> Lease | None:
         """Return the lease on a site, lapsed or not; ``None`` when nothing watches it."""
@@ -211,3 +208,7 @@ class WatchRecords(SnapshotRecords):
         this = (table.c.site == number, table.c.holder == holder)
         with self._writing() as connection:
             connection.execute(delete(table).where(*this))
+
+
+def _of_site(site: str) -> Select[Any]:
+    return queries.of_site(select(schema.slot), schema.slot, site)

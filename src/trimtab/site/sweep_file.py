@@ -92,22 +92,26 @@ class Sweep:
     rounds: int = key(whole(1, 1000), "How often each point is measured.", 3, at="sweep.rounds")
 
     @property
+    def axes(self) -> dict[str, tuple[Level, ...]]:
+        """What is varied, with its levels: what a person sets before the others."""
+        return {**self.manual, **self.factors}
+
+    @property
     def points(self) -> tuple[dict[str, Level], ...]:
         """Every combination of levels, in the order of the file."""
-        axes = {**self.manual, **self.factors}
-        return tuple(dict(zip(axes, levels, strict=True)) for levels in product(*axes.values()))
+        return tuple(
+            dict(zip(self.axes, levels, strict=True)) for levels in product(*self.axes.values())
+        )
 
     @property
     def varying(self) -> tuple[str, ...]:
         """The factors with more than one level."""
-        axes = {**self.manual, **self.factors}
-        return tuple(key for key, levels in axes.items() if len(levels) > 1)
+        return tuple(key for key, levels in self.axes.items() if len(levels) > 1)
 
     @property
     def fixed(self) -> dict[str, Level]:
         """What has one level, and so is the same at every point."""
-        axes = {**self.manual, **self.factors}
-        return {key: levels[0] for key, levels in axes.items() if len(levels) == 1}
+        return {key: levels[0] for key, levels in self.axes.items() if len(levels) == 1}
 
     def order(self, round_: int) -> tuple[dict[str, Level], ...]:
         """Return the points in the order of one round: shuffled, the same at every call."""
@@ -179,7 +183,7 @@ def _problems(sweep: Sweep) -> Iterator[Problem]:
         if name in sweep.factors:
             yield Problem(("factor", name), f"{name} cannot be varied", code="factor-fixed")
     runs = sweep.rounds
-    for levels in (*sweep.factors.values(), *sweep.manual.values()):
+    for levels in sweep.axes.values():
         runs *= len(levels)
     if runs > POINTS_MAXIMUM:
         yield Problem(

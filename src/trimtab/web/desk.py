@@ -26,19 +26,18 @@ from trimtab.errors import UsageError
 from trimtab.judge.ladder.build import Scale, build_ladder
 from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.loop.event_log import Place
-from trimtab.loop.ladder import of_store, site_as_kept
+from trimtab.loop.ladder import of_store
 from trimtab.loop.overview import overview, purge_overview, target_overviews
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.purging.plans import SitePlan, site_plans, site_runs
 from trimtab.loop.results import HorizonResult, Results, Value, WhatIfResult, results_of
 from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, Judged, Recollections, judge_site
-from trimtab.loop.sites import clock_of, site_file
+from trimtab.loop.sites import clock_of, site_as_kept, site_file
 from trimtab.loop.standing import standing_of, with_series
 from trimtab.loop.status import status_of
 from trimtab.loop.sweep import StoredSweep, stored_sweep
 from trimtab.model.overview import Overview, PurgeOverview, TargetOverview
 from trimtab.model.series import SeriesJudgement
-from trimtab.model.site import SiteLimits
 from trimtab.model.standing import SiteStanding
 from trimtab.model.target import SiteState
 from trimtab.report.judge_charts import panel_chart
@@ -139,7 +138,7 @@ class Desk(Remembering):
     def status(self, name: str) -> Status:
         """Return the status of one site."""
         place = self.place(name)
-        limits = SiteLimits() if place.site is None else place.site.limits
+        limits = place.limits
 
         def make() -> Status:
             return status_of(self.store, name, goal=limits.cov, window_s=limits.window_s)

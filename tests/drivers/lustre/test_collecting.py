@@ -83,7 +83,6 @@ def test_an_answer() -> None:
     assert (command.argv, command.complete) == (("lctl", "dl"), True)
     assert answer.command("devices") is command
     assert answer.command("other") is None
-    assert answer.commands_of("devices") == (command,)
 
 
 @pytest.mark.parametrize(

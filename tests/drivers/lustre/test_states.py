@@ -146,7 +146,7 @@ def test_a_target_that_two_servers_claim_is_not_lost_while_it_is_not_connected()
         "devices",
         lambda one: replace(
             one,
-            stdout=view.servers["oss1"].answer.commands_of("devices")[0].stdout,
+            stdout=view.servers["oss1"].answer.command("devices").stdout,
         ),
     )
     view = _with(view, twice)

@@ -73,7 +73,7 @@ def test_a_file_is_kept_with_its_raw_output_and_every_number_leads_to_its_line(
     assert run.outputs[0].stdout == REPORT
     assert run.samples == result.samples
     assert all(sample.output == 0 and sample.line == 1 for sample in run.samples)
-    assert store.integrity(contents=True) == ()
+    assert store.check(contents=True).problems == ()
 
 
 def test_nothing_is_kept_twice_whatever_its_name(place: Path, store: Store) -> None:
@@ -141,7 +141,7 @@ def test_what_a_survey_prints_is_no_second_run_of_it(place: Path, store: Store) 
     assert {one.run for file in files for one in file.results} == {run.id}
     assert sum(one.new for file in files for one in file.results) == 1
     assert not any(one.warnings for file in files for one in file.results)
-    assert store.integrity(contents=True) == ()
+    assert store.check(contents=True).problems == ()
 
 
 def test_a_copy_that_tells_more_comes_too_late_and_says_so(place: Path, store: Store) -> None:

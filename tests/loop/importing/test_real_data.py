@@ -38,7 +38,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ImportedFile]:
         again = list(import_files(once_more, terms, store, workers=0))
         assert {one.kind for one in again} == set(by_kind)
         assert not any(result.new for one in again for result in one.results)
-        assert store.integrity() == ()
+        assert store.check().problems == ()
     return {str(Path(one.file).relative_to(REAL_DATA)): one for one in found}
 
 

@@ -50,4 +50,4 @@ def test_a_day_of_hours_is_twenty_four_runs_each_with_all_that_belongs_to_it(
             assert len(slot.verdicts) == 4  # of each metric within the run, and over time
             assert slot.detail is None
         assert runs == {}
-        assert store.integrity(contents=True) == ()
+        assert store.check(contents=True).problems == ()

@@ -136,7 +136,7 @@ def test_a_store_that_cannot_be_written_loses_no_slot_and_no_alert(
         with Store.open(file) as store:
             scene.watch(store, 6.1)
             slots = store.slots("scratch")
-            assert store.integrity(contents=True) == ()
+            assert store.check(contents=True).problems == ()
     assert words in scene.lines.text()
     assert scene.sent == [("target-read-only", OPENED), ("target-read-only", CLOSED)]
     hourly = [slot.state for slot in slots if slot.item == "probe:hourly"]
@@ -166,7 +166,7 @@ def test_a_store_gone_read_only_is_waited_for_and_gone_on_with_once_it_is_repair
         scene.driver.target.readings["read_only"] = True
         with Store.open(file) as store:
             scene.watch(store, 6.1)
-            assert store.integrity(contents=True) == ()
+            assert store.check(contents=True).problems == ()
             slots = store.slots("scratch", item="probe:hourly")
     assert "the store cannot be used" in scene.lines.text()
     assert [slot.due_at for slot in slots] == [MONDAY + hour * HOUR for hour in range(1, 7)]

@@ -63,7 +63,7 @@ def test_a_killed_watch_is_gone_on_with(tmp_path: Path, kills: int) -> None:
             assert watch.wait() == -signal.SIGKILL
     with Store.open(path) as store:
         slots, runs = store.slots("scratch"), store.runs()
-        assert store.integrity(contents=True) == ()
+        assert store.check(contents=True).problems == ()
     assert len({one.due_at for one in slots}) == len(slots)
     seconds = [one.due_at.timestamp() for one in slots]
     assert seconds == [seconds[0] + number for number in range(len(seconds))]  # none is lost

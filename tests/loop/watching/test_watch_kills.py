@@ -91,7 +91,7 @@ def test_a_week_of_kills_with_quick_restarts_loses_nothing(
         slots = store.slots("scratch", item="probe:hourly")
         assert Counter(one.state for one in slots) == {SlotState.DONE: hours}
         _assert_kept_once(store, slots, hours)
-        assert store.integrity(contents=True) == ()
+        assert store.check(contents=True).problems == ()
     assert len(killer.kills) > 300 * hours / WEEK_H
     assert len(set(killer.kills)) >= 10  # in all kinds of calls
 
@@ -117,4 +117,4 @@ def test_a_week_of_kills_with_long_outages_says_what_is_missing(
         assert statuses[RunStatus.OK] == states[SlotState.DONE]
         assert statuses[RunStatus.NOT_STARTED] == states[SlotState.MISSED]
         assert statuses[RunStatus.FAILED] == states[SlotState.FAILED]
-        assert store.integrity() == ()
+        assert store.check().problems == ()

@@ -270,7 +270,7 @@ def test_slots_that_a_clock_ahead_has_missed_are_done_when_their_time_comes(stor
     measured = {one.run for one in done if one.run is not None}
     assert {run.status for run in store.runs() if run.id in measured} == {RunStatus.OK}
     assert len(measured) == 12
-    assert store.integrity(contents=True) == ()
+    assert store.check(contents=True).problems == ()
 
 
 def test_a_clock_that_was_years_ahead_does_not_end_the_watch(store: Store) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -37,6 +37,14 @@ _ELSEWHERE: Final = {
     "checksum_errors_total": "this file system does not count checksum errors of data",
 }
 """What a local file system never has, and why."""
+_OF_DRIVES: Final = {
+    "drive_percentage_used": ("percentage_used", "log_source"),
+    "drive_media_errors_total": ("media_errors", "log_source"),
+    "drive_write_amplification": ("write_amplification", "media_source"),
+    "drive_host_written_bytes_total": ("host_written_bytes", "host_source"),
+    "drive_media_written_bytes_total": ("media_written_bytes", "media_source"),
+}
+"""Name of a reading to the attributes of a `DriveHealth`: the value and its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,31 +238,13 @@ def _allocator(host: Host, state: LocalState) -> Iterator[Reading]:
         yield _reading(counted[1], uncounted if groups is None else groups, source, criterion.name)
 
 
-def _drives(health: Iterable[DriveHealth]) -> Iterator[Reading]:
-    drives = tuple(health)
+def _drives(drives: tuple[DriveHealth, ...]) -> Iterator[Reading]:
     if not drives:
         reason = not_available("no-drive", "no underlying drive is visible")
-        for name in (
-            "drive_percentage_used",
-            "drive_media_errors_total",
-            "drive_write_amplification",
-            "drive_host_written_bytes_total",
-            "drive_media_written_bytes_total",
-        ):
-            yield _reading(name, reason, None)
+        yield from (_reading(name, reason, None) for name in _OF_DRIVES)
     for drive in drives:
-        label, source = drive.drive, drive.log_source
-        yield _reading("drive_percentage_used", drive.percentage_used, source, label)
-        yield _reading("drive_media_errors_total", drive.media_errors, source, label)
-        yield _reading(
-            "drive_write_amplification", drive.write_amplification, drive.media_source, label
-        )
-        yield _reading(
-            "drive_host_written_bytes_total", drive.host_written_bytes, drive.host_source, label
-        )
-        yield _reading(
-            "drive_media_written_bytes_total", drive.media_written_bytes, drive.media_source, label
-        )
+        for name, (value, source) in _OF_DRIVES.items():
+            yield _reading(name, getattr(drive, value), getattr(drive, source), drive.drive)
 
 
 def _or_missing(value: int | None, reason: str) -> int | NotAvailable:

@@ -10,13 +10,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from trimtab.drivers.local.settings import read_queue
 from trimtab.drivers.lustre.backing import Backing
+from trimtab.drivers.lustre.reads import CLIENT_SETTINGS
 from trimtab.drivers.lustre.settings import folded
-from trimtab.drivers.lustre.state import why_not_served
+from trimtab.drivers.lustre.state import serving, why_not_served
 from trimtab.drivers.lustre.view import ServerView, View
 from trimtab.drivers.lustre.writes import (
     BY_KEY,
@@ -36,16 +38,6 @@ from trimtab.model.telemetry import NotAvailable, Setting, not_available
 MAX_CREATE_COUNT: Final = "20000"
 """OST_MAX_PRECREATE: what an MDT begins with."""
 _CLOSING: Final = ("obdfilter/no_create", "obdfilter/no_precreate")
-_CLIENT_ROWS: Final = {
-    "checksums": "osc/checksums",
-    "checksum_type": "osc/checksum_type",
-    "rpcs_in_flight": "osc/max_rpcs_in_flight",
-    "pages_per_rpc": "osc/max_pages_per_rpc",
-    "dirty_mb": "osc/max_dirty_mb",
-    "llite_checksums": "llite/checksums",
-    "read_ahead_mb": "llite/max_read_ahead_mb",
-    "read_ahead_per_file_mb": "llite/max_read_ahead_per_file_mb",
-}
 """Settings of a client, as a snapshot names them, to their row."""
 _PER_INSTRUCTION_S: Final = 0.5
 _PERMANENT_HINT: Final = f"of the settings of targets, these are: {', '.join(PERMANENT)}"
@@ -111,20 +103,18 @@ def setting_orders(
             code="setting-read-only",
             hint="what is written, and with which right: docs/act-safety.md",
         )
-    try:
+    with _as_usage():
         check_value(row, value)
-    except NotInTable as error:
-        raise UsageError(str(error), code=error.code) from error
     if key == "osp/max_create_count":
         return creation_orders(view, target, value)
-    serving = view.serving(target)
-    if len(serving) != 1:
-        return NotAvailable(why_not_served(view, target))
+    server = serving(view, target)
+    if isinstance(server, NotAvailable):
+        return server
     if words[0] in {"obdfilter", "lod"}:
-        return (_parameter_order(view, target, serving[0], key, value),)
+        return (_parameter_order(view, target, server, key, value),)
     if backing is None:
         return not_available("no-device", f"no device beneath {target} is seen")
-    place = _Place(serving[0].name, f"{view.file_system}-{target}")
+    place = _Place(server.name, f"{view.file_system}-{target}")
     orders = tuple(_device_orders(place, backing, words, value))
     return orders or not_available("no-device", f"no device beneath {target} is seen")
 
@@ -145,15 +135,21 @@ def permanent_order(view: View, target: str, name: str, value: str | None) -> Or
         )
     fields = {"fs": view.file_system, "mdt": target}
     row, parameter = name_of(name, fields)
-    try:
+    with _as_usage():
         permanent_words(row, parameter, value)
-    except NotInTable as error:
-        raise UsageError(str(error), code=error.code) from error
     servers = [server.name for server in view.servers.values() if server.has_mgs]
     if len(servers) != 1:
         return not_available("mgs-not-seen", f"the MGS is seen on {len(servers)} of the servers")
     instruction = {"do": "permanent", "row": name, "fields": fields, "value": value}
     return Order(servers[0], target, parameter, instruction)
+
+
+@contextmanager
+def _as_usage() -> Iterator[None]:
+    try:
+        yield
+    except NotInTable as error:
+        raise UsageError(str(error), code=error.code) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,18 +213,16 @@ def client_orders(
     UsageError
         The value is none that is written.
     """
-    key = _CLIENT_ROWS.get(name)
-    if key is None:
+    pattern = CLIENT_SETTINGS.get(name)
+    if pattern is None:
         raise RefusedError(f"{name} of a client is not written", code="setting-read-only")
+    key = pattern.replace(".*.", "/")
     row = BY_KEY[key]
-    try:
+    with _as_usage():
         check_value(row, value)
-    except NotInTable as error:
-        raise UsageError(str(error), code=error.code) from error
     parameters = view.client.parameters if here else view.clients[client].client_parameters
-    tree, leaf = key.split("/")
     orders = []
-    for full_name, raw in parameters.matching(f"{tree}.*.{leaf}").items():
+    for full_name, raw in parameters.matching(pattern).items():
         fields = _client_fields(full_name, view.file_system)
         if fields is None:
             continue
@@ -237,7 +231,7 @@ def client_orders(
         part = fields.get("ost", client)
         orders.append(replace(order, part=part, instruction=instruction))
     if not orders:
-        return not_available("setting-missing", f"{client} has no {tree}.*.{leaf}")
+        return not_available("setting-missing", f"{client} has no {pattern}")
     return tuple(orders)
 
 
@@ -290,14 +284,14 @@ def creation_orders(view: View, target: str, value: str | None) -> tuple[Order, 
 
 def switch_orders(view: View, target: str, value: str) -> tuple[Order, ...] | NotAvailable:
     """Return what sets ``no_create`` of an OST, or ``no_precreate`` where it is older."""
-    serving = view.serving(target)
-    if len(serving) != 1:
-        return NotAvailable(why_not_served(view, target))
+    server = serving(view, target)
+    if isinstance(server, NotAvailable):
+        return server
     for key in _CLOSING:
-        order = _parameter_order(view, target, serving[0], key, value)
+        order = _parameter_order(view, target, server, key, value)
         if order.instruction["before"] is not None:
             return (order,)
-    return NotAvailable(serving[0].why_no("parameters", f"obdfilter no_create of {target}"))
+    return NotAvailable(server.why_no("parameters", f"obdfilter no_create of {target}"))
 
 
 def is_open(orders: Sequence[Order]) -> bool:

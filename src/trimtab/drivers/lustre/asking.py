@@ -181,7 +181,24 @@ def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[
     if not (servers.names or servers.clients):
         return {}
     names = tuple(dict.fromkeys((*servers.names, *servers.clients)))
-    request = server_request(deadline_s=servers.timeout_s, sudo=SUDO if servers.sudo else None)
+    request = server_request(deadline_s=servers.timeout_s, sudo=sudo_of(servers))
+    return views_of(names, request, servers, file_system, fan_out=fan_out)
+
+
+def sudo_of(servers: Servers) -> Sequence[str] | None:
+    """Return what stands before commands that need rights; ``None``: nothing."""
+    return SUDO if servers.sudo else None
+
+
+def views_of(
+    names: Sequence[str],
+    request: Mapping[str, Any],
+    servers: Servers,
+    file_system: str,
+    *,
+    fan_out: FanOut,
+) -> dict[str, ServerView]:
+    """Return what every host answers to a request; see `ask_each`."""
     results = ask_each(names, request, servers, fan_out=fan_out)
     return {
         name: ServerView(name, file_system, parse_answer(name, result), request)

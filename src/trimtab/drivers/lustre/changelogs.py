@@ -13,12 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trimtab.drivers.lustre.asking import SUDO, ask_each
+from trimtab.drivers.lustre.asking import sudo_of, views_of
 from trimtab.drivers.lustre.changelog import ChangelogUsers, mdts_of
 from trimtab.drivers.lustre.changelog_child import clear, read
-from trimtab.drivers.lustre.collecting import parse_answer
 from trimtab.drivers.lustre.reads import changelog_request
-from trimtab.drivers.lustre.view import ServerView
 from trimtab.errors import ToolError
 from trimtab.launch.child import ask_child
 from trimtab.launch.fleet import FanOut
@@ -60,11 +58,10 @@ def ask_users_by_server(
     ToolError, DataError
         As `ask_users`.
     """
-    request = changelog_request(deadline_s=servers.timeout_s, sudo=SUDO if servers.sudo else None)
-    results = ask_each(servers.mds, request, servers, fan_out=fan_out)
+    request = changelog_request(deadline_s=servers.timeout_s, sudo=sudo_of(servers))
+    views = views_of(servers.mds, request, servers, file_system, fan_out=fan_out)
     answers: dict[str, Mapping[str, ChangelogUsers] | None] = {}
-    for name, result in results.items():
-        view = ServerView(name, file_system, parse_answer(name, result), request)
+    for name, view in views.items():
         if view.lacks("parameters"):
             answers[name] = None
         else:

@@ -14,6 +14,7 @@ from trimtab.drivers.lustre.collector import FORMAT
 from trimtab.launch.process import ProcessResult
 from trimtab.visible import visible
 
+_PARTS: Final = ("collector_tree.py", "collector.py")
 _MARK: Final = b'{"format":'
 """How an answer begins. Inside of its own strings every quotation mark is escaped."""
 
@@ -104,23 +105,24 @@ class Answer:
         """Return the first command of that key, ``None`` when there is none."""
         return next((command for command in self.commands if command.key == key), None)
 
-    def commands_of(self, key: str) -> tuple[CommandAnswer, ...]:
-        """Return every command of that key: one for each drive, say."""
-        return tuple(command for command in self.commands if command.key == key)
-
 
 def program(request: Mapping[str, Any]) -> bytes:
     """Return the text that a server's Python reads: the collector and the request."""
+    return program_of(_PARTS, "main", request)
+
+
+def program_of(parts: tuple[str, ...], call: str, request: Mapping[str, Any]) -> bytes:
+    """Return files of this package as one program that calls a function with a request."""
     text = json.dumps(request, ensure_ascii=True, separators=(",", ":"))
-    return _collector() + f"\nmain({text!r})\n".encode("ascii")
+    return _joined(parts) + f"\n{call}({text!r})\n".encode("ascii")
 
 
 @cache
-def _collector() -> bytes:
-    """Return both halves of the collector as one program; the import of the first is taken out."""
+def _joined(names: tuple[str, ...]) -> bytes:
+    """Return the files as one; what they import from one another is taken out."""
     package = files("trimtab.drivers.lustre")
-    halves = [(package / name).read_text("ascii") for name in ("collector_tree.py", "collector.py")]
-    return "\n".join(OWN_IMPORT.sub("", half) for half in halves).encode("ascii")
+    parts = [(package / name).read_text("ascii") for name in names]
+    return "\n".join(OWN_IMPORT.sub("", part) for part in parts).encode("ascii")
 
 
 def parse_answer(node: str, result: ProcessResult) -> Answer:
@@ -217,11 +219,16 @@ def _instead(result: ProcessResult) -> str:
     return f"no answer came, but {_short(printed.decode('utf-8', 'replace'))!r}"
 
 
-def _because(result: ProcessResult) -> str:
+def why_ended(result: ProcessResult) -> str:
+    """Return why a program on a server ended as it did; empty where nothing says it."""
     # ssh and a shell say last why they failed; warnings and banners stand before.
     complaints = result.stderr.decode("utf-8", "replace").strip().splitlines()
     reasons = [result.problem, _short(complaints[-1]) if complaints else None]
-    text = ": ".join(reason for reason in reasons if reason)
+    return ": ".join(reason for reason in reasons if reason)
+
+
+def _because(result: ProcessResult) -> str:
+    text = why_ended(result)
     return f": {text}" if text else ""
 
 

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.drivers.lustre.asking import ask_each
-from trimtab.drivers.lustre.collecting import parse_answer
+from trimtab.drivers.lustre.asking import views_of
 from trimtab.drivers.lustre.names import TargetName, parse_name
 from trimtab.drivers.lustre.reads import purge_request
 from trimtab.drivers.lustre.view import ServerView
@@ -87,12 +86,8 @@ def ask_deleted_space(servers: Servers, file_system: str, *, fan_out: FanOut) ->
     if not servers.mds:
         return DeletedSpace(None, problems=("the site names no MDS",))
     request = purge_request(deadline_s=servers.timeout_s)
-    results = ask_each(servers.mds, request, servers, fan_out=fan_out)
-    views = [
-        ServerView(name, file_system, parse_answer(name, result), request)
-        for name, result in results.items()
-    ]
-    return deleted_space(views, file_system)
+    views = views_of(servers.mds, request, servers, file_system, fan_out=fan_out)
+    return deleted_space([*views.values()], file_system)
 
 
 def deleted_space(views: list[ServerView], file_system: str) -> DeletedSpace:

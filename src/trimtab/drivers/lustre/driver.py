@@ -42,7 +42,7 @@ from trimtab.drivers.lustre.hosts import client_snapshot, other_client, server_s
 from trimtab.drivers.lustre.placement import read_placement
 from trimtab.drivers.lustre.pools import read_pools
 from trimtab.drivers.lustre.registrar import Registrar
-from trimtab.drivers.lustre.state import why_not_served
+from trimtab.drivers.lustre.state import serving
 from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
 from trimtab.drivers.lustre.view import View
 from trimtab.drivers.lustre.writing import Result, Writer
@@ -59,7 +59,7 @@ from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, not_available
 from trimtab.model.trim import TrimPractice
 
-_READING_ONLY: Final = "the file system was opened for reading only"
+_READ_ONLY: Final = not_available("driver-read-only", "the file system was opened for reading only")
 TRIM_RANGE_BYTES: Final = 2**40
 TRIM_TIMEOUT_S: Final = 4 * 3600.0
 
@@ -220,7 +220,9 @@ class LustreDriver:
         if name not in known:
             raise UsageError(f"there is no setting {name!r} on {target}", code="setting-unknown")
         if self._writer is None:
-            raise RefusedError(f"{name} is not written: {_READING_ONLY}", code="driver-read-only")
+            raise RefusedError(
+                f"{name} is not written: {_READ_ONLY.reason}", code="driver-read-only"
+            )
         view, current = self._seen(), known[name]
         if self._latest().of(target) is None:
             orders = self._as_written(client_orders(view, target, here, name, value))
@@ -244,7 +246,7 @@ class LustreDriver:
         """Set a setting on the MGS for every mount to come; see `Driver.set_permanent`."""
         self._check(target)
         if self._writer is None:
-            return not_available("driver-read-only", _READING_ONLY)
+            return _READ_ONLY
         order = permanent_order(self._seen(), target, name, value)
         if isinstance(order, NotAvailable):
             return order
@@ -297,10 +299,10 @@ class LustreDriver:
         """
         self._check(target)
         if self._writer is None:
-            return not_available("driver-read-only", _READING_ONLY)
-        view, serving = self._seen(), self._seen().serving(target)
-        if len(serving) != 1:
-            return NotAvailable(why_not_served(view, target))
+            return _READ_ONLY
+        server = serving(self._seen(), target)
+        if isinstance(server, NotAvailable):
+            return server
         backing = self._backing(target)
         if not isinstance(backing, NotAvailable) and backing.description.fs_type == "zfs":
             return not_available("zfs", "ZFS trims its pools itself: see zpool trim, autotrim")
@@ -311,10 +313,10 @@ class LustreDriver:
             "end": end,
             "range_bytes": range_bytes,
         }
-        (result,) = self._writer.act(serving[0].name, [instruction], timeout_s=timeout_s)
+        (result,) = self._writer.act(server.name, [instruction], timeout_s=timeout_s)
         if result.done:
             return result
-        order = Order(serving[0].name, target, target, instruction)
+        order = Order(server.name, target, target, instruction)
         return answer_of(Attempt([(order, result)]), f"trim of {target}") or result
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
@@ -328,10 +330,10 @@ class LustreDriver:
     def write_times(self, target: str) -> WriteTimes | NotAvailable:
         """Return how long writes of the drives beneath a target have taken: asks its server."""
         self._check(target)
-        serving = self._seen().serving(target)
-        if len(serving) != 1:
-            return NotAvailable(why_not_served(self._seen(), target))
-        name = serving[0].name
+        seen = serving(self._seen(), target)
+        if isinstance(seen, NotAvailable):
+            return seen
+        name = seen.name
         alone = replace(self._servers, oss=(name,), mds=(), clients=())
         server = ask_servers(alone, self._file_system, fan_out=self._fan_out)[name]
         if not server.answered:
@@ -348,12 +350,10 @@ class LustreDriver:
         return WriteTimes(writes, busy_s)
 
     def _backing(self, target: str) -> Backing | NotAvailable:
-        view = self._view
-        serving = () if view is None else view.serving(target)
-        if view is None or len(serving) != 1:
-            reason = "no snapshot was taken" if view is None else why_not_served(view, target)
-            return NotAvailable(reason)
-        return read_backing(serving[0], target)
+        if self._view is None:
+            return NotAvailable("no snapshot was taken")
+        server = serving(self._view, target)
+        return server if isinstance(server, NotAvailable) else read_backing(server, target)
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
         """Close a target to new files for every MDT, or open it again as it was.
@@ -368,7 +368,7 @@ class LustreDriver:
         """
         self._check(target)
         if self._writer is None:
-            return not_available("driver-read-only", _READING_ONLY)
+            return _READ_ONLY
         if not target.startswith("OST"):
             return not_available("not-supported", "only OSTs are closed to new files")
         view = self._seen()
@@ -413,7 +413,7 @@ class LustreDriver:
         """Set the goal of ldiskfs's allocator to the first group."""
         self._check(target)
         if self._writer is None:
-            return not_available("driver-read-only", _READING_ONLY)
+            return _READ_ONLY
         backing = self._backing(target)
         if isinstance(backing, NotAvailable):
             return backing
@@ -429,7 +429,7 @@ class LustreDriver:
     def dead_man_s(self) -> float | NotAvailable:
         """After how many seconds a server puts back what was not confirmed."""
         if self._writer is None:
-            return not_available("driver-read-only", _READING_ONLY)
+            return _READ_ONLY
         if self._writer.dead_man_s is None:
             return not_available("not-put-back", "its servers were told to put nothing back")
         return self._writer.dead_man_s

@@ -6,7 +6,7 @@ from typing import Final
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.lustre.parameters import Parameters
-from trimtab.drivers.lustre.reads import COMMANDS
+from trimtab.drivers.lustre.reads import CLIENT_SETTINGS, COMMANDS
 from trimtab.drivers.lustre.settings import folded
 from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network_bytes, network_errors
 from trimtab.drivers.lustre.view import ServerView, View
@@ -14,16 +14,6 @@ from trimtab.model.mounts import Mount, lustre_name
 from trimtab.model.telemetry import HostSnapshot, NotAvailable, Reading, Setting
 
 _VULNERABILITIES: Final = "/sys/devices/system/cpu/vulnerabilities"
-_CLIENT_SETTINGS: Final = {
-    "checksums": "osc.*.checksums",
-    "checksum_type": "osc.*.checksum_type",
-    "rpcs_in_flight": "osc.*.max_rpcs_in_flight",
-    "pages_per_rpc": "osc.*.max_pages_per_rpc",
-    "dirty_mb": "osc.*.max_dirty_mb",
-    "llite_checksums": "llite.*.checksums",
-    "read_ahead_mb": "llite.*.max_read_ahead_mb",
-    "read_ahead_per_file_mb": "llite.*.max_read_ahead_per_file_mb",
-}
 _OF_DRIVES: Final = {COMMANDS[key]["argv"][0] for key in ("smart", "flash-writes")}
 _NO_ATIME: Final = frozenset({"noatime", "ro"})
 
@@ -111,7 +101,7 @@ def _of_client(
 ) -> dict[str, Setting | NotAvailable]:
     """Return the settings of a client, folded over its connections; else why they are missing."""
     settings: dict[str, Setting | NotAvailable] = {}
-    for setting, pattern in _CLIENT_SETTINGS.items():
+    for setting, pattern in CLIENT_SETTINGS.items():
         values = {
             name: value.strip()
             for name, value in parameters.matching(pattern).items()

@@ -59,18 +59,18 @@ SERVER_PARAMETERS: Final = (
     LAST,
 )
 SERVER_IMPORTS: Final = ("osp.*.import", LAST)
-CLIENT_SETTINGS: Final = (
-    "osc.*.checksums",
-    "osc.*.checksum_type",
-    "osc.*.max_rpcs_in_flight",
-    "osc.*.max_pages_per_rpc",
-    "osc.*.max_dirty_mb",
-    "llite.*.checksums",
-    "llite.*.max_read_ahead_mb",
-    "llite.*.max_read_ahead_per_file_mb",
-)
-"""What decides how fast a client is; a client that the site names is asked for it, too."""
-CLIENT_PARAMETERS: Final = ("osc.*.active", *CLIENT_SETTINGS, "llite.*.stats", LAST)
+CLIENT_SETTINGS: Final = {
+    "checksums": "osc.*.checksums",
+    "checksum_type": "osc.*.checksum_type",
+    "rpcs_in_flight": "osc.*.max_rpcs_in_flight",
+    "pages_per_rpc": "osc.*.max_pages_per_rpc",
+    "dirty_mb": "osc.*.max_dirty_mb",
+    "llite_checksums": "llite.*.checksums",
+    "read_ahead_mb": "llite.*.max_read_ahead_mb",
+    "read_ahead_per_file_mb": "llite.*.max_read_ahead_per_file_mb",
+}
+"""What decides how fast a client is, by the setting; a client that the site names is asked, too."""
+CLIENT_PARAMETERS: Final = ("osc.*.active", *CLIENT_SETTINGS.values(), "llite.*.stats", LAST)
 CLIENT_IMPORTS: Final = ("osc.*.import", "mdc.*.import", LAST)
 IMPORT_LINES: Final = (
     r"^[a-z]+\..*\.import=|^version="
@@ -190,7 +190,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
         "why": "whether each MDT reaches each target, and by which of its servers",
     },
     "client-settings": {
-        "argv": ("lctl", "get_param", *CLIENT_SETTINGS, LAST),
+        "argv": ("lctl", "get_param", *CLIENT_SETTINGS.values(), LAST),
         "why": "how a node that probes run on is set as a client",
     },
     "devices": {
@@ -249,12 +249,10 @@ def server_request(*, deadline_s: float, sudo: Sequence[str] | None) -> dict[str
         What stands before commands that need rights; ``None`` runs them as they are.
     """
     return {
-        "format": 1,
-        "deadline_s": deadline_s,
+        **clock_request(deadline_s=deadline_s),
         "sudo": None if sudo is None else list(sudo),
         "limit_bytes": 32 * 2**20,
         "files": list(SERVER_FILES),
-        "links": [],
         "directories": list(SERVER_DIRECTORIES),
         "block_devices": True,
         "commands": [_sent(key, command, deadline_s) for key, command in COMMANDS.items()],

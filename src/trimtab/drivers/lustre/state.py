@@ -34,6 +34,12 @@ def state_readings(
     yield _read_only(view, target, server, backing)
 
 
+def serving(view: View, target: str) -> ServerView | NotAvailable:
+    """Return the server that serves a target, or why none is known to."""
+    servers = view.serving(target)
+    return servers[0] if len(servers) == 1 else NotAvailable(why_not_served(view, target))
+
+
 def why_not_served(view: View, target: str) -> Message:
     """Return why no server can be named: who did not answer, or that none has it, or several."""
     if servers := view.serving(target):
@@ -87,15 +93,15 @@ def _failover(view: View, target: str) -> Reading:
     head (import_set_conn in lustre/ldlm/ldlm_lib.c), and a server can have several.
     """
     name = "failover_active"
-    servers = view.serving(target)
-    if len(servers) != 1:
-        return Reading(name, None, reason=why_not_served(view, target))
+    server = serving(view, target)
+    if isinstance(server, NotAvailable):
+        return Reading(name, None, reason=server.reason)
     home = view.home.get(target)
     if home is None:
         reason = "the site file's [servers.home] names no home for it"
         return Reading(name, None, reason=reason)
     source = f"home is {home}: the site file's [servers.home]"
-    return Reading(name, servers[0].name != home, source=source)
+    return Reading(name, server.name != home, source=source)
 
 
 def _import_state(view: View, target: str) -> Iterator[Reading]:

@@ -79,8 +79,8 @@ def _jobs(view: View) -> Reading:
     return Reading(name, jobs, source=" ".join(JOBS))
 
 
-def _nothing(reason: str) -> Iterator[Reading]:
-    for name in TELEMETRY_UNITS:
+def _nothing(reason: str, names: Iterable[str] = TELEMETRY_UNITS) -> Iterator[Reading]:
+    for name in names:
         yield Reading(name, None, reason=reason)
 
 
@@ -94,8 +94,7 @@ def _space(view: View, target: str, backing: Backing | None) -> Iterator[Reading
         line = lines.get(target)
         counted = None if line is None else (line.total, line.used, line.available)
         if gone is not None:
-            reason = f"{gone}: lfs df shows at most the last known numbers"
-            yield from (Reading(name, None, reason=reason) for name in names)
+            yield from _nothing(f"{gone}: lfs df shows at most the last known numbers", names)
         elif line is not None and line.problem is None and None not in (counted or ()):
             values = counted if names is _SPACE else (line.total, line.available)
             for name, value in zip(names, values or (), strict=True):
@@ -114,7 +113,7 @@ def _space_of_server(
     space = None if backing is None else backing.space
     if space is None or isinstance(space, NotAvailable):
         beside = why_not_served(view, target) if space is None else space.reason
-        yield from (Reading(name, None, reason=f"{why_not_df}; {beside}") for name in names)
+        yield from _nothing(f"{why_not_df}; {beside}", names)
         return
     values = {
         "capacity_bytes": space.capacity_bytes,
@@ -137,8 +136,7 @@ def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Rea
     if not is_mdt:
         yield Reading(operations, None, reason="an OST serves no metadata operations")
     if server is None:
-        reason = why_not_served(view, target)
-        yield from (Reading(name, None, reason=reason) for name in names)
+        yield from _nothing(why_not_served(view, target), names)
         return
     parameter = (
         f"mdt.{view.file_system}-{target}.md_stats"
@@ -148,8 +146,7 @@ def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Rea
     text = server.parameters.get(parameter)
     stats = None if text is None else parse_stats(text)
     if stats is None:
-        reason = server.why_no("parameters", parameter)
-        yield from (Reading(name, None, reason=reason) for name in names)
+        yield from _nothing(server.why_no("parameters", parameter), names)
         return
     if is_mdt:
         yield Reading(operations, counted_operations(stats), source=parameter)
@@ -184,9 +181,8 @@ def counted_bytes(name: str, stats: Stats, counter: str, source: str) -> Reading
 def _machine(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:
     """Yield what is of the server and shown with each of its targets."""
     if server is None:
-        reason = why_not_served(view, target)
-        for name in ("network_bytes_total", "network_errors_total", "checksum_errors_total"):
-            yield Reading(name, None, reason=reason)
+        names = ("network_bytes_total", "network_errors_total", "checksum_errors_total")
+        yield from _nothing(why_not_served(view, target), names)
         return
     yield network_bytes(server)
     yield network_errors(server)

@@ -7,12 +7,10 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
-from trimtab.drivers.lustre.asking import SUDO
-from trimtab.drivers.lustre.collecting import OWN_IMPORT
+from trimtab.drivers.lustre.asking import sudo_of
+from trimtab.drivers.lustre.collecting import program_of, why_ended
 from trimtab.drivers.lustre.writer import ACT_FORMAT
 from trimtab.errors import ToolError
 from trimtab.launch.fleet import FanOut, run_here
@@ -140,7 +138,7 @@ class Writer:
             "file_system": self.file_system,
             "token": self.token,
             "who": re.sub(r"[^A-Za-z0-9@._-]", "_", self.who)[:80] or "unknown",
-            "sudo": list(SUDO) if self.servers.sudo else None,
+            "sudo": sudo_of(self.servers),
             "deadline_s": deadline_s,
             "dead_man_s": self.dead_man_s,
             "go_on": go_on,
@@ -170,15 +168,7 @@ class Writer:
 
 def program(request: Mapping[str, Any]) -> bytes:
     """Return the text that a server's Python reads: the writing program and the request."""
-    text = json.dumps(request, ensure_ascii=True, separators=(",", ":"))
-    return _writing_program() + f"\nact({text!r})\n".encode("ascii")
-
-
-@cache
-def _writing_program() -> bytes:
-    package = files("trimtab.drivers.lustre")
-    parts = [(package / name).read_text("ascii") for name in _PARTS]
-    return "\n".join(OWN_IMPORT.sub("", part) for part in parts).encode("ascii")
+    return program_of(_PARTS, "act", request)
 
 
 @dataclass(slots=True)
@@ -257,7 +247,7 @@ def _result(server: str, n: int, lines: _Lines, result: ProcessResult) -> Result
     if lines.over is not None:
         reason = Message("stopped-before", "an instruction before it did not end well")
         return Result(server, Outcome.SKIPPED, reason)
-    why = _why(result)
+    why = why_ended(result) or "it ended without a word"
     if not lines.hello and _never_began(result):
         return Result(server, Outcome.UNREACHABLE, Message("server-unreachable", why))
     following = ranges[-1][0] + ranges[-1][1] if ranges else None
@@ -275,9 +265,3 @@ def _never_began(result: ProcessResult) -> bool:
     if result.exit_code == 255:
         return _NEVER_LOGGED_IN.search(complaint) is not None
     return result.exit_code in _NO_PYTHON
-
-
-def _why(result: ProcessResult) -> str:
-    complaints = result.stderr.decode("utf-8", "replace").strip().splitlines()
-    words = [result.problem, visible(complaints[-1][:160]) if complaints else None]
-    return ": ".join(word for word in words if word) or "it ended without a word"

@@ -26,10 +26,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from trimtab.errors import DataError, UnreadableError
+from trimtab.errors import DataError
 from trimtab.launch.process import utc_now
 from trimtab.message import Message, code_of
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
+from trimtab.record import rows
 from trimtab.record.chain import ChainedFile, locked, opened_chain, value_of
 from trimtab.record.location import SYSTEM_DIRECTORY
 from trimtab.record.system_errors import system_errors
@@ -246,13 +247,9 @@ def opened(directory: Path, site: str, *, largest_bytes: int = LARGEST_BYTES) ->
         It cannot be read or written.
     """
     owner = os.geteuid()
-    try:
+    problem = f"cannot make {visible(os.fspath(directory))}"
+    with system_errors(problem, code="journal-unwritable"):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        shown = visible(os.fspath(directory))
-        raise UnreadableError(
-            f"cannot make {shown}: {error.strerror}", code="journal-unwritable"
-        ) from error
     with contextlib.ExitStack() as stack:
         held = stack.enter_context(
             trusted_directory(directory, "the journals' directory", owner=owner)
@@ -322,23 +319,18 @@ def continued_in(path: Path, directory: int, file: ChainedFile, *, owner: int) -
 def begin_line(action: Action) -> BeginLine:
     """Return the line that an action begins with."""
     instruction = action.instruction
-    return BeginLine(
+    return rows.value_of(
+        BeginLine,
+        instruction,
         at=action.at,
         action=action.id,
         policy=action.policy,
         plan=action.plan,
         who=action.who,
         kind=instruction.kind.value,
-        target=instruction.target,
         reason=str(instruction.reason),
         reason_code=code_of(instruction.reason) or "reason-uncoded",
-        server=instruction.server,
-        setting=instruction.setting,
-        before=instruction.before,
-        value=instruction.value,
-        stage=instruction.stage,
-        permanent=instruction.permanent,
-        reverts=instruction.reverts,
+        do="begin",
     )
 
 
@@ -385,18 +377,8 @@ def ended(action: Action, line: EndLine) -> Action:
 
 
 def _begun(line: BeginLine, site: str) -> Action:
-    instruction = Instruction(
-        ActionKind(line.kind),
-        line.target,
-        Message(line.reason_code, line.reason),
-        server=line.server,
-        setting=line.setting,
-        before=line.before,
-        value=line.value,
-        stage=line.stage,
-        permanent=line.permanent,
-        reverts=line.reverts,
-    )
+    reason = Message(line.reason_code, line.reason)
+    instruction = rows.value_of(Instruction, line, kind=ActionKind(line.kind), reason=reason)
     return Action(
         id=line.action,
         site=site,

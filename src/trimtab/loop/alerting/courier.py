@@ -59,7 +59,6 @@ class Courier:
     clock: Callable[[], datetime]
     failures: int = 0
     not_before: datetime | None = None
-    delivered: int = 0
     problem: str | None = None
     _waiting: dict[str, Alert] = field(default_factory=dict)
     _unmarked: dict[str, Delivery] = field(default_factory=dict)
@@ -170,7 +169,6 @@ class Courier:
         now = self.clock()
         self.failures, self.not_before, self.problem = 0, None, None
         self._sent_at.append(now)
-        self.delivered += 1
         for alert in parcel.alerts:
             self._end(alert, DeliveryState.DELIVERED, now, note)
         level = logging.INFO if note is None else logging.WARNING

@@ -19,7 +19,7 @@ from trimtab.explain.troubles import host_troubles, is_loss_confirmed, target_tr
 from trimtab.loop.purging.place import purge_place
 from trimtab.loop.standing import purging_of
 from trimtab.loop.status import GOING_ON
-from trimtab.measure.plain import as_dict, as_list, as_number
+from trimtab.measure.plain import as_number
 from trimtab.model.action import Action, Outcome
 from trimtab.model.site import Site
 from trimtab.purge.plan.key import read_key
@@ -104,9 +104,7 @@ def snapshot_view(site: Site, snapshot: Snapshot) -> SnapshotView:
 
 
 def _incident(stored: KeptIncident) -> IncidentView:
-    causes = as_list(stored.document.get("causes"))
-    named = as_dict(causes[0]) if causes and not stored.document.get("unexplained") else {}
-    deciding = stored.document.get("deciding")
+    named = stored.likeliest
     return IncidentView(
         id=stored.id,
         at=stored.at,
@@ -118,7 +116,7 @@ def _incident(stored: KeptIncident) -> IncidentView:
         cause=_text(named.get("id")),
         cause_title=_text(named.get("title")),
         confidence=as_number(named.get("confidence")),
-        deciding=_text(deciding),
+        deciding=_text(stored.document.get("deciding")),
         runs=as_number(stored.document.get("runs")),
     )
 

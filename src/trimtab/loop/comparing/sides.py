@@ -13,6 +13,7 @@ from trimtab.loop.comparing.operands import Operand
 from trimtab.model.check import HistoryPoint
 from trimtab.model.compare import Stretch
 from trimtab.model.run import METRIC_UNITS, Run, RunStatus
+from trimtab.model.sweep import SWEEP
 from trimtab.record.comparability import ASKED, comparability_key
 from trimtab.record.history import JUDGED
 from trimtab.units import parse_bytes, parse_duration
@@ -27,9 +28,6 @@ _AMOUNTS: Final = "B"
 
 _INSTANT: Final = timedelta(microseconds=1)
 """The store's step of time: the end of a stretch is not within it."""
-
-_SWEEP: Final = "sweep"
-"""Key of `Run.parameters` under which a sweep keeps the levels of a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +179,7 @@ def _of_setting(
 
 def _settings(run: Run) -> dict[str, object]:
     """Return what a run was asked for and set to, options among them, by name."""
-    parameters, sweep = run.parameters.get(ASKED), run.parameters.get(_SWEEP)
+    parameters, sweep = run.parameters.get(ASKED), run.parameters.get(SWEEP)
     settings: dict[str, object] = {}
     if isinstance(parameters, dict):
         for nested in (parameters.get("options"), parameters.get("settings")):

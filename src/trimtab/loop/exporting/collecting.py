@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 from trimtab import __version__
 from trimtab.loop.exporting.plans import plans_waiting
 from trimtab.loop.judging import by_metric
-from trimtab.loop.status import GOING_ON, going_on
+from trimtab.loop.status import GOING_ON
 from trimtab.loop.watching.agenda import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
-from trimtab.measure.plain import as_dict, as_list
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.site import Site
 from trimtab.record.kept import Series
@@ -126,14 +125,9 @@ class Collector:
         return trims
 
     def _causes(self) -> Iterator[str]:
-        for status, stored in zip(
-            going_on(self._store, self._site.name),
-            self._store.incidents(self._site.name, states=GOING_ON),
-            strict=True,
-        ):
-            causes = as_list(stored.document.get("causes"))
-            is_named = status.cause is not None and causes
-            yield str(as_dict(causes[0]).get("id")) if is_named else "unexplained"
+        for stored in self._store.incidents(self._site.name, states=GOING_ON):
+            named = stored.likeliest
+            yield "unexplained" if named.get("title") is None else str(named.get("id"))
 
     def _last_slots(self) -> Iterator[SlotNow]:
         for item in self._items:

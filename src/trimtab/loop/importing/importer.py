@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import cast
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
 from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.files import Candidate, candidates
@@ -483,7 +483,7 @@ def terms_of(
     known = None if (loaded := site_file(site)) is None else loaded.site
     zone = timezone or (None if known is None else known.timezone)
     if zone is not None:
-        _check_zone(zone)
+        find_zone(zone)
     terms = Terms(
         site=known.name if known is not None else site or IMPORTED,
         probe=probe or IMPORTED,
@@ -502,14 +502,3 @@ def check_kind(kind: str | None) -> None:
             code="format-unknown",
             hint=f"there are {', '.join(kinds())}",
         )
-
-
-def _check_zone(zone: str) -> None:
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise UsageError(
-            f"{zone[:80]!r} is not a time zone",
-            code="timezone-unknown",
-            hint="use an IANA name: Europe/Zurich, UTC",
-        ) from error

@@ -24,11 +24,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final
 
-from trimtab.errors import UnreadableError
 from trimtab.loop.watching.log import fields
 from trimtab.model.site import Site
 from trimtab.purge.index.manifest_file import MANIFEST
 from trimtab.record.location import STORE_VARIABLE
+from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
 
 _END_S: Final = 30.0
@@ -157,14 +157,10 @@ class PurgePlanning:
     def _output(self, mode: str) -> Iterator[IO[bytes]]:
         assert self.due_at is not None
         path = _path(self.site, self.due_at, "log")
-        try:
+        with system_errors(f"cannot write {visible(str(path))}", code="log-unwritable"):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with path.open(mode) as file:
                 yield file
-        except OSError as error:
-            raise UnreadableError(
-                f"cannot write {visible(str(path))}: {error.strerror}", code="log-unwritable"
-            ) from error
 
     def _problem(self, exit_code: int) -> tuple[str, str]:
         """Return code and sentence of the error that a command ended with."""

@@ -14,11 +14,11 @@ site, item and time, so that nothing can be kept twice.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.drivers.protocol import Driver
 from trimtab.errors import Interrupted, TrimtabError, UnreadableError, panics_as_errors
@@ -109,7 +109,7 @@ class SlotWork:
         if probe is None or not self._claim(item, due_at, started_at):
             return None
         self._tell(item, due_at, "probing")
-        slot = Slot(self.site.name, item, due_at, SlotState.STARTED, started_at, holder=self.holder)
+        slot = self._slot(item, due_at, SlotState.STARTED, started_at)
         before, problem = self._snapshot(slot, "before")
         run, others = self._measure(probe, slot)
         self.settle()
@@ -128,12 +128,12 @@ class SlotWork:
         """
         self._tell(item, due_at, "taking a snapshot")
         started_at = self.clock() if taking is None else taking.started_at
-        slot = Slot(self.site.name, item, due_at, SlotState.DONE, started_at, holder=self.holder)
+        slot = self._slot(item, due_at, SlotState.DONE, started_at)
         taken, problem = self._snapshot(slot, "after", taking)
         state = SlotState.DONE if taken else SlotState.FAILED
         after = next(iter(taken), None)
         slot = replace(slot, state=state, ended_at=self.clock(), after=after, detail=problem)
-        return self._ended(slot) if self._finish(slot, snapshots=taken) else None
+        return self._end(slot, snapshots=taken)
 
     def policies(
         self,
@@ -153,9 +153,7 @@ class SlotWork:
         if self.keeper is None or not self._claim(item, due_at, self.clock()):
             return None
         self._tell(item, due_at, "keeping policies")
-        slot = Slot(
-            self.site.name, item, due_at, SlotState.STARTED, self.clock(), holder=self.holder
-        )
+        slot = self._slot(item, due_at, SlotState.STARTED, self.clock())
 
         def interrupted(seconds: float) -> bool:
             self.alive()
@@ -170,7 +168,7 @@ class SlotWork:
                 raise
             state, detail = SlotState.FAILED, error.message
         slot = replace(slot, state=state, ended_at=self.clock(), detail=detail)
-        return self._ended(slot) if self._finish(slot) else None
+        return self._end(slot)
 
     def purge_plan(self, item: str, due_at: datetime) -> Slot | None:
         """Begin a purge plan, or go on with it; `planned` returns its slot once that has ended."""
@@ -197,16 +195,8 @@ class SlotWork:
         if end is None:
             return None
         state = SlotState.FAILED if end.failed else SlotState.DONE
-        slot = Slot(
-            self.site.name,
-            PURGE_PLAN,
-            due_at,
-            state,
-            ended_at=self.clock(),
-            detail=end.detail,
-            holder=self.holder,
-        )
-        return self._ended(slot) if self._finish(slot) else None
+        slot = self._slot(PURGE_PLAN, due_at, state, None)
+        return self._end(replace(slot, ended_at=self.clock(), detail=end.detail))
 
     def miss(self, item: str, due_at: datetime, reason: str) -> Slot | None:
         """Keep that a slot was missed, for a probe with a run that says so."""
@@ -216,16 +206,14 @@ class SlotWork:
             like = self._like(probe)
             run = self._absent(probe, slot).run(RunStatus.NOT_STARTED, reason, like)
             slot = replace(slot, run=run.id)
-        return self._ended(slot) if self._finish(slot, run=run) else None
+        return self._end(slot, run=run)
 
     def miss_many(self, work: MissMany) -> Slot | None:
         """Keep in one event that a long stretch of slots was missed."""
         event = stretch(self.site.name, work.item, work.first, work.last, work.reason)
         detail = f"and every slot since {work.first.isoformat()}: {work.reason}"
         slot = Slot(self.site.name, work.item, work.last, SlotState.MISSED, detail=detail)
-        finish = partial(self.store.finish_slot, slot, event=event)
-        is_stored = self.patience.keep("a stretch of missed slots", finish)
-        return self._ended(slot) if is_stored else None
+        return self._end(slot, event=event)
 
     def go_on(self, slot: Slot, reason: str) -> Slot | None:
         """Do the rest of a slot whose run is kept, and return it, ended; ``reason``: why now."""
@@ -249,7 +237,7 @@ class SlotWork:
         identifier = None if run is None else run.id
         slot = replace(slot, state=SlotState.FAILED, ended_at=self.clock(), run=identifier)
         slot = replace(slot, detail=reason, holder=self.holder)
-        return self._ended(slot) if self._finish(slot, run=run) else None
+        return self._end(slot, run=run)
 
     # Within
 
@@ -260,16 +248,16 @@ class SlotWork:
             "claiming a slot", lambda: claim(lease_until=lease_end(self.clock()))
         )
 
-    def _finish(
-        self,
-        slot: Slot,
-        *,
-        run: Run | None = None,
-        others: tuple[Run, ...] = (),
-        snapshots: Mapping[str, Snapshot] | None = None,
-    ) -> bool:
-        more = {"run": run, "others": others, "snapshots": snapshots or {}}
-        return self.patience.keep("keeping a slot", partial(self.store.finish_slot, slot, **more))
+    def _finish(self, slot: Slot, **more: Any) -> bool:
+        finish = partial(self.store.finish_slot, slot, **more)
+        return self.patience.keep("keeping a slot", finish)
+
+    def _end(self, slot: Slot, **more: Any) -> Slot | None:
+        """Keep the end of a slot with what came of it; ``None`` where it had ended before."""
+        return self._ended(slot) if self._finish(slot, **more) else None
+
+    def _slot(self, item: str, due_at: datetime, state: SlotState, at: datetime | None) -> Slot:
+        return Slot(self.site.name, item, due_at, state, at, holder=self.holder)
 
     def _snapshot(
         self, slot: Slot, part: str, taking: Taking | None = None
@@ -335,7 +323,7 @@ class SlotWork:
             verdicts=judged,
             detail=_and(run.problem if failed else None, slot.detail, problem, why_not),
         )
-        return self._ended(slot) if self._finish(slot, snapshots=after) else None
+        return self._end(slot, snapshots=after)
 
     def _judge(self, run: Run) -> tuple[tuple[Verdict, ...], str | None]:
         """Return the verdicts on a run that is kept, by the runs within the site's window."""
