@@ -1,15 +1,12 @@
-"""Types of arrays, and what several modules compute with them; numpy is imported when used."""
+"""Types of arrays, and what several modules compute with them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
 
-if TYPE_CHECKING:
-    import numpy
-
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
-    Ints = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.int64]]
-    Bools = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.bool_]]
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 def median(values: Floats) -> float:
@@ -23,8 +20,6 @@ def median(values: Floats) -> float:
     ValueError
         There is none.
     """
-    import numpy as np
-
     half = len(values) // 2
     if len(values) % 2:
         return float(np.partition(values, half)[half])
@@ -40,8 +35,6 @@ def benjamini_hochberg(p_values: Floats) -> Floats:
     Y. Benjamini and Y. Hochberg, J. R. Stat. Soc. B 57 (1995): the smallest m p / rank of this or
     any larger p, at most 1.
     """
-    import numpy as np
-
     m = len(p_values)
     order = np.argsort(p_values)
     scaled = p_values[order] * m / np.arange(1, m + 1)

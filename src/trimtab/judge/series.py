@@ -11,7 +11,6 @@ from trimtab.judge.dispersion import dispersion
 from trimtab.judge.frame import between, frame_of, normalised, points_of
 from trimtab.judge.occasions import OCCASIONS_MINIMUM
 from trimtab.judge.regimes import confirmed_times, regimes
-from trimtab.judge.rolling import rolling
 from trimtab.judge.trend import TREND_S, trend
 from trimtab.judge.variability import WINDOW_LONGEST_S, judge_history
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey
@@ -49,12 +48,10 @@ def judge_series(
         ``unfinished``, and optionally ``run``; one row per run, in any order.
     goal, window_s
         Highest COV allowed, a fraction, over a window of this length in seconds.
-    timezone
-        IANA name of the site's time zone, for days and weeks.
     since, until
         Report only this period. Runs before ``since`` still count for levels and windows.
-    schedule
-        Times at which runs were due; ``None`` where unknown.
+    timezone, schedule
+        IANA name of the site's time zone; times at which runs were due, ``None`` where unknown.
     invalid
         Runs whose workload is not the requested one; removed.
     requested, changes
@@ -70,6 +67,8 @@ def judge_series(
     UsageError
         The frame lacks a column or a column has the wrong type.
     """
+    from trimtab.judge.rolling import rolling
+
     tidy, refused = normalised(frame)
     excluded = (*invalid, *refused)
     judged = between(_without(tidy, invalid), None, until)

@@ -19,9 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.changes.change_point import NEAR_RUNS, change_point
 from trimtab.judge.changes.runs import Runs, by_occasion, of_frame, of_sequences
-from trimtab.judge.changes.walk_forward import Detection, Walked, WalkForward
 from trimtab.judge.occasions import OCCASIONS_MINIMUM
 from trimtab.message import Message
 from trimtab.model.series import ChangePoint
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     import polars
 
     from trimtab.judge.arrays import Floats
+    from trimtab.judge.changes.walk_forward import Detection, Walked, WalkForward
 
 __all__ = [
     "Changes",
@@ -116,6 +115,8 @@ class Recollection:
         self, runs: Runs, detected: Sequence[tuple[Detection, int, int]]
     ) -> list[ChangePoint]:
         """Return the report of each change; one that no later run can alter is not made again."""
+        from trimtab.judge.changes.change_point import NEAR_RUNS, change_point
+
         known, self._points = self._points, {}
         points = []
         for detection, begin, end in detected:
@@ -205,6 +206,8 @@ def suspect_among(
 
 
 def _changes(runs: Runs, *, dismissed: bool, recollection: Recollection | None = None) -> Changes:
+    from trimtab.judge.changes.walk_forward import WalkForward
+
     walk = WalkForward(by_occasion(runs, RUNS_MOST))
     recollection = recollection or Recollection()
     recollection.go(walk)
@@ -230,6 +233,9 @@ def _untested(runs: Runs) -> Message:
 
 
 def _open(runs: Runs, known: Collection[datetime] = ()) -> ChangePoint | None:
+    from trimtab.judge.changes.change_point import change_point
+    from trimtab.judge.changes.walk_forward import WalkForward
+
     walk = WalkForward(by_occasion(runs, RUNS_MOST))
     runs = walk.runs
     if len(runs):

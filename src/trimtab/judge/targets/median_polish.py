@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
+import polars as pl
+
+from trimtab.judge.arrays import Floats
 from trimtab.judge.targets.table import survey_table
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from trimtab.judge.arrays import Floats
-
 
 _SWEEPS_MAXIMUM: Final = 20
 _SETTLED: Final = 1e-4
@@ -55,8 +53,6 @@ def median_polish(values: Floats) -> MedianPolish:
         Shape (surveys, targets). 0 (a silent target) has no logarithm: it is not polished, and
         does not pull at the others.
     """
-    import numpy as np
-
     with np.errstate(divide="ignore", invalid="ignore"):
         residuals = np.where(values > 0, np.log(values), np.nan)
     rows, columns = np.zeros(values.shape[0]), np.zeros(values.shape[1])
@@ -93,9 +89,6 @@ def robust_residuals(surveys: pl.DataFrame, metric: str) -> pl.DataFrame:
         ``residual`` (logarithm; null for a value of 0) and ``z`` (residual over 1.4826 x the
         median absolute residual of the whole table; null where that is 0).
     """
-    import numpy as np
-    import polars as pl
-
     table = survey_table(surveys, metric)
     parts = median_polish(table.values)
     places = np.argwhere(np.isfinite(table.values))
@@ -126,8 +119,6 @@ def robust_residuals(surveys: pl.DataFrame, metric: str) -> pl.DataFrame:
 
 def _spread(residuals: Floats) -> float:
     """Return 1.4826 x the median absolute residual, not a number where it is 0 or there is none."""
-    import numpy as np
-
     known = np.abs(residuals[np.isfinite(residuals)])
     spread = 1.4826 * float(np.median(known)) if known.size else 0.0
     return spread if spread > 0 else float("nan")
@@ -135,8 +126,6 @@ def _spread(residuals: Floats) -> float:
 
 def _medians(values: Floats, axis: int) -> Floats:
     """Return medians of what is a number; not a number where there is none."""
-    import numpy as np
-
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "All-NaN slice encountered", RuntimeWarning)
         return np.nanmedian(values, axis=axis)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import polars as pl
+import numpy as np
+import polars as pl
 
-    from trimtab.judge.arrays import Floats
+from trimtab.judge.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +45,6 @@ def survey_table(surveys: pl.DataFrame, metric: str) -> SurveyTable:
         A target that a survey measured more than once has the median of it; values that are
         missing, negative or not finite are no measurement.
     """
-    import numpy as np
-    import polars as pl
-
     valid = surveys.filter(
         (pl.col("metric") == metric)
         & pl.col("value").is_finite()

@@ -7,10 +7,9 @@ A path is taken as it stands, never normalised by meaning: ``a/../b`` may be som
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import polars as pl
+import polars as pl
 
 ROOT_ITSELF: Final = ""
 """Stands instead of a reason where a path is the root, which has no name in an index."""
@@ -38,8 +37,6 @@ def split_paths(
     >>> parents.to_list(), names.to_list(), reasons
     ([b'a', b'', None], [b'b', b'c', None], {2: 'it is not beneath the root'})
     """
-    import polars as pl
-
     from trimtab._core import place_paths
 
     columns, unplaced = place_paths(paths, root, beneath, absolute)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import itertools
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.errors import UsageError
 from trimtab.purge.index import views
@@ -17,9 +19,6 @@ from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.owners import Naming, group_name, user_name
 from trimtab.purge.index.query import ROWS_MAXIMUM, Answer, answer
 from trimtab.units import format_bytes
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class By(StrEnum):
@@ -99,8 +98,6 @@ def totals(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
     files
         One row a file, as `views.files` has them.
     """
-    import polars as pl
-
     # Where blocks are not known the length stands for them, and `query.doubts` says so.
     held = pl.coalesce("allocated_bytes", "size_bytes")
     files = files.with_columns(held=held, one=pl.lit(1, dtype=pl.UInt64))
@@ -120,8 +117,6 @@ def merged(
     parts: pl.LazyFrame, by: By, *, user: Naming = user_name, group: Naming = group_name
 ) -> pl.LazyFrame:
     """Return totals, of which a key may have several, in the order in which they are shown."""
-    import polars as pl
-
     key = by.value
     if by in (By.USER, By.GROUP):
         naming = user if by is By.USER else group
@@ -172,8 +167,6 @@ def check(by: By, directory: Path, manifest: Manifest) -> None:
 
 
 def _shown() -> tuple[pl.Expr, ...]:
-    import polars as pl
-
     total = pl.col("allocated_bytes").sum()
     share = pl.when(total > 0).then(pl.col("allocated_bytes") / total)
     return pl.col("files"), pl.col("allocated_bytes"), share.alias("share"), pl.col("unused_days")
@@ -184,8 +177,6 @@ def _by_ost(files: pl.LazyFrame) -> pl.LazyFrame:
 
     An OST that holds several objects of a file has as many parts of it.
     """
-    import polars as pl
-
     objects = pl.col("osts").list.len().cast(pl.UInt64)
     here = files.filter(objects > 0).with_row_index("file")
     parts = here.select(
@@ -206,8 +197,6 @@ def _by_ost(files: pl.LazyFrame) -> pl.LazyFrame:
 
 def _class_of(value: pl.Expr, begins: tuple[int, ...]) -> pl.Expr:
     """Return how many classes begin at or below a value; null for null."""
-    import polars as pl
-
     known = pl.sum_horizontal((value >= begin).cast(pl.Int64) for begin in begins)
     return pl.when(value.is_not_null()).then(known)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, overload
+from typing import Any, BinaryIO, Final, overload
+
+import numpy as np
+import polars as pl
 
 from trimtab.purge.index.fields import INT64_MAX
 from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM, Lack, Refused, TimeTrust
 from trimtab.purge.index.paths import ROOT_ITSELF, split_paths
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    import polars as pl
 
 CHUNK_BYTES: Final = 8 * 1024**2
 """So much of a list is in memory at once, several times over while it is taken apart."""
@@ -171,8 +171,6 @@ class Block(Sequence[bytes]):
 
     def __len__(self) -> int:
         """How many there are."""
-        import numpy as np
-
         part = np.frombuffer(self.data, np.uint8, self.end - self.begin, self.begin)
         return int(np.count_nonzero(part == self._terminator[0]))
 
@@ -277,8 +275,6 @@ def placed(
     paths
         Of each record, as it stands in the list.
     """
-    import polars as pl
-
     from trimtab.purge.index.schema import TIMES, required
 
     parents, names, reasons = split_paths(

@@ -12,14 +12,13 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.purge.index.manifest import Manifest, Shard
 from trimtab.purge.index.views import readable, scanned
 from trimtab.purge.index.write import write_shard
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SAMPLE_FILE: Final = "sizes.parquet"
 BUDGET: Final = 20_000
@@ -93,8 +92,6 @@ def take_sample(
     DataError
         The index cannot be read.
     """
-    import polars as pl
-
     drawn = draw(directory, manifest, seed=seed, budget=budget)
     questions = [Asked(*row) for row in drawn.select("id", "parent", "name").iter_rows()]
     seen = look(questions) if questions else ()
@@ -117,8 +114,6 @@ def draw(directory: Path, manifest: Manifest, *, seed: int, budget: int = BUDGET
     Two passes over the index, in bounded memory: the first counts the strata, the second takes
     what has the smallest hashes of each.
     """
-    import polars as pl
-
     with readable():
         files = _strata(scanned(directory, manifest), manifest)
         counts = files.group_by(_STRATUM).agg(
@@ -159,8 +154,6 @@ def draw(directory: Path, manifest: Manifest, *, seed: int, budget: int = BUDGET
 
 
 def _strata(files: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
-    import polars as pl
-
     used = pl.max_horizontal("atime_ns", "mtime_ns", "ctime_ns").fill_null(0)
     age = (pl.lit(manifest.ended_ns, pl.Int64) - used) / _DAY_NS
     age_class = pl.sum_horizontal(*((age >= days).cast(pl.Int64) for days in _AGES_DAYS))
@@ -178,8 +171,6 @@ def _strata(files: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
 
 def _owners_pooled(strata: pl.DataFrame) -> pl.DataFrame:
     """Return the strata with all but the largest owners in one, whose number is -1."""
-    import polars as pl
-
     by_owner = strata.group_by("owner").agg(pl.col("weight").sum()).sort("weight", "owner")
     largest = by_owner.tail(USERS_MAXIMUM)["owner"].implode()
     owner = pl.when(pl.col("owner").is_in(largest)).then("owner").otherwise(pl.lit(-1, pl.Int64))
@@ -191,8 +182,6 @@ def _owners_pooled(strata: pl.DataFrame) -> pl.DataFrame:
 
 
 def _hashed(seed: int) -> pl.Expr:
-    import polars as pl
-
     return (pl.struct("id", "parent", "name").hash(seed) / 2.0**64).alias("hash")
 
 
@@ -203,8 +192,6 @@ def _index_columns() -> list[str]:
 
 
 def _empty(files: pl.LazyFrame) -> pl.DataFrame:
-    import polars as pl
-
     frame = files.head(0).select(_index_columns()).collect()
     return frame.with_columns(
         pl.Series("stratum", [], pl.UInt32), pl.Series("stratum_files", [], pl.UInt32)
