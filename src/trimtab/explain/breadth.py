@@ -101,8 +101,8 @@ def _slow_and_fast(
     bad: pl.DataFrame, good: pl.DataFrame
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     key = ["metric", "target"]
-    usual = good.filter(pl.col("value") > 0).group_by(key).agg(usual=pl.col("value").median())
-    now = bad.group_by(key).agg(pl.col("value").median(), n=pl.len())
+    usual = good.filter(pl.col("value") > 0).group_by(key).agg(usual=pl.median("value"))
+    now = bad.group_by(key).agg(pl.median("value"), n=pl.len())
     share = pl.col("value") / pl.col("usual")
     both = now.join(usual, on=key, how="left").with_columns(
         share=pl.when(pl.col("usual").is_not_null()).then(share).otherwise(
@@ -115,7 +115,7 @@ def _slow_and_fast(
     judged = both.with_columns(slow=pl.col("share") < well * (1 - least))
     by_target = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
     slow, fast = (
-        tuple(by_target.filter(pl.col("slow") == side).get_column("target").to_list())
+        tuple(by_target.filter(pl.col("slow") == side)["target"].to_list())
         for side in (True, False)
     )
     return slow, fast
@@ -123,9 +123,9 @@ def _slow_and_fast(
 
 def _scatter(good: pl.DataFrame) -> float:
     """Return the robust standard deviation of single targets' rates from survey to survey."""
-    middle = pl.col("value").median().over("run", "metric")
+    middle = pl.median("value").over("run", "metric")
     shares = good.filter(pl.col("value") > 0).with_columns(share=pl.col("value") / middle)
-    usual = pl.col("share").median().over("metric", "target")
+    usual = pl.median("share").over("metric", "target")
     off = shares.filter(pl.len().over("metric", "target") >= _SURVEYS_LEAST).select(
         (pl.col("share") / usual - 1).abs().median()
     )
@@ -149,10 +149,10 @@ def left_of(context: Context, targets: Sequence[str]) -> float | None:
     """Return what is left of the rate of the slowest of these targets, bad over good."""
     key = ["metric", "target"]
     surveys = surveys_within(context).filter(pl.col("target").is_in(list(targets)))
-    medians = surveys.group_by(*key, "bad").agg(pl.col("value").median())
+    medians = surveys.group_by(*key, "bad").agg(pl.median("value"))
     bad, good = (medians.filter(pl.col("bad") == side) for side in (True, False))
     both = bad.join(good.filter(pl.col("value") > 0), on=key, suffix="_usual")
-    shares = both.get_column("value") / both.get_column("value_usual")
+    shares = both["value"] / both["value_usual"]
     least = shares.min()
     return float(least) if isinstance(least, int | float) else None
 

@@ -276,9 +276,9 @@ def between_targets(
     """
     if not breadth.slow or not breadth.fast:
         return Contrast(Route.TARGETS, 0.0, None, None, 0, 0, reason=breadth.reason)
-    bad = frame.filter(pl.col("bad")).group_by("target").agg(pl.col("value").median())
+    bad = frame.filter("bad").group_by("target").agg(pl.median("value"))
     slow, fast = (
-        bad.filter(pl.col("target").is_in(list(names))).get_column("value").to_list()
+        bad.filter(pl.col("target").is_in(list(names)))["value"].to_list()
         for names in (breadth.slow, breadth.fast)
     )
     seen = _first(frame.filter(pl.col("target").is_in(list(breadth.slow))), worse, present_from)
@@ -382,7 +382,7 @@ def _first(frame: pl.DataFrame, worse: Worse, present_from: float | None) -> dat
         return None
     value = pl.col("value")
     present = value >= present_from if worse == "higher" else value <= present_from
-    first = frame.filter(pl.col("bad") & present).get_column("at").min()
+    first = frame.filter(pl.col("bad") & present)["at"].min()
     return first if isinstance(first, datetime) else None
 
 

@@ -148,14 +148,14 @@ def _recent(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:
 
     reach = timedelta(seconds=max(window_s, WINDOW_LONGEST_S, TREND_S)) + timedelta(days=1)
     last = pl.int_range(pl.len()) >= pl.len() - OCCASIONS_MINIMUM
-    return frame.filter((pl.col("at") > pl.col("at").max() - reach) | last)
+    return frame.filter((pl.col("at") > pl.max("at") - reach) | last)
 
 
 def _last(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:
     """Return the runs of the window that ends with the last run."""
     import polars as pl
 
-    return frame.filter(pl.col("at") > pl.col("at").max() - timedelta(seconds=window_s))
+    return frame.filter(pl.col("at") > pl.max("at") - timedelta(seconds=window_s))
 
 
 def _holds(at: datetime, since: datetime | None, until: datetime | None) -> bool:

@@ -158,9 +158,7 @@ def _renewed(looks: Sequence[Look], limits: EvasionLimits) -> Iterator[Suspicion
     if not parts:
         return
     totals = pl.concat(_renewed_part(looks, limits, part, parts) for part in range(parts))
-    owners = totals.group_by("uid").agg(
-        pl.col("files", "size").sum(), pl.col("first").min(), pl.col("last").max()
-    )
+    owners = totals.group_by("uid").agg(pl.sum("files", "size"), pl.min("first"), pl.max("last"))
     for uid, files, size, first, last in owners.sort("uid").iter_rows():
         if files < limits.files:
             continue
@@ -201,9 +199,7 @@ def _moved_since(look: Look, before: Look | None, limits: EvasionLimits) -> pl.L
 
 def _once(rows: pl.LazyFrame) -> pl.DataFrame:
     """Return one row of each file: an index may have a file twice that was renamed meanwhile."""
-    once = rows.group_by(_KEY).agg(
-        pl.col("allocated_bytes").max(), pl.col("first").min(), pl.col("until").max()
-    )
+    once = rows.group_by(_KEY).agg(pl.max("allocated_bytes"), pl.min("first"), pl.max("until"))
     return once.collect(engine="streaming")
 
 
@@ -248,10 +244,10 @@ def _goes(
         ordered.with_columns(go=apart.fill_null(value=True).cum_sum())
         .group_by("uid", "go")
         .agg(
-            pl.col("files").sum(),
-            pl.col("size").sum(),
-            pl.col("second").min().alias("first"),
-            pl.col("second").max().alias("last"),
+            pl.sum("files"),
+            pl.sum("size"),
+            first=pl.min("second"),
+            last=pl.max("second"),
         )
         .filter(pl.col("files") >= limits.files)
         .sort("uid", "first")

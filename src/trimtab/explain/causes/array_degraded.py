@@ -41,7 +41,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     seen = observe(context)
     degraded = fresh(flags(seen.values("degraded"), pl.col("value") > 0.5))
     rebuild = logged(context, (EventKind.REBUILD,), "a rebuild", weight=0.8)
-    if degraded.filter(pl.col("bad")).is_empty():
+    if degraded.filter("bad").is_empty():
         why = seen.why_not("degraded")
         missing = (_IN_TIME.not_available(why), _BETWEEN.not_available(why))
         return (*missing, rebuild, _media_errors(seen))
@@ -67,7 +67,7 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
     subject = "slow targets whose arrays are whole"
     if not slow or not names:
         return sign.weighed(f"{subject}: no slow target or no degraded array", 0.0)
-    intact = sorted(set(slow) & set(degraded.get_column("target")) - set(names))
+    intact = sorted(set(slow) & set(degraded["target"]) - set(names))
     weight = -0.5 if len(intact) > len(slow) / 2 else 0.0
     text = f"{subject}: {len(intact)} of {len(slow)}" + (f" ({named(intact)})" if intact else "")
     return sign.weighed(
@@ -82,7 +82,7 @@ def _media_errors(seen: Observations) -> Evidence:
     source = "drive_media_errors_total"
     # The sum over a target's drives: telling its thousands of drives apart would cost more.
     errors = grown(seen.values(source))
-    if errors.filter(pl.col("bad")).is_empty():
+    if errors.filter("bad").is_empty():
         return sign.not_available(seen.why_not(source), source=source)
     names = targets_of(errors)
     contrast = presence(errors, absent=0.0)

@@ -84,15 +84,15 @@ def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
     times = (
         rows.group_by("at")
         .agg(
-            pl.col("seconds").median(),
-            pl.col("value").sum(),
+            pl.median("seconds"),
+            pl.sum("value"),
             pl.col("bad").any(),
             # Of each direction one row a target: what lacks in one of them lacks in the sum.
-            pl.len().alias("parts"),
+            parts=pl.len(),
         )
         .sort("at")
     )
-    most = times.get_column("parts").max()
+    most = times["parts"].max()
     complete = times.filter(pl.col("parts") >= _WHOLE * float(most or 0))  # pyrefly: ignore[bad-argument-type]
     return complete.select("at", "seconds", "value", "bad").rows()
 

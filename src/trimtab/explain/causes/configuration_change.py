@@ -257,19 +257,19 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
         "targets-added", Route.TIME, "targets missing in the good hours", source="capacity_bytes"
     )
     seen = observe(context).values("capacity_bytes", kinds=OSTS)
-    good = set(seen.filter(~pl.col("bad")).get_column("target").to_list())
-    bad = seen.filter(pl.col("bad"))
+    good = set(seen.filter(~pl.col("bad"))["target"].to_list())
+    bad = seen.filter("bad")
     if bad.is_empty() or not good:
         return sign.not_available(observe(context).why_not("capacity_bytes", kinds=OSTS))
     if not names_are_stable(seen.filter(~pl.col("bad"))):
         reason = "the snapshots name other targets at every time, as tables of extremes do"
         return sign.missing("targets-vary", reason)
-    first = bad.group_by("target").agg(pl.col("at").min()).sort("target")
+    first = bad.group_by("target").agg(pl.min("at")).sort("target")
     added = first.filter(~pl.col("target").is_in(list(good)))
     if added.is_empty():
         return sign.weighed("no target added", 0.0, code="targets-unchanged", source=None)
-    at = min(added.get_column("at").to_list())
-    names = added.get_column("target").to_list()
+    at = min(added["at"].to_list())
+    names = added["target"].to_list()
     soon = at - context.incident.at <= _AFTER
     text = f"{named(names)} added at {at:%d %B %H:%M}; absent in the good hours"
     weight = (_SHOWN_TOO if logged > 0 else _ADDED) if soon else -0.3
@@ -302,7 +302,7 @@ def _times_of_settings(context: Context) -> list[datetime]:
     frame = context.telemetry.settings
     if "at" not in frame.columns:
         return []
-    times = frame.get_column("at").drop_nulls().unique().sort().to_list()
+    times = frame["at"].drop_nulls().unique().sort().to_list()
     return [at for at in times if isinstance(at, datetime)]
 
 

@@ -46,7 +46,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against targets over the limit."""
     seen, limit = observe(context), context.limits.fullness
     full = seen.fullness()
-    bad = full.filter(pl.col("bad"))
+    bad = full.filter("bad")
     if bad.is_empty():
         why = seen.why_not("used_bytes", kinds=("ost", "file-system"))
         missing = (sign.not_available(why) for sign in (_NOW, _SHARE, _BETWEEN))
@@ -63,8 +63,8 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Evidence:
-    fullest = float(bad.get_column("value").max() or 0.0)  # pyrefly: ignore[bad-argument-type]
-    n = bad.get_column("target").n_unique()
+    fullest = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
+    n = bad["target"].n_unique()
     subject = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)}"
     if worst:
         subject += f" ({named(worst)})"
@@ -77,7 +77,7 @@ def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> 
     contrast = between_targets(
         full, breadth(context), by=_FULLER, present_from=context.limits.fullness, absent=-0.8
     )
-    of_all = _breadth(len(worst), full.get_column("target").n_unique())
+    of_all = _breadth(len(worst), full["target"].n_unique())
     contrast = contrast if worst else _not_for(contrast)
     return _BETWEEN.of(_shrunk(contrast, of_all), "fullness", targets=worst)
 
@@ -103,7 +103,7 @@ def _in_time(
     full: pl.DataFrame, over: pl.DataFrame, limit: float, worst: tuple[str, ...]
 ) -> Evidence:
     """Return whether more targets were over the limit, or the fullest got fuller."""
-    n = full.get_column("target").n_unique()
+    n = full["target"].n_unique()
     least = 0.5 / max(1, n)
     more = in_time(over, over="mean", ratio=_TWICE, by=least, present_from=least, absent=-0.6)
     fuller = in_time(full, over="max", by=_FULLER, present_from=limit, absent=-0.6)

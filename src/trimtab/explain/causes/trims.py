@@ -107,7 +107,7 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
             continue
         for target in targets:
             trims_of.setdefault(target, []).append(at)
-    capacity = seen.values("capacity_bytes").group_by("target").agg(size=pl.col("value").last())
+    capacity = seen.values("capacity_bytes").group_by("target").agg(size=pl.last("value"))
     discards = seen.values("bytes_discarded_total").sort("target", "at")
     same = pl.col("target") == pl.col("target").shift()
     steps = discards.with_columns(before=pl.col("at").shift(), grown=pl.col("value").diff())
@@ -126,7 +126,7 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
 
 def still_last(seen: Observations) -> dict[tuple[str, datetime], datetime]:
     """Return until which snapshot a trim was known to be the last one of its target."""
-    shown = seen.texts("last_trim_at").group_by("target", "value").agg(pl.col("at").max())
+    shown = seen.texts("last_trim_at").group_by("target", "value").agg(pl.max("at"))
     return {
         (target, at): until
         for target, text, until in shown.iter_rows()
@@ -145,11 +145,11 @@ def distinct(times: Iterable[datetime]) -> list[datetime]:
 
 def mount_trims(context: Context) -> tuple[int, int] | None:
     """Return how many targets trim by a mount option, and of how many that is known."""
-    options = settings(context, "mount/options").filter(pl.col("bad"))
-    last = options.sort("at").group_by("target").agg(pl.col("value").last())
+    options = settings(context, "mount/options").filter("bad")
+    last = options.sort("at").group_by("target").agg(pl.last("value"))
     if last.is_empty():
         return None
-    return sum(_WORD.search(text) is not None for text in last.get_column("value")), last.height
+    return sum(_WORD.search(text) is not None for text in last["value"]), last.height
 
 
 @once
@@ -278,8 +278,8 @@ def _share_of_some(context: Context, trim: Event) -> float | None:
         .agg(value=pl.col("value").filter(is_one).median() / rest)
         .filter(pl.col("value").is_finite())
     )
-    before = relative.filter(pl.col("bad") & (pl.col("at") < trim.at)).get_column("value")
-    after = relative.filter(pl.col("at") > end_of(trim)).get_column("value")
+    before = relative.filter(pl.col("bad") & (pl.col("at") < trim.at))["value"]
+    after = relative.filter(pl.col("at") > end_of(trim))["value"]
     if before.is_empty() or after.is_empty():
         return None
     low, now = (float(level) for level in (before.median(), after.median()))  # pyrefly: ignore[bad-argument-type]

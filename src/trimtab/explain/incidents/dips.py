@@ -97,7 +97,7 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame, a_month: float = A_MON
     if frame.height < _RUNS_LEAST:
         return []
     runs = residuals_of(judgement, frame)
-    times = frame.get_column("at").to_list()
+    times = frame["at"].to_list()
     near = apart(times)
     sure: dict[int, int] = {}
     for wide in _groups(_bad(runs), times, _WIDE * near):
@@ -282,9 +282,9 @@ def _share(depth: Any, least: float) -> float:
 
 def residuals_of(judgement: SeriesJudgement, frame: pl.DataFrame) -> Residuals:
     """Return the runs of a series about the level of their regime."""
-    times = frame.get_column("at").dt.epoch("us").to_numpy() / 1e6
-    values = frame.get_column("value").cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    unfinished = frame.get_column("unfinished").fill_null(value=True).to_numpy() | ~(values > 0)
+    times = frame["at"].dt.epoch("us").to_numpy() / 1e6
+    values = frame["value"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    unfinished = frame["unfinished"].fill_null(value=True).to_numpy() | ~(values > 0)
     sign = 1.0 if judgement.key.more_is_better else -1.0
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where(unfinished, np.nan, sign * np.log(values))

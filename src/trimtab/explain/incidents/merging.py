@@ -344,7 +344,7 @@ def _sides(frame: pl.DataFrame, at: datetime, last: datetime, before: timedelta)
     near = frame.filter(times.is_between(at - before, last))
     finished = near.filter(pl.col("value").is_not_null())
     within, around = (
-        finished.filter(part).get_column("value").to_numpy()
+        finished.filter(part)["value"].to_numpy()
         for part in (times >= at, times <= at - timedelta(hours=1))
     )
     return within, around

@@ -103,7 +103,7 @@ def periodic(judgement: SeriesJudgement, frame: pl.DataFrame, timezone: str) -> 
     """
     if frame.height < _WEEKS_LEAST * 7:
         return []
-    apart_s = usual_gap_s((frame.get_column("at").dt.epoch("us") / 1e6).to_list())
+    apart_s = usual_gap_s((frame["at"].dt.epoch("us") / 1e6).to_list())
     hours = _table(judgement, frame, timezone) if apart_s <= _FEW_A_DAY_S else None
     days = (
         hours if hours and apart_s <= _HOURLY_S else _table(judgement, frame, timezone, columns=1)
@@ -134,7 +134,7 @@ def _table(
 ) -> _Table:
     runs = residuals_of(judgement, frame)
     values = np.where(runs.unfinished, _NOTHING, runs.residuals)
-    local = frame.get_column("at").dt.convert_time_zone(timezone)
+    local = frame["at"].dt.convert_time_zone(timezone)
     day = local.dt.date().to_physical().to_numpy().astype(np.int64)
     column = local.dt.hour().to_numpy().astype(np.int64) * columns // 24
     place = day - day[0]
@@ -285,7 +285,7 @@ def _spell(
         & local.dt.hour().is_in(list(hours))
         & (local.dt.weekday() - 1).is_in(list(pattern.weekdays))
     )
-    times: list[datetime] = within.get_column("at").to_list()
+    times: list[datetime] = within["at"].to_list()
     if not times:
         return None
     more = judgement.key.more_is_better
@@ -304,7 +304,7 @@ def _spell(
         what=f"{percent_off(effect, more_is_better=more)} {recurs}",
         effect=effect,
         runs=len(times),
-        unfinished=int(within.get_column("unfinished").sum()),
+        unfinished=int(within["unfinished"].sum()),
         recurs=recurs,
     )
 

@@ -51,12 +51,12 @@ def survey_table(surveys: pl.DataFrame, metric: str) -> SurveyTable:
         & (pl.col("value") >= 0)
         & pl.col("at").is_not_null()
     )
-    rows = valid.group_by("run").agg(pl.col("at").min()).sort("at", "run")
+    rows = valid.group_by("run").agg(pl.min("at")).sort("at", "run")
     server = pl.col("server") if "server" in valid.columns else pl.lit(None, dtype=pl.String)
     columns = (
         valid.sort("at").group_by("target").agg(server=server.drop_nulls().last()).sort("target")
     )
-    cells = valid.group_by("run", "target").agg(pl.col("value").median())
+    cells = valid.group_by("run", "target").agg(pl.median("value"))
     place = {name: number for number, name in enumerate(rows["run"])}
     column = {name: number for number, name in enumerate(columns["target"])}
     values = np.full((len(place), len(column)), np.nan)

@@ -283,7 +283,7 @@ def _unchanged(base: Base, looked: pl.LazyFrame) -> pl.LazyFrame:
     )
     return (
         same.join(changed, on=["parent", "name"], how="anti")
-        .select(path.alias("parent"))
+        .select(parent=path)
         .unique()
         .collect(engine="streaming")
         .lazy()

@@ -159,7 +159,7 @@ def beneath(
             before = (
                 rows.join(after.lazy(), on="parent")
                 .join(left_out.lazy(), on="id", how="anti")
-                .with_columns(pl.lit(number, pl.UInt32).alias("shard"))
+                .with_columns(shard=pl.lit(number, pl.UInt32))
                 .collect(engine="streaming")
             )
             now = before.with_columns(parent=pl.col("after")).select(*columns())

@@ -98,24 +98,24 @@ def seconds(text: pl.Series) -> pl.Series:
         whole_s = signed(text)  # faster by a half
         return nanoseconds(whole_s, pl.zeros(len(whole_s), dtype=pl.Int64, eager=True))
     parts = text.alias("text").to_frame().select(
-        col("text").str.starts_with("-").alias("negative"),
-        col("text").str.starts_with("+").alias("odd"),
-        col("text").str.splitn(".", 2).struct.rename_fields(["whole", "places"]).alias("parts"),
+        negative=col("text").str.starts_with("-"),
+        odd=col("text").str.starts_with("+"),
+        parts=col("text").str.splitn(".", 2).struct.rename_fields(["whole", "places"]),
     ).unnest("parts")  # fmt: skip
     numbers = parts.select(
         "negative",
-        pl.when(~col("odd")).then("whole").cast(pl.Int64, strict=False).alias("whole_s"),
-        col("places").str.head(9).str.pad_end(9, "0").alias("nine"),
-        col("places").str.slice(9).str.contains(r"[^0]").fill_null(value=False).alias("finer"),
-        (col("places").str.contains(r"\A[0-9]").fill_null(value=True)).alias("digits"),
+        whole_s=pl.when(~col("odd")).then("whole").cast(pl.Int64, strict=False),
+        nine=col("places").str.head(9).str.pad_end(9, "0"),
+        finer=col("places").str.slice(9).str.contains(r"[^0]").fill_null(value=False),
+        digits=col("places").str.contains(r"\A[0-9]").fill_null(value=True),
     ).select(
         "negative",
         "whole_s",
-        col("nine").fill_null("0").cast(pl.UInt64, strict=False).cast(pl.Int64).alias("rest_ns"),
-        (col("digits") & ~col("finer")).alias("plain"),
+        rest_ns=col("nine").fill_null("0").cast(pl.UInt64, strict=False).cast(pl.Int64),
+        plain=col("digits") & ~col("finer"),
     )
     rest_ns = pl.when("negative").then(-col("rest_ns")).otherwise("rest_ns")
-    both = numbers.select("whole_s", pl.when("plain").then(rest_ns).alias("rest_ns"))
+    both = numbers.select("whole_s", rest_ns=pl.when("plain").then(rest_ns))
     return nanoseconds(both["whole_s"], both["rest_ns"]).alias(text.name)
 
 
@@ -131,7 +131,7 @@ def nanoseconds(whole_s: pl.Series, rest_ns: pl.Series) -> pl.Series:
     frame = pl.DataFrame({"s": whole_s, "rest_ns": rest_ns}).select(
         "s",
         "rest_ns",
-        (col("s").clip(-_SECONDS_MAX, _SECONDS_MAX) * NS_PER_S).alias("near_ns"),
+        near_ns=col("s").clip(-_SECONDS_MAX, _SECONDS_MAX) * NS_PER_S,
     )
     # Both rooms are computed without overflow, and one of them is all of 64 bits.
     above_ns = INT64_MAX - col("near_ns").clip(lower_bound=0)

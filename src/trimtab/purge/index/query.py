@@ -142,7 +142,7 @@ def shown_frame(frame: pl.DataFrame) -> pl.DataFrame:
             # Without its kind: a FID's sequence is never 0, an inode number has no upper half.
             fids = [value is not None and any(value[:8]) for value in frame["id"]]
             kinds = pl.Series(["fid" if is_fid else "inode" for is_fid in fids], dtype=pl.String)
-        frame = frame.with_columns(views.shown_identity(frame["id"], kinds).alias("id"))
+        frame = frame.with_columns(id=views.shown_identity(frame["id"], kinds))
     return frame.with_columns(
         views.visible_text(pl.col(name)).alias(name)
         for name, kind in frame.schema.items()

@@ -107,9 +107,9 @@ def totals(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
     if by is By.OST:
         files = _by_ost(files)
     return files.group_by(_KEYS.get(by, by.value)).agg(
-        pl.col("one").sum().alias("files"),
-        pl.col("held").sum().alias("allocated_bytes"),
-        pl.col("age_days").max().alias("unused_days"),
+        files=pl.sum("one"),
+        allocated_bytes=pl.sum("held"),
+        unused_days=pl.max("age_days"),
     )
 
 
@@ -122,8 +122,8 @@ def merged(
         naming = user if by is By.USER else group
         parts = parts.with_columns(views.named(_KEYS[by], key, naming))
     column = "class" if by in (By.AGE, By.SIZE) else key
-    sums = pl.col("files", "allocated_bytes").sum()
-    whole = parts.group_by(column).agg(sums, pl.col("unused_days").max())
+    sums = pl.sum("files", "allocated_bytes")
+    whole = parts.group_by(column).agg(sums, pl.max("unused_days"))
     if by in (By.AGE, By.SIZE):
         _, _, labels = _classes(by)
         label = pl.col("class").replace_strict(
@@ -167,7 +167,7 @@ def check(by: By, directory: Path, manifest: Manifest) -> None:
 
 
 def _shown() -> tuple[pl.Expr, ...]:
-    total = pl.col("allocated_bytes").sum()
+    total = pl.sum("allocated_bytes")
     share = pl.when(total > 0).then(pl.col("allocated_bytes") / total)
     return pl.col("files"), pl.col("allocated_bytes"), share.alias("share"), pl.col("unused_days")
 
@@ -182,15 +182,15 @@ def _by_ost(files: pl.LazyFrame) -> pl.LazyFrame:
     parts = here.select(
         "file",
         "age_days",
-        pl.col("osts").alias("ost"),
-        pl.int_ranges(0, pl.col("osts").list.len()).alias("stripe"),
-        (pl.col("held") // objects).alias("each"),
-        (pl.col("held") % objects).alias("rest"),
+        ost=pl.col("osts"),
+        stripe=pl.int_ranges(0, pl.col("osts").list.len()),
+        each=pl.col("held") // objects,
+        rest=pl.col("held") % objects,
     ).explode("ost", "stripe")
     held = pl.col("each") + pl.when(pl.col("stripe") == 0).then("rest").otherwise(0)
     return (
         parts.group_by("file", "ost")
-        .agg(held.sum().alias("held"), pl.col("age_days").first())
+        .agg(held.sum().alias("held"), pl.first("age_days"))
         .select("ost", "held", "age_days", one=pl.lit(1, dtype=pl.UInt64))
     )
 

@@ -89,8 +89,8 @@ def described(
         _pool(),
         named("uid", "user", user),
         named("gid", "group", group),
-        age_days(manifest).alias("age_days"),
-        pl.from_epoch("last_use_s", time_unit="s").dt.replace_time_zone("UTC").alias("last_use"),
+        age_days=age_days(manifest),
+        last_use=pl.from_epoch("last_use_s", time_unit="s").dt.replace_time_zone("UTC"),
     )
     return frame.with_columns(
         pl.lit(None).cast(frame.collect_schema()[name]).alias(name)

@@ -296,16 +296,11 @@ def _iso(text: pl.Series) -> pl.Series:
     parts = text.str.extract_groups(_ISO).struct.unnest()
     parts.columns = ["date", "clock", "places", "zone"]
     numbers = parts.select(
-        pl.concat_str("date", "clock", separator=" ")
+        local_s=pl.concat_str("date", "clock", separator=" ")
         .str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="ms", strict=False)
-        .dt.epoch("s")
-        .alias("local_s"),
-        pl.when(col("zone") != "Z")
-        .then("zone")
-        .fill_null("+0000")
-        .str.replace(":", "")
-        .alias("zone"),
-        col("places").fill_null("0").str.pad_end(9, "0").cast(pl.Int64).alias("rest_ns"),
+        .dt.epoch("s"),
+        zone=pl.when(col("zone") != "Z").then("zone").fill_null("+0000").str.replace(":", ""),
+        rest_ns=col("places").fill_null("0").str.pad_end(9, "0").cast(pl.Int64),
     )
     distance_s = (
         col("zone").str.slice(1, 2).cast(pl.Int64) * 3600

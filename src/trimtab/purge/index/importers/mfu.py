@@ -142,5 +142,5 @@ def _frame(
 def _time(numbers: pl.DataFrame, name: str) -> pl.Series:
     rest_ns = pl.col(f"{name}_rest")
     plain_ns = pl.when((rest_ns >= 0) & (rest_ns < fields.NS_PER_S)).then(rest_ns)
-    rest = numbers.select(plain_ns.alias("rest")).to_series()
+    rest = numbers.select(rest=plain_ns).to_series()
     return fields.nanoseconds(numbers[name], rest).alias(f"{name}_ns")
