@@ -271,7 +271,7 @@ def _best(points: Sequence[MeasuredPoint], metric: str, workload: dict[str, Leve
     order = sorted(range(len(rounds.points)), key=lambda place: -rounds.effects[place])
     left_out = tuple(
         SettingResult(point.levels, None, count, None, None, False, reason)
-        if (count := _measured(point, metric))
+        if (count := sum(value is not None for value in point.values.get(metric, ())))
         else SettingResult(point.levels, None, 0, reason=reason)
         for point, reason in rounds.left_out
     )
@@ -307,10 +307,6 @@ def _why_none(left_out: Sequence[SettingResult]) -> Message:
     reasons = Counter(setting.reason for setting in left_out if setting.reason is not None)
     commonest = reasons.most_common(1)[0][0] if reasons else "not measured"
     return Message("no-setting-usable", f"no setting can be judged: {commonest}")
-
-
-def _measured(point: MeasuredPoint, metric: str) -> int:
-    return sum(value is not None for value in point.values.get(metric, ()))
 
 
 def _beside(

@@ -90,7 +90,9 @@ _NOTHING_SET: Final = -0.3
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against a change of configuration."""
     event, weight = _event(context)
-    changes = _changes(context)
+    changes = [
+        change for change in observe(context).setting_changes() if STATES.match(change.name) is None
+    ]
     setting = _near(context, changes)
     seen = (
         _logged(context, event, weight),
@@ -189,12 +191,6 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
     return sign.weighed(text, weight, event, targets=event.targets)
 
 
-def _changes(context: Context) -> list[SettingChange]:
-    return [
-        change for change in observe(context).setting_changes() if STATES.match(change.name) is None
-    ]
-
-
 def _near(context: Context, changes: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
     """Return the settings that changed about when it began."""
     begun, within = context.incident.at, onset_within(context)
@@ -237,7 +233,11 @@ def _set(
         # Entry and setting are one change: together they weigh little more than the weightier.
         weight = max(_SHOWN_TOO, weight - logged)
     widest = max(
-        near, key=lambda change: (len(change.targets) / max(change.of, 1), -_gap_h(change, begun))
+        near,
+        key=lambda change: (
+            len(change.targets) / max(change.of, 1),
+            -abs((change.at - begun) / timedelta(hours=1)),
+        ),
     )
     more = f" and {len(near) - 1} more" if len(near) > 1 else ""
     text = (
@@ -274,10 +274,6 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
     text = f"{named(names)} added at {at:%d %B %H:%M}; absent in the good hours"
     weight = (_SHOWN_TOO if logged > 0 else _ADDED) if soon else -0.3
     return sign.weighed(text, weight, value=float(len(names)), targets=names, at=at)
-
-
-def _gap_h(change: SettingChange, begun: datetime) -> float:
-    return abs((change.at - begun) / timedelta(hours=1))
 
 
 def _weight_of_setting(

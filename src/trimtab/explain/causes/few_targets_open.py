@@ -60,7 +60,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     if share < _MANY:
         # One of many that is closed leaves enough: it is why that one serves nothing.
         mean = replace(mean, weight=min(mean.weight, _FEW_CLOSED))
-    many_closed = flags(_at_each_time(closed), _over(max(_SOME, share / 2)))
+    many_closed = flags(_at_each_time(closed), pl.col("value") >= max(_SOME, share / 2))
     return (
         _now(share, names, closed),
         _IN_TIME.of(mean, f"share of {_WHAT}", targets=names),
@@ -110,10 +110,6 @@ def _share(closed: pl.DataFrame) -> float | None:
 
 def _at_each_time(closed: pl.DataFrame) -> pl.DataFrame:
     return closed.group_by("at", "bad").agg(pl.mean("value")).sort("at")
-
-
-def _over(limit: float) -> pl.Expr:
-    return pl.col("value") >= limit
 
 
 def _now(share: float, names: tuple[str, ...], closed: pl.DataFrame) -> Evidence:

@@ -89,7 +89,7 @@ def _together(spell: Spell, other: Spell) -> bool:
         # The edge of a step is within the first windows that miss the goal.
         return abs(spell.at - other.at) <= _SHORT
     for wide, low in ((spell, other), (other, spell)):
-        if wide.shape is Shape.UNSTEADY and low.shape in _LOW and _length(wide) <= _FEW_DAYS:
+        if wide.shape is Shape.UNSTEADY and low.shape in _LOW and wide.last - wide.at <= _FEW_DAYS:
             # What makes one series unsteady for some days is what dips in another, or lowers it.
             over = low.until is not None or low.shape is Shape.DIP
             within = wide.at <= low.at and low.last <= wide.last
@@ -125,10 +125,6 @@ def _of_surveys(spell: Spell) -> bool:
 
 def _is_short(spell: Spell) -> bool:
     return spell.last - spell.at < _SHORT and spell.shape is not Shape.STEP
-
-
-def _length(spell: Spell) -> timedelta:
-    return spell.last - spell.at
 
 
 def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:

@@ -67,7 +67,7 @@ def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> Chan
         slice(place, min(end, place + NEAR_RUNS)),
     )
     sides = (runs.value[parts[0]], runs.value[parts[1]])
-    before, after = (_finished(side) for side in sides)
+    before, after = (side[_is_finished(side)] for side in sides)
     counts = [int(runs.count[part][_is_finished(runs.value[part])].sum()) for part in parts]
     effect = _effect(before, after)
     places = [detection.suspected, detection.confirmed, detection.dismissed]
@@ -198,10 +198,6 @@ def _onset(runs: Runs, begin: int, place: int, end: int) -> tuple[datetime, date
     usual_s = usual_gap_s(runs.time_s[begin:end].tolist())
     ends = runs.until[place - 1], runs.at[min(first, end - 1)]
     return ends if (ends[1] - ends[0]).total_seconds() > _GAP * usual_s else None
-
-
-def _finished(values: Floats) -> Floats:
-    return values[_is_finished(values)]
 
 
 def _is_finished(values: Floats) -> Bools:
