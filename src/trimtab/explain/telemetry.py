@@ -118,7 +118,7 @@ class Observations:
 
     def texts(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
         """Return a telemetry name that is text (``import_state``, ``server``); with ``label``."""
-        of_kinds = _is_one_of("kind", kinds) & pl.col("bad").is_not_null()
+        of_kinds = _of_kinds(kinds) & pl.col("bad").is_not_null()
         text = pl.col("text").cast(pl.String)
         return self._once(
             ("texts", name, *kinds),
@@ -192,7 +192,7 @@ class Observations:
 
     def setting(self, name: str, *, kinds: Sequence[str] = (*TARGETS, *SERVERS)) -> pl.DataFrame:
         """Return a setting, as text, of each target and time; ``server`` is null."""
-        of_name = (pl.col("name") == name) & _is_one_of("kind", kinds)
+        of_name = (pl.col("name") == name) & _of_kinds(kinds)
         return self._once(
             ("setting", name, *kinds),
             lambda: (
@@ -232,7 +232,7 @@ class Observations:
             return Message("no-snapshots", "no snapshot in these hours")
         if not self.times(bad=True):
             return Message("no-bad-snapshots", "no snapshot in the bad hours")
-        rows = self._of(name).filter(_is_one_of("kind", kinds))
+        rows = self._of(name).filter(_of_kinds(kinds))
         reasons = rows["reason"].drop_nulls().cast(pl.String)
         present = rows.filter(pl.col("number").is_not_null() | pl.col("text").is_not_null())
         if present.is_empty() and reasons.is_empty():
@@ -251,7 +251,7 @@ class Observations:
     ) -> pl.DataFrame:
         """Return the numbers of one name, with their labels."""
         number = pl.col("number").cast(pl.Float64)
-        rows_of_name = _is_one_of("kind", kinds) & number.is_not_null() & number.is_finite()
+        rows_of_name = _of_kinds(kinds) & number.is_not_null() & number.is_finite()
         if in_stretches:
             rows_of_name &= pl.col("bad").is_not_null()
         columns = ("at", *_names(), number.alias("value"), "bad")
@@ -318,18 +318,17 @@ def _names() -> tuple[pl.Expr, ...]:
     return tuple(pl.col(name).cast(pl.String) for name in ("target", "server", "label"))
 
 
-def _is_one_of(column: str, names: Sequence[str]) -> pl.Expr:
-    return pl.any_horizontal(*(pl.col(column) == name for name in names))
+def _of_kinds(kinds: Sequence[str]) -> pl.Expr:
+    return pl.any_horizontal(*(pl.col("kind") == kind for kind in kinds))
 
 
 def _folded(numbers: pl.DataFrame, fold: Fold) -> pl.DataFrame:
     if numbers["label"].null_count() == numbers.height:
         plain = numbers.drop("label")
         return plain.unique(["at", "target"], keep="first", maintain_order=True)
-    value = pl.col("value")
-    folded = {"sum": value.sum(), "max": value.max(), "mean": value.mean(), "min": value.min()}
+    folded = getattr(pl.col("value"), fold)()
     return numbers.group_by("at", "target", maintain_order=True).agg(
-        pl.first("server"), folded[fold], pl.first("bad")
+        pl.first("server"), folded, pl.first("bad")
     )
 
 

@@ -15,8 +15,6 @@ from trimtab._core import raid_write_ceiling, run_window
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.model import DriveModel, Queue, Raid
 
-GROUP_BYTES: Final = 128 * 1024**2
-"""Of an ldiskfs block group of 4 KiB blocks: its bitmap is read when the allocator comes to it."""
 _AMPLIFICATION_STEP: Final = 0.1
 _LOAD_STEP: Final = 0.1
 _BUSY: Final = 0.95
@@ -117,7 +115,7 @@ class Terms:
     load
         What is asked of the group as a fraction of its drives' ceiling over ``amplification``.
     reads_per_s
-        Small reads of the OST beside the writes: bitmaps, journal, users; see `bitmap_reads`.
+        Small reads of the OST beside the writes: bitmaps, journal, users.
     slow
         Part of its speed that is left of one drive; ``None``: all are healthy.
     failed
@@ -177,17 +175,6 @@ class Window:
     held: float
     held_quiet: float
     starved_quiet: float
-
-
-def bitmap_reads(write_bytes_per_s: float) -> float:
-    """Return bitmaps read a second by an allocator that comes to groups it does not remember.
-
-    Examples
-    --------
-    >>> round(bitmap_reads(16e9))
-    119
-    """
-    return write_bytes_per_s / GROUP_BYTES
 
 
 def slowdown(terms: Terms) -> Window:

@@ -172,14 +172,12 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     slows_metadata=False,
-    signs=frozenset(
-        {
-            "loops-in-time",
-            "loops-between-targets",
-            "loops-over-limit",
-            "groups-searched",
-            "allocator-cpu-share",
-        }
+    signs=(
+        "loops-in-time",
+        "loops-between-targets",
+        "loops-over-limit",
+        "groups-searched",
+        "allocator-cpu-share",
     ),
     measurement=(
         "Raise mb_c2_threshold to mb_c1_threshold on one slow target (older ldiskfs only), or "

@@ -21,6 +21,7 @@ from trimtab.explain.causes.shared import (
     logged,
     named,
     targets_of,
+    with_names,
 )
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign, between_targets, expected, presence
@@ -69,7 +70,7 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
         return sign.weighed(f"{subject}: no slow target or no degraded array", 0.0)
     intact = sorted(set(slow) & set(degraded["target"]) - set(names))
     weight = -0.5 if len(intact) > len(slow) / 2 else 0.0
-    text = f"{subject}: {len(intact)} of {len(slow)}" + (f" ({named(intact)})" if intact else "")
+    text = with_names(f"{subject}: {len(intact)} of {len(slow)}", intact)
     return sign.weighed(
         text, weight, value=float(len(intact)), reference=float(len(slow)), targets=intact
     )
@@ -97,9 +98,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     slows_metadata=False,
-    signs=frozenset(
-        {"degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"}
-    ),
+    signs=("degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"),
     measurement=(
         "Measure the target of the degraded array beside its neighbours now and again after the "
         "rebuild."

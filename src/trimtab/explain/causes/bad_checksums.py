@@ -181,14 +181,12 @@ CAUSE: Final = Cause(
     title="transfers with a bad checksum",
     prior=UNSEEN,  # none of the 13 days; two in the four months after checksums were turned on
     assess=assess,
-    signs=frozenset(
-        {
-            "checksums-counted",
-            "checksums-logged",
-            "data-verified",
-            "data-at-risk",
-            "checksums-in-time",
-        }
+    signs=(
+        "checksums-counted",
+        "checksums-logged",
+        "data-verified",
+        "data-at-risk",
+        "checksums-in-time",
     ),
     measurement=(
         "Find the nodes that the messages name, take them out of service, and move verified data "

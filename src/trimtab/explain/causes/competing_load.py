@@ -243,7 +243,7 @@ CAUSE: Final = Cause(
     title="load of other jobs",
     prior=UNSEEN,  # [S1] names none of the 13 days so: equal to the others not named
     assess=assess,
-    signs=frozenset({"load-in-time", "load-of-reach"}),
+    signs=("load-in-time", "load-of-reach"),
     measurement=(
         "Find who moves the data (lctl get_param obdfilter.*.job_stats on the servers), and run "
         "the probe again when that job has ended."

@@ -412,14 +412,12 @@ CAUSE: Final = Cause(
     title="a change of configuration",
     prior=0.05,  # two lasting steps in nine months; about 13 bad days in each three
     assess=assess,
-    signs=frozenset(
-        {
-            "change-logged",
-            "setting-changed",
-            "targets-added",
-            "setting-reverted",
-            "slow-among-changed",
-        }
+    signs=(
+        "change-logged",
+        "setting-changed",
+        "targets-added",
+        "setting-reverted",
+        "slow-among-changed",
     ),
     measurement=(
         "On one client or target out of service, alternate the old and the new value, a dozen "

@@ -122,7 +122,7 @@ CAUSE: Final = Cause(
     title="failover: a server carries another's targets",
     prior=UNSEEN,
     assess=assess,
-    signs=frozenset({"away-from-home", "server-doubled", "slow-on-doubled", "event-logged"}),
+    signs=("away-from-home", "server-doubled", "slow-on-doubled", "event-logged"),
     measurement=(
         "Measure the targets of the doubled server beside those of another server, fail back in a "
         "quiet hour, and measure again."

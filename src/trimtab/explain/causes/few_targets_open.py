@@ -234,9 +234,7 @@ CAUSE: Final = Cause(
     prior=0.3,  # 3 of the 13 bad days
     assess=assess,
     slows_metadata=False,
-    signs=frozenset(
-        {"closed-now", "closed-in-time", "closed-for-one-mdt", "event-logged", "closing-logged"}
-    ),
+    signs=("closed-now", "closed-in-time", "closed-for-one-mdt", "event-logged", "closing-logged"),
     measurement="See which targets take no new files (trimtab targets SITE).",
     measurement_where=(
         (

@@ -145,14 +145,12 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     slows_metadata=False,
-    signs=frozenset(
-        {
-            "amplification-in-time",
-            "amplification-between-targets",
-            "amplification-over-limit",
-            "latency-tail",
-            "trim-recovery",
-        }
+    signs=(
+        "amplification-in-time",
+        "amplification-between-targets",
+        "amplification-over-limit",
+        "latency-tail",
+        "trim-recovery",
     ),
     measurement=(
         "Trim one slow target and measure it at once beside an untrimmed one. If writes recover "

@@ -317,15 +317,13 @@ CAUSE: Final = Cause(
     title="the network between clients and servers",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
-    signs=frozenset(
-        {
-            "selftest-in-time",
-            "selftest-of-line-rate",
-            "connections-broken",
-            "errors-in-time",
-            "network-saturated",
-            "network-logged",
-        }
+    signs=(
+        "selftest-in-time",
+        "selftest-of-line-rate",
+        "connections-broken",
+        "errors-in-time",
+        "network-saturated",
+        "network-logged",
     ),
     measurement=(
         "Run LNet selftest between the probe's nodes and every server, both ways, and compare with "

@@ -10,7 +10,7 @@ or they had been cured before: half an event each, equal for want of better.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -42,6 +42,11 @@ _ALWAYS: Final = 0.9
 def named(targets: Iterable[str]) -> str:
     """Return the first targets in words: ``OST0001, OST0002 and 3 more``."""
     return enumerated(sorted(targets))
+
+
+def with_names(subject: str, targets: Collection[str]) -> str:
+    """Return a subject with its first targets, where it has any."""
+    return f"{subject} ({named(targets)})" if targets else subject
 
 
 def heavier(*evidence: Evidence) -> Evidence:
@@ -261,7 +266,7 @@ def in_place(
     absent
         Weight where it was not there; `contrasts.presence`.
     """
-    subject = f"{sign.subject} ({named(names)})" if names else sign.subject
+    subject = with_names(sign.subject, names)
     present = sign.of(presence(frame, absent=absent), subject, targets=names)
     return present, timing(context, frame, subject)
 

@@ -202,7 +202,7 @@ CAUSE: Final = Cause(
     prior=0.08,  # 1 of the 13 bad days
     assess=assess,
     slows_metadata=False,
-    signs=frozenset({"filled-alone"}),
+    signs=("filled-alone",),
     measurement=(
         "Find the files that grow on the target (lfs find --ost, job statistics of its writers), "
         "stop or restripe them, and see whether the next runs are well."

@@ -24,6 +24,7 @@ from trimtab.explain.causes.shared import (
     surveyed,
     targets_of,
     timing,
+    with_names,
 )
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign, presence
@@ -129,10 +130,10 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
             f"{len(names)} of {usual.height} targets had hours without traffic, no single one alone"
         )
         return (sign.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),)
-    who = f" ({named(names)})" if names else ""
+    subject = with_names(subject, names)
     return (
-        sign.of(contrast, subject=f"{subject}{who}", targets=names, source=source),
-        timing(context, idle, f"{subject}{who}"),
+        sign.of(contrast, subject=subject, targets=names, source=source),
+        timing(context, idle, subject),
     )
 
 
@@ -146,8 +147,7 @@ def _connection(seen: Observations) -> Evidence:
     lost = fresh(flags(states, ~pl.col("value").is_in(well)))
     names = targets_of(lost)
     contrast = presence(lost, absent=-0.2)
-    who = f" ({named(names)})" if names else ""
-    return sign.of(contrast, subject=f"{subject}{who}", targets=names)
+    return sign.of(contrast, subject=with_names(subject, names), targets=names)
 
 
 def _in_snapshots(seen: Observations) -> Evidence:
@@ -225,15 +225,13 @@ CAUSE: Final = Cause(
     title="a target that failed silently",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess,
-    signs=frozenset(
-        {
-            "survey-silent",
-            "survey-missing",
-            "idle-while-busy",
-            "connection-lost",
-            "snapshot-missing",
-            "event-logged",
-        }
+    signs=(
+        "survey-silent",
+        "survey-missing",
+        "idle-while-busy",
+        "connection-lost",
+        "snapshot-missing",
+        "event-logged",
     ),
     measurement=(
         "Write to every target by itself for a few seconds (trimtab survey SITE): the silent one "

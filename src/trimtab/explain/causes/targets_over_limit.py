@@ -15,7 +15,7 @@ import polars as pl
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import writes_and_reads
-from trimtab.explain.causes.shared import flags, heavier, named, targets_of, timing
+from trimtab.explain.causes.shared import flags, heavier, targets_of, timing, with_names
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Contrast, Sign, between_targets, expected, in_time
 from trimtab.explain.telemetry import observe
@@ -66,11 +66,9 @@ def _now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Evidence:
     fullest = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     n = bad["target"].n_unique()
     subject = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)}"
-    if worst:
-        subject += f" ({named(worst)})"
     over = 0.5 * _breadth(len(worst), n)
     contrast = expected(fullest, limit, over=over, under=_NONE_OVER, scale=0.01)
-    return _NOW.of(contrast, f"{subject}; the fullest", targets=worst)
+    return _NOW.of(contrast, f"{with_names(subject, worst)}; the fullest", targets=worst)
 
 
 def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> Evidence:
@@ -124,7 +122,7 @@ CAUSE: Final = Cause(
     prior=0.17,  # 0 to 4 of the 13 bad days, as the text is read: 2
     assess=assess,
     slows_metadata=False,
-    signs=frozenset({"over-limit-share", "fullest-in-time", "fullness-between-targets"}),
+    signs=("over-limit-share", "fullest-in-time", "fullness-between-targets"),
     measurement=(
         "Bring one target under the limit (purge or lfs migrate, then trim it) and measure it "
         "beside one as full that is left alone."

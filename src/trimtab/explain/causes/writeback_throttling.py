@@ -104,7 +104,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     slows_metadata=False,
-    signs=frozenset({"throttled-in-time", "throttled-between-targets"}),
+    signs=("throttled-in-time", "throttled-between-targets"),
     measurement=(
         "Set wbt_lat_usec to 0 on the devices of one target and measure it beside its neighbours "
         "before and after, with concurrent reads."

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-
-_FID: Final = re.compile(rb"\[?0x([0-9a-fA-F]{1,16}):0x([0-9a-fA-F]{1,8}):0x([0-9a-fA-F]{1,8})\]?")
 
 _FID_TEXT: Final = r"\A\[?0x([0-9a-fA-F]{1,16}):0x([0-9a-fA-F]{1,8}):0x([0-9a-fA-F]{1,8})\]?\z"
 
@@ -47,23 +44,6 @@ def of_fids(texts: pl.Series) -> pl.Series:
     known = ~pl.col("1").str.contains(r"\A0+\z")
     ids = pl.when(known).then(digits).str.decode("hex", strict=False)
     return parts.select(ids.alias(texts.name)).to_series()
-
-
-def of_fid(text: bytes) -> bytes | None:
-    """Return the identity that a FID stands for, in brackets or not; ``None``: it is none.
-
-    Examples
-    --------
-    >>> of_fid(b"0x200000402:0x158:0x0").hex()
-    '00000002000004020000015800000000'
-    """
-    match = _FID.fullmatch(text)
-    if match is None:
-        return None
-    sequence, number, version = (int(part, 16) for part in match.groups())
-    if sequence == 0:  # what tools print where there is no FID
-        return None
-    return sequence.to_bytes(8, "big") + number.to_bytes(4, "big") + version.to_bytes(4, "big")
 
 
 def shown(identity: bytes, kind: str) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.faults import Conditions
+from trimtab.twin.stack.job import JobResult
 
 Array = NDArray[np.float64]
 
@@ -45,29 +46,6 @@ class OstRates:
 
     write: Array
     read: Array
-
-
-@dataclass(frozen=True, slots=True)
-class JobRates:
-    """What a job over many OSTs got.
-
-    Attributes
-    ----------
-    write_s, read_s
-        Infinite where a task never ends; the rate is 0 then.
-    write_of_file, read_of_file
-        What each file on a real OST gets, bytes/s; 0 where there is none.
-    slowest
-        Number of an OST whose task ended last when writing.
-    """
-
-    write_bytes_per_s: float
-    read_bytes_per_s: float
-    write_s: float
-    read_s: float
-    write_of_file: Array
-    read_of_file: Array
-    slowest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +87,7 @@ class Rates(Protocol):
         ost_of_task: NDArray[np.int64],
         *,
         client_share: tuple[float, float],
-    ) -> JobRates:
+    ) -> JobResult:
         """Return what a job of file per process gets whose tasks have their files there.
 
         ``client_share`` is the part of its clients that is left to its write and to its read.

@@ -15,10 +15,11 @@ from trimtab.message import Message
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
-from trimtab.twin.simulation.measures import JobRates, Load, OstRates, OstTerms, Rates
+from trimtab.twin.simulation.measures import Load, OstRates, OstTerms, Rates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.traffic import SURVEY_BYTES, Moved
 from trimtab.twin.stack import client
+from trimtab.twin.stack.job import JobResult
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -188,7 +189,7 @@ def run_job(
 
 
 def _moved(
-    files: Array, each: float, *, beside: tuple[OstRates, Load], got: JobRates, timeout_s: float
+    files: Array, each: float, *, beside: tuple[OstRates, Load], got: JobResult, timeout_s: float
 ) -> Moved:
     """Return what a job moved until it ended or its time was over, and users beside it."""
     could, load = beside
