@@ -27,6 +27,19 @@ def median(values: Floats) -> float:
     return float(below + above) / 2
 
 
+def scatter(values: Floats) -> float:
+    """Return 1.4826 x the median absolute deviation: of normal values the standard deviation."""
+    return 1.4826 * median(np.abs(values - median(values)))
+
+
+def medians(values: Floats, axis: int) -> Floats:
+    """Return medians of what is known; NaN where nothing is. Far quicker than `numpy.nanmedian`."""
+    known = np.maximum(np.isfinite(values).sum(axis=axis, keepdims=True), 1)
+    ordered = np.sort(values, axis=axis)  # NaN comes last
+    middle = [np.take_along_axis(ordered, at, axis) for at in ((known - 1) // 2, known // 2)]
+    return np.squeeze((middle[0] + middle[1]) / 2, axis=axis)
+
+
 def benjamini_hochberg(p_values: Floats) -> Floats:
     """Return q-values: the false discovery rate at which each hypothesis would just be rejected.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
@@ -100,10 +100,11 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame, a_month: float = A_MON
     times = frame["at"].to_list()
     near = apart(times)
     sure: dict[int, int] = {}
-    for wide in _groups(_bad(runs), times, _WIDE * near):
+    for wide in grouped(_bad(runs), times.__getitem__, _WIDE * near):
         chance = _Chance.beside(runs, wide)
         groups = [
-            (group, chance.certain_at(group, a_month)) for group in _groups(wide, times, near)
+            (group, chance.certain_at(group, a_month))
+            for group in grouped(wide, times.__getitem__, near)
         ]
         certain = chance.certain_at(wide, a_month)
         if certain is not None:
@@ -119,7 +120,7 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame, a_month: float = A_MON
                 sure |= {index: index for index in lost if index not in sure}
     return [
         _spell(judgement, runs, times, members, sure[members[0]])
-        for members in _groups(sorted(sure), times, near)
+        for members in grouped(sorted(sure), times.__getitem__, near)
     ]
 
 
@@ -160,14 +161,6 @@ def is_usual(
     far = runs.unfinished | (np.abs(runs.residuals) >= _DEPTHS[0] * runs.scale)
     group = np.flatnonzero(within & far).tolist()
     return not group or _Chance.beside(scattered, group).is_usual(group, a_month)
-
-
-def _groups(low: Sequence[int], times: Sequence[datetime], longest: timedelta) -> list[list[int]]:
-    """Return the low runs that are of one trouble together."""
-    groups: dict[int, list[int]] = {}
-    for index, group in zip(low, grouped((times[i] for i in low), longest), strict=True):
-        groups.setdefault(group, []).append(index)
-    return list(groups.values())
 
 
 @dataclass(frozen=True, slots=True)

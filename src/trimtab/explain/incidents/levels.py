@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
+from trimtab.judge.arrays import scatter
 from trimtab.judge.bootstrap import N_MINIMUM, ratio_interval
 from trimtab.message import code_of
 from trimtab.model.incident import Shape
@@ -473,8 +474,7 @@ def _scatter(point: ChangePoint, judgement: SeriesJudgement, frame: pl.DataFrame
     values = values[values > 0]
     if len(values) < _SCATTER_RUNS:
         return max(_SCATTER_LEAST, judgement.overall.mad_cv or 0.0)
-    middle = float(np.median(values))
-    return max(_SCATTER_LEAST, 1.4826 * float(np.median(np.abs(values - middle))) / middle)
+    return max(_SCATTER_LEAST, scatter(values) / float(np.median(values)))
 
 
 def _effect_text(change: _Change, more_is_better: bool) -> str:

@@ -13,6 +13,7 @@ import polars as pl
 from trimtab.explain.context import RunFact
 from trimtab.explain.incidents.lone_runs import lone_runs
 from trimtab.explain.incidents.spell import SURVEYS, Spell, name_of, percent_off
+from trimtab.judge.arrays import scatter
 from trimtab.model.incident import Incident, IncidentState, LoneRun, Shape, Stage
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.site import LIMITS
@@ -349,7 +350,7 @@ def _sides(frame: pl.DataFrame, at: datetime, last: datetime, before: timedelta)
 def _error(within: Any, around: Any) -> float:
     """Return the standard error of the median within, from the scatter of the runs before."""
     usual = float(np.median(around))
-    scale = max(1.4826 * float(np.median(np.abs(around - usual))), 0.005 * usual)
+    scale = max(scatter(around), 0.005 * usual)
     # The median of n has 1.25 times the standard error of their mean; neighbours are alike, so
     # that no more than about one run in three counts.
     return 1.25 * scale / max(1.0, len(within) / 3) ** 0.5

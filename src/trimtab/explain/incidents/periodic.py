@@ -18,6 +18,7 @@ import polars as pl
 
 from trimtab.explain.incidents.dips import residuals_of
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
+from trimtab.judge.arrays import medians, scatter
 from trimtab.judge.occasions import usual_gap_s
 from trimtab.model.incident import Recurrence, Shape
 from trimtab.model.series import ChangeStatus, SeriesJudgement
@@ -76,9 +77,9 @@ class _Table:
         Of every day: the median of the day. Of some: that of all days, column by column.
         """
         if len(weekdays) < len(_WEEK):
-            return self.values - _middles(self.values, axis=0)
+            return self.values - medians(self.values, axis=0)
         enough = np.isfinite(self.values).sum(axis=1) >= _DAY_LEAST
-        middles = np.where(enough, _middles(self.values, axis=1), np.nan)
+        middles = np.where(enough, medians(self.values, axis=1), np.nan)
         return self.values - middles[:, None]
 
 
@@ -153,15 +154,15 @@ def _by_hour(table: _Table) -> Iterator[_Pattern]:
     for window in (window for days in _DAYS for window in _windows(len(about), days, days // 4)):
         rows = about[window]
         seen = np.flatnonzero(np.isfinite(rows).any(axis=0))
-        profile = _middles(rows[:, seen], axis=0)
+        profile = medians(rows[:, seen], axis=0)
         for places in _stretches(profile <= math.log(1 - _HOUR_LOST), circular=True):
             columns = tuple(seen[list(places)].tolist())
             losses = _means(rows, columns)
             losses = losses[np.isfinite(losses)]
             if 24 * len(columns) > _HOURS_MOST * len(seen) or len(losses) < _DAYS_LEAST:
                 continue
-            loss, scatter = float(np.median(losses)), _scatter(losses)
-            if _is_sure(losses, loss, scatter):
+            loss, spread = float(np.median(losses)), scatter(losses)
+            if _is_sure(losses, loss, spread):
                 yield _Pattern(_WEEK, columns, loss)
 
 
@@ -169,20 +170,20 @@ def _by_weekday(table: _Table) -> Iterator[_Pattern]:
     """Yield what is low on the same weekdays: all day, or at some hours."""
     for window in _windows(len(table.values), _WEEKS * 7, 14):
         rows, weekdays = table.values[window], table.weekdays[window]
-        usual = _middles(rows, axis=0)
+        usual = medians(rows, axis=0)
         of_day: dict[int, _Pattern] = {}
         for weekday in range(7):
             mine, others = rows[weekdays == weekday] - usual, rows[weekdays != weekday] - usual
             if len(mine) < _WEEKS_LEAST:
                 continue
-            low = _middles(mine, axis=0) <= math.log(1 - _HOUR_LOST)
+            low = medians(mine, axis=0) <= math.log(1 - _HOUR_LOST)
             for columns in _stretches(low, circular=False):
                 losses, rest = _means(mine, columns), _means(others, columns)
                 losses, rest = losses[np.isfinite(losses)], rest[np.isfinite(rest)]
                 if len(losses) < _WEEKS_LEAST or len(rest) < _DAYS_LEAST:
                     continue
-                loss, scatter = float(np.median(losses)), _scatter(rest)
-                if _is_sure(losses, loss, scatter) and (losses <= -scatter).all():
+                loss, spread = float(np.median(losses)), scatter(rest)
+                if _is_sure(losses, loss, spread) and (losses <= -spread).all():
                     best = of_day.get(weekday)
                     if best is None or len(columns) > len(best.columns):
                         of_day[weekday] = _Pattern(frozenset({weekday}), columns, loss)
@@ -213,10 +214,6 @@ def _is_sure(losses: Any, loss: float, scatter: float) -> bool:
     return often and loss <= math.log(1 - LOST) and loss <= -SIGMAS * error
 
 
-def _scatter(values: Any) -> float:
-    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
-
-
 def _windows(days: int, length: int, every: int) -> Iterator[slice]:
     """Yield stretches of days, the last one first: what goes on is found there."""
     end = days
@@ -241,14 +238,6 @@ def _stretches(low: Any, *, circular: bool) -> list[tuple[int, ...]]:
     if circular and over_midnight:
         stretches = [[*stretches[-1], *stretches[0]], *stretches[1:-1]]
     return [tuple(stretch) for stretch in stretches]
-
-
-def _middles(values: Any, axis: int) -> Any:
-    """Return medians of what is known; NaN where nothing is."""
-    known = np.maximum(np.isfinite(values).sum(axis=axis, keepdims=True), 1)
-    ordered = np.sort(values, axis=axis)  # NaN comes last
-    middle = [np.take_along_axis(ordered, at, axis) for at in ((known - 1) // 2, known // 2)]
-    return np.squeeze((middle[0] + middle[1]) / 2, axis=axis)
 
 
 def _means(rows: Any, columns: Sequence[int]) -> Any:

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.judge.arrays import Bools, Floats, median
+from trimtab.judge.arrays import Bools, Floats, median, scatter
 
 CLIP: Final = 3.5
 """Scales at which a residual is cut off: an unfinished run weighs as much, and no dip more."""
@@ -188,7 +188,7 @@ def _aftermath(clipped: Floats, phi: float) -> float:
 def _spread(finished: Floats) -> float:
     if len(finished) < 2:
         return 0.0
-    return 1.4826 * median(np.abs(finished - median(finished)))
+    return scatter(finished)
 
 
 def _autocorrelation(clipped: Floats, known: Floats, limit: float) -> float:
