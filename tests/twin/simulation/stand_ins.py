@@ -8,6 +8,7 @@ import numpy as np
 
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.measures import OstRates
+from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.stack.job import JobResult
 
 
@@ -101,7 +102,7 @@ def slow_layout(_scenario, columns, _threads) -> SlowLayout:
     return SlowLayout(columns)
 
 
-class FirstOrder:
+class FirstOrder(StackRates):
     """Drives over amplification, a cap of the allocator, and a job as long as its slowest OST."""
 
     def osts(self, scenario, terms, *, from_clients) -> OstRates:

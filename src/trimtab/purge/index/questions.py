@@ -202,17 +202,11 @@ def _class_of(value: pl.Expr, begins: tuple[int, ...]) -> pl.Expr:
 
 
 def _classes(by: By) -> tuple[str, tuple[int, ...], list[str]]:
-    return _age_classes() if by is By.AGE else _size_classes()
-
-
-def _age_classes() -> tuple[str, tuple[int, ...], list[str]]:
     """Return the column, where its classes begin, and what they are called."""
-    between = [f"{low} to {high} days" for low, high in itertools.pairwise(AGES_DAYS)]
-    labels = [f"under {AGES_DAYS[0]} day", *between, f"{AGES_DAYS[-1]} days and more"]
-    return "age_days", AGES_DAYS, labels
-
-
-def _size_classes() -> tuple[str, tuple[int, ...], list[str]]:
+    if by is By.AGE:
+        between = [f"{low} to {high} days" for low, high in itertools.pairwise(AGES_DAYS)]
+        labels = [f"under {AGES_DAYS[0]} day", *between, f"{AGES_DAYS[-1]} days and more"]
+        return "age_days", AGES_DAYS, labels
     texts = [format_bytes(size) for size in SIZES_BYTES]
     between = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
     return "size_bytes", SIZES_BYTES, ["empty", *between, f"{texts[-1]} and more"]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.faults import Conditions
-from trimtab.twin.stack.job import JobResult
 
 Array = NDArray[np.float64]
 
@@ -54,42 +51,3 @@ class Load:
 
     write: Array
     read: Array
-
-
-class Windows(Protocol):
-    """What seconds of collection and writeback throttling leave of writes."""
-
-    def __call__(self, scenario: Scenario, amplification: Array) -> Array:
-        """Return the factor of each column, 0 to 1, of what amplification leaves."""
-        ...
-
-
-class Rates(Protocol):
-    """Ceilings of the layers: `trimtab.twin.simulation.stacked`, and what tests put there."""
-
-    def osts(self, scenario: Scenario, terms: OstTerms, *, from_clients: bool) -> OstRates:
-        """Return what each OST could do, by itself or for clients; 0: it does not answer."""
-        ...
-
-    def survey(self, rates: OstRates, competing: Load) -> tuple[Array, Array]:
-        """Return what obdfilter-survey sees of each OST: write and read, bytes/s.
-
-        ``competing`` is what users want of each OST meanwhile, bytes/s.
-        """
-        ...
-
-    def job(
-        self,
-        scenario: Scenario,
-        probe: ProbeLoad,
-        rates: OstRates,
-        competing: Load,
-        ost_of_task: NDArray[np.int64],
-        *,
-        client_share: tuple[float, float],
-    ) -> JobResult:
-        """Return what a job of file per process gets whose tasks have their files there.
-
-        ``client_share`` is the part of its clients that is left to its write and to its read.
-        """
-        ...

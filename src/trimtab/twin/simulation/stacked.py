@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 class StackRates:
-    """`trimtab.twin.simulation.measures.Rates` by the layers and their fitted constants."""
+    """Ceilings of the layers, by their fitted constants; tests put others in its place."""
 
     def __init__(self, constants: Constants = FITTED) -> None:
         self._constants = constants
