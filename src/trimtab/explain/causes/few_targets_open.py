@@ -138,10 +138,9 @@ def _for_one_mdt(seen: Observations) -> Evidence:
         .agg(pl.median("value"))
     )
     bad, good = (
-        {label: value for label, value in
-         by_mdt.filter(pl.col("bad") == side).select("label", "value").iter_rows()}
+        dict(by_mdt.filter(pl.col("bad") == side).select("label", "value").iter_rows())
         for side in (True, False)
-    )  # fmt: skip
+    )
     if not bad:
         return sign.weighed(f"{sign.subject}: no data", 0.0)
     worst = max(bad, key=lambda mdt: (bad[mdt] - good.get(mdt, 0.0), mdt))
@@ -184,12 +183,10 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
     if by_target.is_empty():
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS))
     full = by_target.filter(pl.col("value") > context.limits.reopen)["target"].to_list()
-    code, text = (
-        "why-closed",
-        (
-            f"{len(full)} of the {len(names)} closed targets are over "
-            f"{format_percent(context.limits.reopen, 0)} full"
-        ),
+    code = "why-closed"
+    text = (
+        f"{len(full)} of the {len(names)} closed targets are over "
+        f"{format_percent(context.limits.reopen, 0)} full"
     )
     if len(full) * 2 >= len(names):
         code = "closed-by-mitigation"

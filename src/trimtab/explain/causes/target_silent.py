@@ -195,12 +195,10 @@ def _runs(context: Context) -> Evidence:
     if share is None:
         return sign.missing("no-bad-runs", "no run started in the bad hours")
     usual = unfinished_share(good) or 0.0
-    code, text = (
-        "runs-unfinished",
-        (
-            f"{format_percent(share, 0)} of the bad runs timed out, "
-            f"{format_percent(usual, 0)} of the good ones"
-        ),
+    code = "runs-unfinished"
+    text = (
+        f"{format_percent(share, 0)} of the bad runs timed out, "
+        f"{format_percent(usual, 0)} of the good ones"
     )
     effect = context.incident.effect
     if share >= _UNFINISHED and share > 2 * usual:

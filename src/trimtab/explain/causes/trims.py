@@ -184,19 +184,22 @@ def recovery(context: Context) -> Recovery | Message:
 
 def _reach(context: Context, targets: tuple[str, ...]) -> timedelta:
     """Return how far around their trims runs are compared: not up to the next."""
+    usual_s = _usual_gap_s(context, targets)
+    third = _NEAR if usual_s is None else timedelta(seconds=usual_s / 3)
+    return max(_NEAREST, min(_NEAR, third))
+
+
+def _usual_gap_s(context: Context, targets: tuple[str, ...]) -> float | None:
+    """Return the usual time between trims of these targets."""
     times = [event.at for event in trims(context) if event.targets == targets]
     gaps_s = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-    third = timedelta(seconds=median(gaps_s) / 3) if gaps_s else _NEAR
-    return max(_NEAREST, min(_NEAR, third))
+    return median(gaps_s) if gaps_s else None
 
 
 def _chance(context: Context, trim: Event) -> float:
     """Return how likely a trim of that sort lies within `_ENDS_WITH` of any moment."""
-    times = [event.at for event in trims(context) if event.targets == trim.targets]
-    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-    if not gaps:
-        return 0.0
-    return min(1.0, 2 * _ENDS_WITH.total_seconds() / max(median(gaps), 1.0))
+    usual_s = _usual_gap_s(context, trim.targets)
+    return 0.0 if usual_s is None else min(1.0, 2 * _ENDS_WITH.total_seconds() / max(usual_s, 1.0))
 
 
 def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
