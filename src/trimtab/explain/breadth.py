@@ -67,7 +67,7 @@ def breadth(context: Context) -> Breadth:
     its survey. A target that moved nothing is slow. ``context.incident.targets`` counts as well.
     """
     surveys = surveys_within(context)
-    bad, good = (surveys.filter(pl.col("bad") == side) for side in (True, False))
+    bad, good = (surveys.filter(bad=side) for side in (True, False))
     named = context.incident.targets
     if bad.is_empty():
         why = Message("no-bad-survey", "no survey of single targets in the bad hours")
@@ -114,10 +114,7 @@ def _slow_and_fast(
     least = pl.max_horizontal(pl.lit(_SLOW_LEAST), _SLOW_SIGMAS * scatter).clip(upper_bound=0.5)
     judged = both.with_columns(slow=pl.col("share") < well * (1 - least))
     by_target = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
-    slow, fast = (
-        tuple(by_target.filter(pl.col("slow") == side)["target"].to_list())
-        for side in (True, False)
-    )
+    slow, fast = (tuple(by_target.filter(slow=side)["target"].to_list()) for side in (True, False))
     return slow, fast
 
 
@@ -150,7 +147,7 @@ def left_of(context: Context, targets: Sequence[str]) -> float | None:
     key = ["metric", "target"]
     surveys = surveys_within(context).filter(pl.col("target").is_in(list(targets)))
     medians = surveys.group_by(*key, "bad").agg(pl.median("value"))
-    bad, good = (medians.filter(pl.col("bad") == side) for side in (True, False))
+    bad, good = (medians.filter(bad=side) for side in (True, False))
     both = bad.join(good.filter(pl.col("value") > 0), on=key, suffix="_usual")
     shares = both["value"] / both["value_usual"]
     least = shares.min()

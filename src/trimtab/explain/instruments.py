@@ -61,7 +61,7 @@ def _open_targets(context: Context) -> int | None:
     seen = observe(context).values("create_enabled", kinds=OSTS)
     if seen.is_empty():
         return len(context.home) or None
-    last = seen.filter(pl.col("at") == seen["at"].max())
+    last = seen.filter(at=seen["at"].max())
     return int((last["value"] > 0).sum()) or None
 
 
@@ -111,8 +111,8 @@ def _surveys(context: Context) -> list[Instrument]:
 
 
 def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument:
-    of_metric = frame.filter(pl.col("metric") == metric)
-    bad, good = (of_metric.filter(pl.col("bad") == side) for side in (True, False))
+    of_metric = frame.filter(metric=metric)
+    bad, good = (of_metric.filter(bad=side) for side in (True, False))
     spread = (
         good.filter(pl.col("value") > 0)
         .group_by("target")

@@ -212,7 +212,7 @@ class Observations:
             readings = _shaped(self._readings, READINGS)
             snapshots = self._marked(readings.select("at").unique()).sort("at")
             for side in (True, False):
-                within = snapshots.filter(pl.col("bad") == side)
+                within = snapshots.filter(bad=side)
                 self._times[side] = tuple(within["at"].to_list())
         return self._times[bad]
 
@@ -383,7 +383,7 @@ def _counters_of_each_time(numbers: pl.DataFrame) -> int | None:
     if numbers.is_empty():
         return None
     begin = numbers.item(0, "at")
-    first = numbers.filter(pl.col("at") == begin)
+    first = numbers.filter(at=begin)
     n = first.height
     if numbers.height % n or first.select("target", "label").is_duplicated().any():
         return None

@@ -204,7 +204,7 @@ def _once(rows: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _regular(look: Look) -> pl.LazyFrame:
-    return look.rows.select(COLUMNS).filter(pl.col("type") == "f")
+    return look.rows.select(COLUMNS).filter(type="f")
 
 
 def _second(name: str) -> pl.Expr:

@@ -92,7 +92,7 @@ def _in_time(context: Context) -> Evidence:
         unit="errors",
     )
     for is_bad, hours in ((True, "bad"), (False, "good")):
-        times = values.filter(pl.col("bad") == is_bad)["at"].n_unique()
+        times = values.filter(bad=is_bad)["at"].n_unique()
         if times < 2:
             return sign.missing("too-few-counts", f"fewer than two counts in the {hours} hours")
     bad, good = (

@@ -288,7 +288,7 @@ def _weight_of_setting(
 
 def _clients_known(context: Context) -> bool:
     frame = context.telemetry.settings
-    return "kind" in frame.columns and frame.filter(pl.col("kind") == "client").height > 0
+    return "kind" in frame.columns and frame.filter(kind="client").height > 0
 
 
 def _times_of_settings(context: Context) -> list[datetime]:

@@ -130,7 +130,7 @@ def _for_one_mdt(seen: Observations) -> Evidence:
     )
     rows = seen.labelled("create_enabled", kinds=OSTS).filter(pl.col("label").is_not_null())
     osts = seen.values("create_enabled", kinds=OSTS)["target"].n_unique()
-    closed = rows.filter(pl.col("value") == 0)
+    closed = rows.filter(value=0)
     by_mdt = (
         closed.group_by("label", "at", "bad")
         .agg(value=pl.len() / max(1, osts))
@@ -138,8 +138,7 @@ def _for_one_mdt(seen: Observations) -> Evidence:
         .agg(pl.median("value"))
     )
     bad, good = (
-        dict(by_mdt.filter(pl.col("bad") == side).select("label", "value").iter_rows())
-        for side in (True, False)
+        dict(by_mdt.filter(bad=side).select("label", "value").iter_rows()) for side in (True, False)
     )
     if not bad:
         return sign.weighed(f"{sign.subject}: no data", 0.0)

@@ -68,7 +68,7 @@ def _surveyed(context: Context) -> Evidence:
     rows = rows.with_columns(relative=pl.col("value").fill_null(0.0) / middle).filter(
         middle > 0, pl.col("relative").is_finite()
     )
-    bad, good = (rows.filter(pl.col("bad") == side) for side in (True, False))
+    bad, good = (rows.filter(bad=side) for side in (True, False))
     if bad.is_empty():
         return sign.missing("no-bad-survey", "no survey of single targets in the bad hours")
     lowest, before = _lowest(bad), _lowest(good)
@@ -110,7 +110,7 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     source = "client_bytes_written_total"
     if not rates.filter("bad").height:
         rates, source = seen.rates("bytes_written_total", kinds=OSTS), "bytes_written_total"
-    closed = seen.values("create_enabled", kinds=OSTS).filter(pl.col("value") == 0)
+    closed = seen.values("create_enabled", kinds=OSTS).filter(value=0)
     rates = rates.join(closed.select("at", "target"), on=["at", "target"], how="anti")
     middle = pl.median("value").over("at")
     relative = rates.filter((middle > 0) & (pl.len().over("at") >= 3)).with_columns(
@@ -154,7 +154,7 @@ def _in_snapshots(seen: Observations) -> Evidence:
     subject = "a target missing from the snapshots of the bad hours"
     sign = Sign("snapshot-missing", Route.TIME, subject, source="used_bytes")
     used = seen.values("used_bytes", kinds=OSTS)
-    bad, good = (set(used.filter(pl.col("bad") == side)["target"]) for side in (True, False))
+    bad, good = (set(used.filter(bad=side)["target"]) for side in (True, False))
     if not bad or not good:
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source=None)
     gone = sorted(good - bad)
