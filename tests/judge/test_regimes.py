@@ -3,7 +3,7 @@
 import pytest
 from tests.judge.frames import change, hour, series
 
-from trimtab.judge.regimes import confirmed_times, regimes
+from trimtab.judge.series import confirmed_times, regimes
 from trimtab.judge.spread import cov
 from trimtab.model.series import ChangeStatus
 

@@ -20,7 +20,7 @@ from tests.report.purge_pages import runs_page
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.judge.series import judge_series
 from trimtab.judge.sweep import analyse_sweep
-from trimtab.judge.targets import target_tails
+from trimtab.judge.targets.tails import target_tails
 from trimtab.loop.ladder import of_file
 from trimtab.model.series import SeriesKey, SiteJudgement
 from trimtab.model.sweep import MeasuredPoint, SweepAnalysis

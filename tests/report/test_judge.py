@@ -15,7 +15,7 @@ from tests.judge.targets import fields
 from tests.support.known import known
 
 from trimtab.judge.series import judge_series
-from trimtab.judge.targets import target_tails
+from trimtab.judge.targets.tails import target_tails
 from trimtab.model.series import ChangeStatus, SeriesJudgement, SeriesKey, SiteJudgement
 from trimtab.report import judge_charts
 from trimtab.report.judge import judge_document

@@ -67,7 +67,7 @@ def breadth(context: Context) -> Breadth:
     its survey. A target that moved nothing is slow. ``context.incident.targets`` counts as well.
     """
     surveys = surveys_within(context)
-    bad, good = (surveys.filter(pl.col("bad") == side) for side in (True, False))
+    bad, good = (surveys.filter(bad=side) for side in (True, False))
     named = context.incident.targets
     if bad.is_empty():
         why = Message("no-bad-survey", "no survey of single targets in the bad hours")
@@ -101,8 +101,8 @@ def _slow_and_fast(
     bad: pl.DataFrame, good: pl.DataFrame
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     key = ["metric", "target"]
-    usual = good.filter(pl.col("value") > 0).group_by(key).agg(usual=pl.col("value").median())
-    now = bad.group_by(key).agg(pl.col("value").median(), n=pl.len())
+    usual = good.filter(pl.col("value") > 0).group_by(key).agg(usual=pl.median("value"))
+    now = bad.group_by(key).agg(pl.median("value"), n=pl.len())
     share = pl.col("value") / pl.col("usual")
     both = now.join(usual, on=key, how="left").with_columns(
         share=pl.when(pl.col("usual").is_not_null()).then(share).otherwise(
@@ -114,18 +114,15 @@ def _slow_and_fast(
     least = pl.max_horizontal(pl.lit(_SLOW_LEAST), _SLOW_SIGMAS * scatter).clip(upper_bound=0.5)
     judged = both.with_columns(slow=pl.col("share") < well * (1 - least))
     by_target = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
-    slow, fast = (
-        tuple(by_target.filter(pl.col("slow") == side).get_column("target").to_list())
-        for side in (True, False)
-    )
+    slow, fast = (tuple(by_target.filter(slow=side)["target"].to_list()) for side in (True, False))
     return slow, fast
 
 
 def _scatter(good: pl.DataFrame) -> float:
     """Return the robust standard deviation of single targets' rates from survey to survey."""
-    middle = pl.col("value").median().over("run", "metric")
+    middle = pl.median("value").over("run", "metric")
     shares = good.filter(pl.col("value") > 0).with_columns(share=pl.col("value") / middle)
-    usual = pl.col("share").median().over("metric", "target")
+    usual = pl.median("share").over("metric", "target")
     off = shares.filter(pl.len().over("metric", "target") >= _SURVEYS_LEAST).select(
         (pl.col("share") / usual - 1).abs().median()
     )
@@ -149,10 +146,10 @@ def left_of(context: Context, targets: Sequence[str]) -> float | None:
     """Return what is left of the rate of the slowest of these targets, bad over good."""
     key = ["metric", "target"]
     surveys = surveys_within(context).filter(pl.col("target").is_in(list(targets)))
-    medians = surveys.group_by(*key, "bad").agg(pl.col("value").median())
-    bad, good = (medians.filter(pl.col("bad") == side) for side in (True, False))
+    medians = surveys.group_by(*key, "bad").agg(pl.median("value"))
+    bad, good = (medians.filter(bad=side) for side in (True, False))
     both = bad.join(good.filter(pl.col("value") > 0), on=key, suffix="_usual")
-    shares = both.get_column("value") / both.get_column("value_usual")
+    shares = both["value"] / both["value_usual"]
     least = shares.min()
     return float(least) if isinstance(least, int | float) else None
 

@@ -78,8 +78,6 @@ class Contrast:
         log10 of the likelihood ratio.
     value, reference
         The value judged, and its reference; ``None`` where missing.
-    n_value, n_reference
-        Independent stretches, or targets, that either rests on.
     at
         When the condition was first seen in the bad hours.
     throughout
@@ -92,8 +90,6 @@ class Contrast:
     weight: float
     value: float | None
     reference: float | None
-    n_value: int
-    n_reference: int
     at: datetime | None = None
     throughout: bool = False
     reason: Message | None = None
@@ -263,7 +259,6 @@ def between_targets(
     frame: pl.DataFrame,
     breadth: Breadth,
     *,
-    worse: Worse = "higher",
     ratio: float = 1.0,
     by: float = 0.0,
     present_from: float | None = None,
@@ -275,18 +270,18 @@ def between_targets(
     found: statistics of fast and slow OSTs side by side [S1, IV.B].
     """
     if not breadth.slow or not breadth.fast:
-        return Contrast(Route.TARGETS, 0.0, None, None, 0, 0, reason=breadth.reason)
-    bad = frame.filter(pl.col("bad")).group_by("target").agg(pl.col("value").median())
+        return Contrast(Route.TARGETS, 0.0, None, None, reason=breadth.reason)
+    bad = frame.filter("bad").group_by("target").agg(pl.median("value"))
     slow, fast = (
-        bad.filter(pl.col("target").is_in(list(names))).get_column("value").to_list()
+        bad.filter(pl.col("target").is_in(list(names)))["value"].to_list()
         for names in (breadth.slow, breadth.fast)
     )
-    seen = _first(frame.filter(pl.col("target").is_in(list(breadth.slow))), worse, present_from)
+    seen = _first(frame.filter(pl.col("target").is_in(list(breadth.slow))), "higher", present_from)
     if breadth.fast_level is not None and breadth.fast_level < LEVEL_RATIO:
         # All were slow, some slower: that they do not differ in this clears nothing.
         absent = 0.0
     return _ranked(
-        Route.TARGETS, slow, fast, seen, worse=worse, ratio=ratio, by=by,
+        Route.TARGETS, slow, fast, seen, worse="higher", ratio=ratio, by=by,
         present_from=present_from, absent=absent,
     )  # fmt: skip
 
@@ -309,23 +304,20 @@ def presence(frame: pl.DataFrame, *, absent: float = -1.0) -> Contrast:
     bad, good = _stretches(frame, "max")
     seen = _first(frame, "higher", 0.5)
     if not bad:
-        return Contrast(Route.TIME, 0.0, None, _mean(good), 0, len(good),
-                        reason=_NO_VALUE[Route.TIME][0])  # fmt: skip
+        return Contrast(Route.TIME, 0.0, None, _mean(good), reason=_NO_VALUE[Route.TIME][0])
     k_bad, k_good = sum(bad), sum(good)
     share = k_bad / len(bad)
     if share < 0.5 * _PRIOR:
         weight = absent * len(bad) / (len(bad) + 1)
-        return Contrast(Route.TIME, weight, share, _mean(good), len(bad), len(good), at=seen)
+        return Contrast(Route.TIME, weight, share, _mean(good), at=seen)
     if not good:
-        return Contrast(Route.TIME, 0.0, share, None, len(bad), 0, at=seen,
-                        reason=_NO_VALUE[Route.TIME][1])  # fmt: skip
+        return Contrast(Route.TIME, 0.0, share, None, seen, reason=_NO_VALUE[Route.TIME][1])
     rates = [(k + _PRIOR) / (n + 2 * _PRIOR) for k, n in ((k_bad, len(bad)), (k_good, len(good)))]
     weight = math.log10(rates[0] / rates[1])
     throughout = k_good / len(good) >= 0.9 and share >= 0.9
     return Contrast(
-        Route.TIME, 0.0 if throughout else weight, share, k_good / len(good),
-        len(bad), len(good), at=seen, throughout=throughout,
-    )  # fmt: skip
+        Route.TIME, 0.0 if throughout else weight, share, k_good / len(good), seen, throughout
+    )
 
 
 def expected(
@@ -351,22 +343,18 @@ def expected(
         Why there is no value, where there is none.
     """
     if value is None or not math.isfinite(value):
-        return Contrast(Route.EXPECTED, 0.0, None, limit, 0, 1, reason=reason)
+        return Contrast(Route.EXPECTED, 0.0, None, limit, reason=reason)
     beyond = value - limit if worse == "higher" else limit - value
     share = 1.0 if scale <= 0 else abs(beyond) / (abs(beyond) + scale)
-    return Contrast(Route.EXPECTED, share * (over if beyond > 0 else under), value, limit, 1, 1)
+    return Contrast(Route.EXPECTED, share * (over if beyond > 0 else under), value, limit)
 
 
 def _stretches(frame: pl.DataFrame, over: Over) -> tuple[list[float], list[float]]:
     """Return the medians of the bad stretches and of the good ones, all targets put together."""
-    value = pl.col("value").cast(pl.Float64)
-    folds = {
-        "max": value.max(), "min": value.min(), "mean": value.mean(),
-        "median": value.median(), "sum": value.sum(),
-    }  # fmt: skip
+    folded = getattr(pl.col("value").cast(pl.Float64), over)()
     stretches: dict[tuple[bool, datetime], list[float]] = {}
     # There are few times: what is left to do is done sooner here than in questions to a frame.
-    for at, bad, value in frame.group_by("at", "bad").agg(folds[over]).sort("at").rows():
+    for at, bad, value in frame.group_by("at", "bad").agg(folded).sort("at").rows():
         if value is not None and not math.isnan(value):
             stretches.setdefault((bad, at - (at - _EPOCH) % STRETCH), []).append(value)
     bad, good = (
@@ -382,7 +370,7 @@ def _first(frame: pl.DataFrame, worse: Worse, present_from: float | None) -> dat
         return None
     value = pl.col("value")
     present = value >= present_from if worse == "higher" else value <= present_from
-    first = frame.filter(pl.col("bad") & present).get_column("at").min()
+    first = frame.filter(pl.col("bad") & present)["at"].min()
     return first if isinstance(first, datetime) else None
 
 
@@ -392,10 +380,9 @@ def _ranked(
 ) -> Contrast:  # fmt: skip
     """Return the contrast of two sets of values by their ranks; parameters as in `in_time`."""
     middle, usual = _median(ours), _median(theirs)
-    n = len(ours), len(theirs)
     if middle is None or usual is None:
         reason = _NO_VALUE[route][0 if middle is None else 1]
-        return Contrast(route, 0.0, middle, usual, *n, at, reason=reason)
+        return Contrast(route, 0.0, middle, usual, at, reason=reason)
     sign = 1.0 if worse == "higher" else -1.0
     above = sum((sign * (a - b) > 0) + 0.5 * (a == b) for a in ours for b in theirs)
     pairs = len(ours) * len(theirs)
@@ -413,7 +400,7 @@ def _ranked(
     else:
         # Of one stretch a side half of it counts, of many all.
         weight = absent * pairs / (pairs + 1)
-    return Contrast(route, weight, middle, usual, *n, at, throughout=throughout)
+    return Contrast(route, weight, middle, usual, at, throughout)
 
 
 def _median(values: Sequence[float]) -> float | None:

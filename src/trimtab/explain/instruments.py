@@ -61,8 +61,8 @@ def _open_targets(context: Context) -> int | None:
     seen = observe(context).values("create_enabled", kinds=OSTS)
     if seen.is_empty():
         return len(context.home) or None
-    last = seen.filter(pl.col("at") == seen.get_column("at").max())
-    return int((last.get_column("value") > 0).sum()) or None
+    last = seen.filter(at=seen["at"].max())
+    return int((last["value"] > 0).sum()) or None
 
 
 def _probe(
@@ -103,7 +103,7 @@ def _probe(
 def _surveys(context: Context) -> list[Instrument]:
     """Return the survey of single targets, once for each metric that it measures."""
     frame = surveys_within(context)
-    metrics = sorted(frame.get_column("metric").unique().to_list())
+    metrics = sorted(frame["metric"].unique().to_list())
     seen = breadth(context)
     if not metrics:
         return [_survey("each target by itself", None, seen.surveyed, seen.reason)]
@@ -111,12 +111,12 @@ def _surveys(context: Context) -> list[Instrument]:
 
 
 def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument:
-    of_metric = frame.filter(pl.col("metric") == metric)
-    bad, good = (of_metric.filter(pl.col("bad") == side) for side in (True, False))
+    of_metric = frame.filter(metric=metric)
+    bad, good = (of_metric.filter(bad=side) for side in (True, False))
     spread = (
         good.filter(pl.col("value") > 0)
         .group_by("target")
-        .agg(middle=pl.col("value").median(), n=pl.len(), sd=pl.col("value").std())
+        .agg(middle=pl.median("value"), n=pl.len(), sd=pl.col("value").std())
         .filter(pl.col("n") >= _SURVEYS_LEAST)
     )
     saw = not bad.is_empty()
@@ -127,13 +127,13 @@ def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument
             saw,
             Message("too-few-surveys", "too few surveys of good hours for its spread"),
         )
-    middle = float(spread.get_column("middle").median())  # pyrefly: ignore[bad-argument-type]
-    relative = (spread.get_column("sd") / spread.get_column("middle")).median()
+    middle = float(spread["middle"].median())  # pyrefly: ignore[bad-argument-type]
+    relative = (spread["sd"] / spread["middle"]).median()
     limits = survey_limit(
         middle,
         float(relative),  # pyrefly: ignore[bad-argument-type]
-        runs=max(1, bad.get_column("run").n_unique()),
-        runs_before=good.get_column("run").n_unique(),
+        runs=max(1, bad["run"].n_unique()),
+        runs_before=good["run"].n_unique(),
     )
     return _survey(metric, limits.notices_below_bytes_per_s, saw, limits.reason)
 

@@ -162,17 +162,13 @@ def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
         sorted(
             adjusted,
             key=lambda candidate: (
-                not _goes_first(candidate),
+                not (candidate.cause.mitigation and confidence(candidate.log_odds) >= NAMED),
                 not candidate.could_be_assessed,
                 -candidate.log_odds,
                 candidate.cause.id,
             ),
         )
     )
-
-
-def _goes_first(candidate: Weighed) -> bool:
-    return candidate.cause.mitigation and confidence(candidate.log_odds) >= NAMED
 
 
 def confidence(log_odds: float) -> float:

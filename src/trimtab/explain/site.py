@@ -15,7 +15,6 @@ from typing import Final, Protocol
 import polars as pl
 
 from trimtab.explain.causes import TABLE
-from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import by_people
 from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
@@ -161,9 +160,7 @@ def standing_of(known: Known, source: TelemetrySource) -> tuple[Assessment, ...]
     return standing_conditions(contexts[0], contexts[1])
 
 
-def standing_conditions(
-    first: Context, last: Context, *, table: Sequence[Cause] = TABLE
-) -> tuple[Assessment, ...]:
+def standing_conditions(first: Context, last: Context) -> tuple[Assessment, ...]:
     """Return the conditions that were there when the record began and are there now.
 
     Parameters
@@ -173,7 +170,7 @@ def standing_conditions(
         good hours: what is wrong shows against expectations and between targets alone.
     """
     conditions = []
-    for cause in table:
+    for cause in TABLE:
         begun, now = (
             weigh(cause, cause.assess(context), has_beginning=False) for context in (first, last)
         )

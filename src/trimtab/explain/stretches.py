@@ -112,12 +112,12 @@ def _slow_hours(
         return []
     begin, effect = incident.at, incident.effect
     before = frame.filter(pl.col("at").is_between(begin - _GOOD_LONGEST, begin, closed="left"))
-    usual = before.get_column("value").median()
+    usual = before["value"].median()
     within = frame.filter(pl.col("at").is_between(begin, incident.until)).sort("at")
     if not isinstance(usual, float) or effect is None or not 0 <= effect < 1:
         return []
     slow = pl.col("unfinished") | (pl.col("value") < usual * (1 + effect) / 2)
-    times = within.filter(slow.fill_null(value=True)).get_column("at").to_list()
+    times = within.filter(slow.fill_null(value=True))["at"].to_list()
     if not times or 2 * len(times) >= within.height:
         return []
     hours: list[Window] = []
@@ -241,7 +241,7 @@ def _spacing(frame: pl.DataFrame | None) -> timedelta:
     """Return how far apart runs of a series are, at most `_RUN_LONGEST`."""
     if frame is None or frame.height < 2:
         return _RUN_LONGEST
-    usual_s = usual_gap_s((frame.get_column("at").sort().dt.epoch("us") / 1e6).to_list())
+    usual_s = usual_gap_s((frame["at"].sort().dt.epoch("us") / 1e6).to_list())
     return min(_RUN_LONGEST, timedelta(seconds=usual_s)) if usual_s else _RUN_LONGEST
 
 

@@ -118,7 +118,7 @@ class Observations:
 
     def texts(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
         """Return a telemetry name that is text (``import_state``, ``server``); with ``label``."""
-        of_kinds = _is_one_of("kind", kinds) & pl.col("bad").is_not_null()
+        of_kinds = _of_kinds(kinds) & pl.col("bad").is_not_null()
         text = pl.col("text").cast(pl.String)
         return self._once(
             ("texts", name, *kinds),
@@ -161,12 +161,12 @@ class Observations:
             self.rates(f"drive_{side}_written_bytes_total", kinds=OSTS, by_label=True)
             for side in ("media", "host")
         )
-        both = media.join(host.select(*keys, pl.col("value").alias("host")), on=keys)
+        both = media.join(host.select(*keys, host=pl.col("value")), on=keys)
         summed = both.group_by("at", "target", maintain_order=True).agg(
-            pl.col("server").first(),
-            pl.col("value").sum() / pl.col("host").sum(),
-            pl.col("bad").first(),
-            (pl.col("host").sum() * pl.col("seconds").first()).alias("moved"),
+            pl.first("server"),
+            pl.sum("value") / pl.sum("host"),
+            pl.first("bad"),
+            moved=pl.sum("host") * pl.first("seconds"),
         )
         written = summed.filter(pl.col("moved") >= _WRITTEN_MINIMUM_BYTES).drop("moved")
         if written.is_empty():
@@ -176,7 +176,7 @@ class Observations:
     def fullness(self, *, kinds: Sequence[str] = OSTS) -> pl.DataFrame:
         """Return used / (used + available) of each target, as ``df`` counts."""
         available = self.values("available_bytes", kinds=kinds).select(
-            "at", "target", pl.col("value").alias("available")
+            "at", "target", available=pl.col("value")
         )
         total = pl.col("value") + pl.col("available")
         return self._once(
@@ -192,7 +192,7 @@ class Observations:
 
     def setting(self, name: str, *, kinds: Sequence[str] = (*TARGETS, *SERVERS)) -> pl.DataFrame:
         """Return a setting, as text, of each target and time; ``server`` is null."""
-        of_name = (pl.col("name") == name) & _is_one_of("kind", kinds)
+        of_name = (pl.col("name") == name) & _of_kinds(kinds)
         return self._once(
             ("setting", name, *kinds),
             lambda: (
@@ -212,8 +212,8 @@ class Observations:
             readings = _shaped(self._readings, READINGS)
             snapshots = self._marked(readings.select("at").unique()).sort("at")
             for side in (True, False):
-                within = snapshots.filter(pl.col("bad") == side)
-                self._times[side] = tuple(within.get_column("at").to_list())
+                within = snapshots.filter(bad=side)
+                self._times[side] = tuple(within["at"].to_list())
         return self._times[bad]
 
     def why_not(self, name: str, *others: str, kinds: Sequence[str] = TARGETS) -> Message:
@@ -232,8 +232,8 @@ class Observations:
             return Message("no-snapshots", "no snapshot in these hours")
         if not self.times(bad=True):
             return Message("no-bad-snapshots", "no snapshot in the bad hours")
-        rows = self._of(name).filter(_is_one_of("kind", kinds))
-        reasons = rows.get_column("reason").drop_nulls().cast(pl.String)
+        rows = self._of(name).filter(_of_kinds(kinds))
+        reasons = rows["reason"].drop_nulls().cast(pl.String)
         present = rows.filter(pl.col("number").is_not_null() | pl.col("text").is_not_null())
         if present.is_empty() and reasons.is_empty():
             return Message("name-missing", f"no snapshot contains {name}")
@@ -251,7 +251,7 @@ class Observations:
     ) -> pl.DataFrame:
         """Return the numbers of one name, with their labels."""
         number = pl.col("number").cast(pl.Float64)
-        rows_of_name = _is_one_of("kind", kinds) & number.is_not_null() & number.is_finite()
+        rows_of_name = _of_kinds(kinds) & number.is_not_null() & number.is_finite()
         if in_stretches:
             rows_of_name &= pl.col("bad").is_not_null()
         columns = ("at", *_names(), number.alias("value"), "bad")
@@ -278,13 +278,13 @@ class Observations:
         columns = ["at", "target", "server", "value", "seconds", "bad"]
         if by_label:
             return steps.select(*columns, "label").sort("at", "target", "label")
-        if apart and steps.get_column("label").null_count() == steps.height:
+        if apart and steps["label"].null_count() == steps.height:
             return steps.select(columns).sort("at", "target")
         grouped = steps.group_by("at", "target", maintain_order=True).agg(
-            pl.col("server").first(),
-            pl.col("value").sum(),
-            pl.col("seconds").first(),
-            pl.col("bad").first(),
+            pl.first("server"),
+            pl.sum("value"),
+            pl.first("seconds"),
+            pl.first("bad"),
         )
         return grouped.select(columns).sort("at", "target")
 
@@ -308,7 +308,7 @@ def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFram
         if name not in frame.columns
     ]
     shaped = frame.with_columns(lacking) if lacking else frame
-    if shaped.schema["at"].base_type() != pl.Datetime or shaped.get_column("at").null_count():
+    if shaped.schema["at"].base_type() != pl.Datetime or shaped["at"].null_count():
         return pl.DataFrame(schema=columns)
     return shaped
 
@@ -318,18 +318,17 @@ def _names() -> tuple[pl.Expr, ...]:
     return tuple(pl.col(name).cast(pl.String) for name in ("target", "server", "label"))
 
 
-def _is_one_of(column: str, names: Sequence[str]) -> pl.Expr:
-    return pl.any_horizontal(*(pl.col(column) == name for name in names))
+def _of_kinds(kinds: Sequence[str]) -> pl.Expr:
+    return pl.any_horizontal(*(pl.col("kind") == kind for kind in kinds))
 
 
 def _folded(numbers: pl.DataFrame, fold: Fold) -> pl.DataFrame:
-    if numbers.get_column("label").null_count() == numbers.height:
+    if numbers["label"].null_count() == numbers.height:
         plain = numbers.drop("label")
         return plain.unique(["at", "target"], keep="first", maintain_order=True)
-    value = pl.col("value")
-    folded = {"sum": value.sum(), "max": value.max(), "mean": value.mean(), "min": value.min()}
+    folded = getattr(pl.col("value"), fold)()
     return numbers.group_by("at", "target", maintain_order=True).agg(
-        pl.col("server").first(), folded[fold], pl.col("bad").first()
+        pl.first("server"), folded, pl.first("bad")
     )
 
 
@@ -384,7 +383,7 @@ def _counters_of_each_time(numbers: pl.DataFrame) -> int | None:
     if numbers.is_empty():
         return None
     begin = numbers.item(0, "at")
-    first = numbers.filter(pl.col("at") == begin)
+    first = numbers.filter(at=begin)
     n = first.height
     if numbers.height % n or first.select("target", "label").is_duplicated().any():
         return None
@@ -419,9 +418,7 @@ def _setting_changes(settings: pl.DataFrame) -> tuple[SettingChange, ...]:
         return ()
     having = {
         (kind, name): of
-        for kind, name, of in rows.group_by("kind", "name")
-        .agg(pl.col("target").n_unique())
-        .iter_rows()
+        for kind, name, of in rows.group_by("kind", "name").agg(pl.n_unique("target")).iter_rows()
     }
     alike = (
         changed.group_by("kind", "name", "before", "value", "before_at", "at")

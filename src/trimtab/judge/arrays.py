@@ -1,15 +1,12 @@
-"""Types of arrays, and what several modules compute with them; numpy is imported when used."""
+"""Types of arrays, and what several modules compute with them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
 
-if TYPE_CHECKING:
-    import numpy
-
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
-    Ints = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.int64]]
-    Bools = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.bool_]]
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 def median(values: Floats) -> float:
@@ -23,13 +20,24 @@ def median(values: Floats) -> float:
     ValueError
         There is none.
     """
-    import numpy as np
-
     half = len(values) // 2
     if len(values) % 2:
         return float(np.partition(values, half)[half])
     below, above = np.partition(values, (half - 1, half))[half - 1 : half + 1]
     return float(below + above) / 2
+
+
+def scatter(values: Floats) -> float:
+    """Return 1.4826 x the median absolute deviation: of normal values the standard deviation."""
+    return 1.4826 * median(np.abs(values - median(values)))
+
+
+def medians(values: Floats, axis: int) -> Floats:
+    """Return medians of what is known; NaN where nothing is. Far quicker than `numpy.nanmedian`."""
+    known = np.maximum(np.isfinite(values).sum(axis=axis, keepdims=True), 1)
+    ordered = np.sort(values, axis=axis)  # NaN comes last
+    middle = [np.take_along_axis(ordered, at, axis) for at in ((known - 1) // 2, known // 2)]
+    return np.squeeze((middle[0] + middle[1]) / 2, axis=axis)
 
 
 def benjamini_hochberg(p_values: Floats) -> Floats:
@@ -40,8 +48,6 @@ def benjamini_hochberg(p_values: Floats) -> Floats:
     Y. Benjamini and Y. Hochberg, J. R. Stat. Soc. B 57 (1995): the smallest m p / rank of this or
     any larger p, at most 1.
     """
-    import numpy as np
-
     m = len(p_values)
     order = np.argsort(p_values)
     scaled = p_values[order] * m / np.arange(1, m + 1)

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
+import polars as pl
 
 from trimtab.judge.compare import CompareTerms, compare
 from trimtab.judge.frame import counted, normalised
 from trimtab.model.compare import Stretch
 from trimtab.model.distribution import BeforeAfter, Distribution
 from trimtab.model.series import SeriesKey
-
-if TYPE_CHECKING:
-    import polars as pl
 
 WIDTH_S: Final = 240 * 3600.0
 """Ten days on each side, as in figures 3 and 4 of [S1]."""
@@ -101,8 +101,6 @@ def before_after(
 
 
 def _between(frame: pl.DataFrame, begin: datetime, end: datetime) -> pl.DataFrame:
-    import polars as pl
-
     return frame.filter((pl.col("at") >= begin) & (pl.col("at") < end))
 
 
@@ -115,8 +113,6 @@ def _edges(values: Sequence[float]) -> tuple[float, ...]:
 
     Twice the distance of the quartiles over the cube root of how many there are.
     """
-    import numpy as np
-
     if not values:
         return ()
     low, high = min(values), max(values)
@@ -132,8 +128,6 @@ def _edges(values: Sequence[float]) -> tuple[float, ...]:
 def _distribution(
     side: pl.DataFrame, values: Sequence[float], edges: Sequence[float]
 ) -> Distribution:
-    import numpy as np
-
     finished = side["value"].drop_nulls().to_list()
     quantiles: tuple[tuple[float, float], ...] = ()
     if len(finished):
@@ -156,8 +150,6 @@ def _distribution(
 
 def _counts(finished: Sequence[float], edges: Sequence[float]) -> tuple[int, ...]:
     """Return how many lie in each bin; of one value alone all lie in the one bin there is."""
-    import numpy as np
-
     if len(edges) < 2:
         return ()
     if edges[0] == edges[-1]:

@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.arrays import benjamini_hochberg
 from trimtab.judge.bootstrap import block_length
 from trimtab.judge.distributions import t_above
 from trimtab.judge.frame import normalised
@@ -332,6 +331,8 @@ def _without_rhythm(pairs: _Pairs) -> float | None:
 def _corrected(correlations: Sequence[Correlation], level: float) -> list[Correlation]:
     """Return them with q-values over all that have a p-value."""
     import numpy as np
+
+    from trimtab.judge.arrays import benjamini_hochberg
 
     known = [correlation.p_value for correlation in correlations if correlation.p_value is not None]
     q_values = iter(benjamini_hochberg(np.array(known)).tolist())

@@ -50,12 +50,12 @@ def daily(
     tidy, _ = normalised(frame)
     local = tidy.with_columns(day=pl.col("at").dt.convert_time_zone(timezone).dt.date())
     plain = local.group_by("day").agg(
-        n=pl.len(), unfinished=pl.col("unfinished").sum(), median=pl.col("value").median()
+        n=pl.len(), unfinished=pl.sum("unfinished"), median=pl.median("value")
     )
     spread = (
         counted(local, more_is_better=more_is_better)
         .group_by("day")
-        .agg(mean=pl.col("value").mean(), standard_deviation=_deviation(), cov=_cov())
+        .agg(mean=pl.mean("value"), standard_deviation=_deviation(), cov=_cov())
     )
     by_day = {row["day"]: row for row in plain.join(spread, on="day", how="left").to_dicts()}
     lost = None
@@ -97,7 +97,7 @@ def _deviation() -> pl.Expr:
 def _cov() -> pl.Expr:
     import polars as pl
 
-    mean = pl.col("value").mean()
+    mean = pl.mean("value")
     return pl.when(mean > 0).then(_deviation() / mean)
 
 

@@ -92,8 +92,8 @@ def normalised(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[InvalidRun, ...
     tidy = frame.select(
         pl.col("at").dt.convert_time_zone("UTC").cast(pl.Datetime("us", "UTC")),
         pl.col("value").cast(pl.Float64),
-        unfinished.fill_null(value=False).alias("unfinished"),
-        run.cast(pl.String).fill_null(numbered).alias("run"),
+        unfinished=unfinished.fill_null(value=False),
+        run=run.cast(pl.String).fill_null(numbered),
     )
     tidy = tidy.unique("run", keep="last", maintain_order=True)
     tidy = tidy.with_columns(

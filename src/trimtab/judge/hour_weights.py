@@ -61,7 +61,9 @@ def hour_weights(
     for hours in _HOURS_TOGETHER:
         parts = [[_part(at, zone, hours) for at in side] for side in (before, after)]
         common = set(parts[0]) & set(parts[1])
-        if all(_share(side, common) >= _SHARE_MINIMUM for side in parts):
+        if all(
+            sum(part in common for part in side) / len(side) >= _SHARE_MINIMUM for side in parts
+        ):
             weights = [_weights_within(side, common) for side in parts]
             step = "hour" if hours == 1 else "day" if hours == 24 else f"{hours} hours"
             return Weights(
@@ -95,10 +97,6 @@ def covered_s(times: Sequence[datetime]) -> float:
 def _part(at: datetime, zone: ZoneInfo, hours: int) -> int:
     local = at.astimezone(zone)
     return (local.weekday() * 24 + local.hour) // hours
-
-
-def _share(parts: Sequence[int], common: set[int]) -> float:
-    return sum(part in common for part in parts) / len(parts)
 
 
 def _weights_within(parts: Sequence[int], common: set[int]) -> tuple[float, ...]:

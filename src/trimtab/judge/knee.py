@@ -16,14 +16,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
+
+from trimtab.judge.arrays import Floats
 from trimtab.judge.quantiles import t_quantile
 from trimtab.model.verdict import Interval
-
-if TYPE_CHECKING:
-    from trimtab.judge.arrays import Floats
-
 
 LEVEL: Final = 0.95
 _SIMULATED: Final = 999
@@ -64,8 +63,6 @@ def line_parameters(curve: Curve) -> int:
 
 def _design(curve: Curve, *columns: Floats) -> Floats:
     """Return a design matrix with an intercept for each round and these columns."""
-    import numpy as np
-
     numbers = sorted(set(curve.rounds))
     intercepts = np.array(
         [[number == of_column for of_column in numbers] for number in curve.rounds], dtype=float
@@ -75,8 +72,6 @@ def _design(curve: Curve, *columns: Floats) -> Floats:
 
 def straight_line(curve: Curve) -> tuple[float, float, float]:
     """Return the residual squares of a straight line, its slope and the slope's standard error."""
-    import numpy as np
-
     design, y = _design(curve, np.asarray(curve.x)), np.asarray(curve.y)
     solution, _, rank, _ = np.linalg.lstsq(design, y, rcond=None)
     squares = float(((y - design @ solution) ** 2).sum())
@@ -95,8 +90,6 @@ def _places(curve: Curve) -> tuple[float, ...]:
 
 def broken_line(curve: Curve) -> KneeFit:
     """Return a broken line: at each place the slopes that fit best."""
-    import numpy as np
-
     x, y = np.asarray(curve.x), np.asarray(curve.y)
     places, squares, before, after = _places(curve), [], [], []
     for place in places:
@@ -110,8 +103,6 @@ def broken_line(curve: Curve) -> KneeFit:
 
 def saturating_curve(curve: Curve) -> KneeFit:
     """Return the saturating curve: at each place the growth that fits best."""
-    import numpy as np
-
     x, y = np.asarray(curve.x), np.asarray(curve.y)
     basis, _ = np.linalg.qr(_design(curve))
     places, squares, before = _places(curve), [], []
@@ -174,8 +165,6 @@ def _gains_by_chance(x: tuple[float, ...], rounds: tuple[int, ...]) -> tuple[flo
     The same for every straight line and scatter: only amounts and rounds matter. Seeded, so that
     the same sweep always gives the same answer.
     """
-    import numpy as np
-
     curve = Curve(x, (0.0,) * len(x), rounds)
     noise = np.random.default_rng(20).standard_normal((_SIMULATED, len(x)))
     total = (noise**2).sum(axis=1)

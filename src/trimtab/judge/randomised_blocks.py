@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from trimtab.judge.arrays import Floats
 from trimtab.judge.variability import higher_is_better
 from trimtab.message import Message
 from trimtab.model.sweep import MeasuredPoint
-
-if TYPE_CHECKING:
-    from trimtab.judge.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +69,6 @@ def fit_blocks(points: Sequence[MeasuredPoint], metric: str) -> RandomisedBlocks
     ValueError
         A value is negative or not finite.
     """
-    import numpy as np
-
     sign = 1.0 if higher_is_better(metric) else -1.0
     usable, left_out, rows = [], [], []
     width = max((len(point.values.get(metric, ())) for point in points), default=0)
@@ -114,8 +111,6 @@ def _fitted(y: Floats, seen: Floats, counts: Floats) -> tuple[Floats, float, Flo
     indicators of rounds less their mean over each point, D'D r = D'y. It is singular by one (or
     more, where points and rounds fall into parts): the pseudo-inverse takes the shortest r.
     """
-    import numpy as np
-
     if not len(counts):
         return np.zeros(0), 0.0, np.zeros((y.shape[1], y.shape[1])), 0
     system = np.diag(seen.sum(axis=0)) - seen.T @ (seen / counts[:, None])

@@ -13,8 +13,12 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
+import polars as pl
+
+from trimtab.judge.arrays import Bools, Floats, Ints
 from trimtab.judge.frame import counted, normalised
 from trimtab.judge.occasions import OCCASIONS_MINIMUM, occasions
 from trimtab.judge.quantiles import chi_square_quantiles, normal_quantile
@@ -27,12 +31,6 @@ from trimtab.judge.variability import SPACING_S, SPAN_MINIMUM_S
 from trimtab.model.series import CovAt
 from trimtab.model.site import LIMITS
 from trimtab.model.verdict import Interval, VerdictStatus
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from trimtab.judge.arrays import Bools, Floats, Ints
-
 
 _CELLS_AT_ONCE: Final = 1_000_000
 """Numbers of all windows held in memory at a time: runs every minute are 2,880 a window."""
@@ -71,8 +69,6 @@ def rolling(
     COV, interval and status are those that `variability.judge_history` gives of the same runs;
     the tests hold the two against each other.
     """
-    import numpy as np
-
     tidy, _ = normalised(frame)
     if tidy.is_empty():
         return ()
@@ -126,8 +122,6 @@ class _Occasions:
     @staticmethod
     def of(values: Floats, times: Ints, sizes: Ints) -> _Occasions:
         """Return the occasions of runs, given how many follow one another in each."""
-        import numpy as np
-
         starts = np.cumsum(sizes) - sizes
         if not len(sizes):
             return _Occasions(values, values, times, times)
@@ -183,8 +177,6 @@ def _statuses(
     A COV of 0 is within any goal; where it is not defined, windows in which nothing finished are
     missed; what would be met is not where runs could not be counted.
     """
-    import numpy as np
-
     undefined = np.isnan(figures.low)
     constant = figures.cov == 0
     missed = (
@@ -200,8 +192,6 @@ def _statuses(
 
 def _figures(counting: _Occasions, windows: _Windows, level: float) -> _Figures:
     """Return COV and both ends of its interval of each window: `spread.cov_interval_of_history`."""
-    import numpy as np
-
     n = windows.n
     cov, lag1, kurtosis, low, high = (np.full(len(n), np.nan) for _ in range(5))
     for size in np.unique(n):
@@ -226,8 +216,6 @@ def _figures(counting: _Occasions, windows: _Windows, level: float) -> _Figures:
 
 def _spread(rows: Floats, within: Floats) -> tuple[Floats, Floats, Floats]:
     """Return COV, lag-1 autocorrelation and excess kurtosis of each row that varies."""
-    import numpy as np
-
     n = rows.shape[1]
     mean = rows.mean(axis=1)
     alike = (rows.min(axis=1) == rows.max(axis=1)) & (within == 0)
@@ -256,8 +244,6 @@ def _lag1(rows: Floats) -> Floats:
 
     Equal values share their mean rank, which is whole or half: one table holds every score.
     """
-    import numpy as np
-
     count, n = rows.shape
     table = _normal_scores(n)
     order = np.argsort(rows, axis=1)
@@ -279,8 +265,6 @@ def _lag1(rows: Floats) -> Floats:
 @lru_cache(maxsize=64)
 def _normal_scores(n: int) -> Floats:
     """Return the normal score of each rank among ``n``, whole or half, from the first on."""
-    import numpy as np
-
     return np.array(
         [normal_quantile((rank / 2 - 0.375) / (n + 0.25)) for rank in range(2, 2 * n + 1)]
     )
@@ -289,8 +273,6 @@ def _normal_scores(n: int) -> Floats:
 def _interval(
     k: Floats, lag1: Floats, kurtosis: Floats, n: Ints, level: float
 ) -> tuple[Floats, Floats]:
-    import numpy as np
-
     corrected = (n * lag1 + 1) / (n - 4)
     phi = np.clip(corrected, 0.0, AUTOCORRELATION_MAXIMUM)
     hidden = 1 / np.maximum(n * (1 - phi) / (1 + phi), 2.0)
@@ -302,8 +284,6 @@ def _interval(
 
 def _cov_interval(k: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
     """Return `spread.cov_interval` of each: McKay's where it holds, else the matched one."""
-    import numpy as np
-
     tail, degrees = (1 - level) / 2, n - 1
     matched = 1 / (1 / degrees + 2 * k**2 / n)
     quantiles = [chi_square_quantiles(p, degrees) for p in (1 - tail, tail)]
@@ -323,8 +303,6 @@ def _enough(counting: _Occasions, windows: _Windows) -> Bools:
     From the first of a window to the next that lies `SPACING_S` later, and so on: the one that is
     reached after `OCCASIONS_MINIMUM` - 1 such steps must still lie within.
     """
-    import numpy as np
-
     times = counting.first
     if not len(times):
         return np.zeros(len(windows.end), dtype=bool)
@@ -340,7 +318,5 @@ def _enough(counting: _Occasions, windows: _Windows) -> Bools:
 
 def _counts(numbers: Ints, windows: _Windows) -> Ints:
     """Return the sum of the numbers of each window's occasions."""
-    import numpy as np
-
     running = np.concatenate([[0], np.cumsum(numbers)])
     return running[windows.end] - running[windows.begin]

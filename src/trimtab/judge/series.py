@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from trimtab.judge.daily import daily, missing
 from trimtab.judge.dispersion import dispersion
 from trimtab.judge.frame import between, frame_of, normalised, points_of
 from trimtab.judge.occasions import OCCASIONS_MINIMUM
-from trimtab.judge.regimes import confirmed_times, regimes
-from trimtab.judge.rolling import rolling
+from trimtab.judge.spread import cov
 from trimtab.judge.trend import TREND_S, trend
 from trimtab.judge.variability import WINDOW_LONGEST_S, judge_history
-from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey
+from trimtab.model.series import (
+    ChangePoint,
+    ChangeStatus,
+    InvalidRun,
+    Regime,
+    SeriesJudgement,
+    SeriesKey,
+)
 from trimtab.model.site import LIMITS
 
 if TYPE_CHECKING:
@@ -49,12 +57,10 @@ def judge_series(
         ``unfinished``, and optionally ``run``; one row per run, in any order.
     goal, window_s
         Highest COV allowed, a fraction, over a window of this length in seconds.
-    timezone
-        IANA name of the site's time zone, for days and weeks.
     since, until
         Report only this period. Runs before ``since`` still count for levels and windows.
-    schedule
-        Times at which runs were due; ``None`` where unknown.
+    timezone, schedule
+        IANA name of the site's time zone; times at which runs were due, ``None`` where unknown.
     invalid
         Runs whose workload is not the requested one; removed.
     requested, changes
@@ -70,6 +76,8 @@ def judge_series(
     UsageError
         The frame lacks a column or a column has the wrong type.
     """
+    from trimtab.judge.rolling import rolling
+
     tidy, refused = normalised(frame)
     excluded = (*invalid, *refused)
     judged = between(_without(tidy, invalid), None, until)
@@ -149,14 +157,14 @@ def _recent(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:
 
     reach = timedelta(seconds=max(window_s, WINDOW_LONGEST_S, TREND_S)) + timedelta(days=1)
     last = pl.int_range(pl.len()) >= pl.len() - OCCASIONS_MINIMUM
-    return frame.filter((pl.col("at") > pl.col("at").max() - reach) | last)
+    return frame.filter((pl.col("at") > pl.max("at") - reach) | last)
 
 
 def _last(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:
     """Return the runs of the window that ends with the last run."""
     import polars as pl
 
-    return frame.filter(pl.col("at") > pl.col("at").max() - timedelta(seconds=window_s))
+    return frame.filter(pl.col("at") > pl.max("at") - timedelta(seconds=window_s))
 
 
 def _holds(at: datetime, since: datetime | None, until: datetime | None) -> bool:
@@ -167,3 +175,57 @@ def _within(
     times: Sequence[datetime], since: datetime | None, until: datetime | None
 ) -> tuple[datetime, ...]:
     return tuple(sorted({at for at in times if _holds(at, since, until)}))
+
+
+def confirmed_times(changes: Sequence[ChangePoint]) -> tuple[datetime, ...]:
+    """Return the times of confirmed changes that were not dismissed later, in order."""
+    return tuple(
+        sorted(
+            change.at
+            for change in changes
+            if change.status is ChangeStatus.CONFIRMED and change.dismissed_at is None
+        )
+    )
+
+
+def regimes(frame: pl.DataFrame, changes: Sequence[datetime]) -> tuple[Regime, ...]:
+    """Return the regimes into which ``changes`` divide a series, by time.
+
+    Parameters
+    ----------
+    frame
+        ``at``, ``value``, ``unfinished``.
+    changes
+        First run of each new level; a regime without runs is omitted.
+
+    Notes
+    -----
+    Median, mean and COV are of the finished runs, in the unit of the series.
+    """
+    tidy, _ = normalised(frame)
+    rows = list(tidy.select("at", "value").iter_rows())
+    if not rows:
+        return ()
+    edges = [rows[0][0], *sorted(at for at in changes if rows[0][0] < at <= rows[-1][0]), None]
+    segments = []
+    place = 0
+    for _, end in pairwise(edges):
+        begin = place
+        while place < len(rows) and (end is None or rows[place][0] < end):
+            place += 1
+        if place > begin:
+            segments.append(_regime(rows[begin:place]))
+    return tuple(segments)
+
+
+def _regime(rows: Sequence[tuple[datetime, float | None]]) -> Regime:
+    finished = [value for _, value in rows if value is not None]
+    return Regime(
+        from_=rows[0][0],
+        to=rows[-1][0],
+        n=len(rows),
+        unfinished=len(rows) - len(finished),
+        median=median(finished) if finished else None,
+        mean=fmean(finished) if finished else None,
+        cov=cov(finished),
+    )

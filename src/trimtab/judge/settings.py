@@ -7,9 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
 
 from trimtab.errors import UsageError
+from trimtab.judge.arrays import Floats
 from trimtab.judge.distributions import f_above, normal_lower
 from trimtab.judge.quantiles import t_quantile
 from trimtab.judge.randomised_blocks import RandomisedBlocks, fit_blocks
@@ -26,10 +29,6 @@ from trimtab.model.sweep import (
 )
 from trimtab.model.verdict import Interval
 from trimtab.units import format_percent, parse_bytes
-
-if TYPE_CHECKING:
-    from trimtab.judge.arrays import Floats
-
 
 LEVEL: Final = 0.95
 METHOD: Final = (
@@ -227,8 +226,6 @@ def dunnett_quantile(probability: float, count: int, degrees: float) -> float:
     >>> round(dunnett_quantile(0.95, 1, 20), 2), round(dunnett_quantile(0.95, 5, 20), 2)
     (1.72, 2.39)
     """
-    import numpy as np
-
     z, z_weights = _nodes(64, -8.0, 8.0)
     spread = 8 / math.sqrt(degrees)
     s, s_weights = _nodes(96, max(0.0, 1 - spread), 1 + spread)
@@ -274,7 +271,7 @@ def _best(points: Sequence[MeasuredPoint], metric: str, workload: dict[str, Leve
     order = sorted(range(len(rounds.points)), key=lambda place: -rounds.effects[place])
     left_out = tuple(
         SettingResult(point.levels, None, count, None, None, False, reason)
-        if (count := _measured(point, metric))
+        if (count := sum(value is not None for value in point.values.get(metric, ())))
         else SettingResult(point.levels, None, 0, reason=reason)
         for point, reason in rounds.left_out
     )
@@ -310,10 +307,6 @@ def _why_none(left_out: Sequence[SettingResult]) -> Message:
     reasons = Counter(setting.reason for setting in left_out if setting.reason is not None)
     commonest = reasons.most_common(1)[0][0] if reasons else "not measured"
     return Message("no-setting-usable", f"no setting can be judged: {commonest}")
-
-
-def _measured(point: MeasuredPoint, metric: str) -> int:
-    return sum(value is not None for value in point.values.get(metric, ()))
 
 
 def _beside(
@@ -370,8 +363,6 @@ def _factors(points: Sequence[MeasuredPoint]) -> list[str]:
 
 def _indicators(points: Sequence[MeasuredPoint], names: Sequence[str]) -> Floats:
     """Return one column of 0 and 1 for each combination of levels of these factors."""
-    import numpy as np
-
     keys = [tuple(repr(point.levels.get(name)) for name in names) for point in points]
     places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     columns = np.zeros((len(points), len(places)))
@@ -381,8 +372,6 @@ def _indicators(points: Sequence[MeasuredPoint], names: Sequence[str]) -> Floats
 
 def _left(y: Floats, weights: Floats, blocks: Sequence[Floats]) -> tuple[float, int]:
     """Return the weighted sum of squares that a sum of factors leaves, and the model's rank."""
-    import numpy as np
-
     root = np.sqrt(weights)
     design = np.hstack([np.ones((len(y), 1)), *blocks]) * root[:, None]
     solution, _, rank, _ = np.linalg.lstsq(design, y * root, rcond=1e-10)

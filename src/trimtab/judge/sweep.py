@@ -38,9 +38,7 @@ AMOUNTS: Final = frozenset(
 def analyse_sweep(
     points: Sequence[MeasuredPoint],
     *,
-    metrics: Iterable[str] | None = None,
     workload: Iterable[str] = (),
-    amounts: Iterable[str] = AMOUNTS,
 ) -> SweepAnalysis:
     """Analyse a matrix of settings.
 
@@ -48,13 +46,9 @@ def analyse_sweep(
     ----------
     points
         One per combination of levels, with a value per round.
-    metrics
-        Metrics to analyse; ``None``: all that the points have, except amounts of data.
     workload
         Factors that are given by the application, not chosen: the best of the others is sought at
         each of their levels.
-    amounts
-        Factors whose curves are searched for a knee, at the best levels of the others.
 
     Returns
     -------
@@ -68,8 +62,8 @@ def analyse_sweep(
     ValueError
         A value is negative or not finite.
     """
-    names = tuple(metrics) if metrics is not None else _metrics(points)
-    workload, amounts = tuple(workload), frozenset(amounts)
+    names = _metrics(points)
+    workload = tuple(workload)
     best: list[BestSetting] = []
     effects: dict[str, tuple[FactorEffect, ...]] = {}
     maps: list[HeatMap] = []
@@ -79,7 +73,7 @@ def analyse_sweep(
         best += of_metric
         effects[metric] = factor_effects(points, metric)
         bests = [setting.best for setting in of_metric if setting.best is not None]
-        curves += [c for levels in bests for c in _curves(points, metric, levels, amounts)]
+        curves += [c for levels in bests for c in _curves(points, metric, levels)]
         if bests:
             maps += _maps(points, metric, effects[metric], bests[0])
     rounds = max((len(v) for point in points for v in point.values.values()), default=0)
@@ -164,11 +158,10 @@ def _curves(
     points: Sequence[MeasuredPoint],
     metric: str,
     best: Mapping[str, Level],
-    amounts: frozenset[str],
 ) -> list[Scaling]:
     curves = []
     for factor in best:
-        if factor not in amounts:
+        if factor not in AMOUNTS:
             continue
         levels = ordered_levels(p.levels[factor] for p in points if factor in p.levels)
         if len(levels) >= AMOUNTS_MINIMUM and all(amount_of(level) for level in levels):

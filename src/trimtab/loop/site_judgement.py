@@ -12,7 +12,7 @@ from trimtab.errors import UsageError
 from trimtab.judge.changes import Recollection
 from trimtab.judge.frame import between, frame_of
 from trimtab.judge.series import judge_series
-from trimtab.judge.targets import target_tails
+from trimtab.judge.targets.tails import target_tails
 from trimtab.judge.variability import higher_is_better
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric

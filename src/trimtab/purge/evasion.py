@@ -21,13 +21,12 @@ requires what ordinary work does not do:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.purge.signs import KINDS, EvasionLimits, Kind, Look, Suspicion
 from trimtab.units import format_bytes, plural
-
-if TYPE_CHECKING:
-    import polars as pl
 
 COLUMNS: Final = (
     "id",
@@ -90,8 +89,6 @@ def _touched_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
     ``touch`` leaves such times. So does unpacking an archive, on files that it creates; without
     birth times the two cannot be distinguished, and such files are skipped.
     """
-    import polars as pl
-
     second = _second("ctime_ns")
     touched = _regular(look).filter(
         (_second("atime_ns") == second) & (_second("mtime_ns") == second),
@@ -108,8 +105,6 @@ def _touched_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
 
 def _read_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
     """Yield owners most of whose long unchanged files were read in one pass, without others'."""
-    import polars as pl
-
     unchanged = pl.max_horizontal("mtime_ns", "ctime_ns")
     old_ns = limits.old_s * _NS_PER_S
     read = _regular(look).filter(pl.col("atime_ns").is_not_null())
@@ -136,8 +131,6 @@ def _read_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
 
 def _future_times(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
     """Yield owners of files with a time later than the index, however few."""
-    import polars as pl
-
     latest = pl.max_horizontal(f"{name}_ns" for name in limits.counted)
     later = _regular(look).filter(latest > (look.as_of_s + limits.skew_s) * _NS_PER_S)
     for uid, files, size, first, last in _by_owner(later, latest).sort("uid").iter_rows():
@@ -158,8 +151,6 @@ def _renewed(looks: Sequence[Look], limits: EvasionLimits) -> Iterator[Suspicion
     with the earlier indexes, in parts where a user renews everything. Fewer than three indexes
     show no period.
     """
-    import polars as pl
-
     if len(looks) < 3:
         return
     moved = _moved_since(looks[-1], looks[-2], limits).select(pl.len())
@@ -167,9 +158,7 @@ def _renewed(looks: Sequence[Look], limits: EvasionLimits) -> Iterator[Suspicion
     if not parts:
         return
     totals = pl.concat(_renewed_part(looks, limits, part, parts) for part in range(parts))
-    owners = totals.group_by("uid").agg(
-        pl.col("files", "size").sum(), pl.col("first").min(), pl.col("last").max()
-    )
+    owners = totals.group_by("uid").agg(pl.sum("files", "size"), pl.min("first"), pl.max("last"))
     for uid, files, size, first, last in owners.sort("uid").iter_rows():
         if files < limits.files:
             continue
@@ -184,8 +173,6 @@ def _renewed_part(
     looks: Sequence[Look], limits: EvasionLimits, part: int, parts: int
 ) -> pl.DataFrame:
     """Return files, bytes, first and last second of renewal by owner, for a part of all files."""
-    import polars as pl
-
     here = pl.col("id").hash(seed=1) % parts == part
     moved = _moved_since(looks[-1], looks[-2], limits).filter(here)
     left = _once(moved.select(*_KEY, "allocated_bytes", first="ctime_ns", until="ctime_ns"))
@@ -204,8 +191,6 @@ def _renewed_part(
 
 def _moved_since(look: Look, before: Look | None, limits: EvasionLimits) -> pl.LazyFrame:
     """Return the files whose change time may be later than in the index before."""
-    import polars as pl
-
     rows = _regular(look)
     if before is None or before.began_s is None:
         return rows
@@ -214,36 +199,24 @@ def _moved_since(look: Look, before: Look | None, limits: EvasionLimits) -> pl.L
 
 def _once(rows: pl.LazyFrame) -> pl.DataFrame:
     """Return one row of each file: an index may have a file twice that was renamed meanwhile."""
-    import polars as pl
-
-    once = rows.group_by(_KEY).agg(
-        pl.col("allocated_bytes").max(), pl.col("first").min(), pl.col("until").max()
-    )
+    once = rows.group_by(_KEY).agg(pl.max("allocated_bytes"), pl.min("first"), pl.max("until"))
     return once.collect(engine="streaming")
 
 
 def _regular(look: Look) -> pl.LazyFrame:
-    import polars as pl
-
-    return look.rows.select(COLUMNS).filter(pl.col("type") == "f")
+    return look.rows.select(COLUMNS).filter(type="f")
 
 
 def _second(name: str) -> pl.Expr:
-    import polars as pl
-
     return pl.col(name).floordiv(_NS_PER_S)
 
 
 def _allocated() -> pl.Expr:
-    import polars as pl
-
     return pl.col("allocated_bytes").cast(pl.Int128).sum()
 
 
 def _by_owner(rows: pl.LazyFrame, time_ns: pl.Expr) -> pl.DataFrame:
     """Return files, bytes, and the first and last second of a time, by owner."""
-    import polars as pl
-
     of_owners = rows.group_by("uid").agg(
         files=pl.len().cast(pl.Int64),
         size=_allocated(),
@@ -261,8 +234,6 @@ def _goes(
     Seconds of one owner that follow one another within the gap are one go. They are counted first,
     so that what is sorted is seconds and not files.
     """
-    import polars as pl
-
     seconds = rows.group_by("uid", second.alias("second")).agg(
         files=pl.len().cast(pl.Int64), size=_allocated()
     )
@@ -273,10 +244,10 @@ def _goes(
         ordered.with_columns(go=apart.fill_null(value=True).cum_sum())
         .group_by("uid", "go")
         .agg(
-            pl.col("files").sum(),
-            pl.col("size").sum(),
-            pl.col("second").min().alias("first"),
-            pl.col("second").max().alias("last"),
+            pl.sum("files"),
+            pl.sum("size"),
+            first=pl.min("second"),
+            last=pl.max("second"),
         )
         .filter(pl.col("files") >= limits.files)
         .sort("uid", "first")

@@ -89,13 +89,8 @@ class LoadedPolicy:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def load_policy(path: str | os.PathLike[str], accounts: Accounts | None = None) -> LoadedPolicy:
-    """Return the policy that a file describes.
-
-    Parameters
-    ----------
-    accounts
-        Who has which number; ``None``: this host's.
+def load_policy(path: str | os.PathLike[str]) -> LoadedPolicy:
+    """Return the policy that a file describes, with the accounts of this host.
 
     Raises
     ------
@@ -104,7 +99,7 @@ def load_policy(path: str | os.PathLike[str], accounts: Accounts | None = None) 
         names somebody who does not exist, or, where we are root, can be changed by others.
     """
     text = read_text(Path(path), "the policy file")
-    return parse_policy(text, os.fspath(path), HostAccounts() if accounts is None else accounts)
+    return parse_policy(text, os.fspath(path), HostAccounts())
 
 
 def parse_policy(text: str, source: str, accounts: Accounts | None = None) -> LoadedPolicy:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import polars as pl
 
 from trimtab.errors import UnreadableError
 from trimtab.twin.scenario.model import Change, Fault, FaultKind
@@ -110,8 +111,6 @@ class Truth:
         UnreadableError
             They could not be written.
         """
-        import polars as pl
-
         counts = [len(part) for part in next(iter(self._values.values()), [])]
         naive = [at.astimezone(UTC).replace(tzinfo=None) for at in self._at]
         times = np.array(naive, dtype="datetime64[us]")

@@ -15,8 +15,6 @@ from trimtab._core import raid_write_ceiling, run_window
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.model import DriveModel, Queue, Raid
 
-GROUP_BYTES: Final = 128 * 1024**2
-"""Of an ldiskfs block group of 4 KiB blocks: its bitmap is read when the allocator comes to it."""
 _AMPLIFICATION_STEP: Final = 0.1
 _LOAD_STEP: Final = 0.1
 _BUSY: Final = 0.95

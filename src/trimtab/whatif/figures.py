@@ -104,7 +104,7 @@ def figures_of(simulated: Simulated) -> dict[str, float | None]:
     figures |= of_surveys(trace.surveys)
     figures |= _of_flash(simulated)
     fullness = trace.of("fullness").astype(np.float64)
-    figures["fullness"] = _weighted(simulated.state.fullness, weight)
+    figures["fullness"] = float(simulated.state.fullness @ weight / weight.sum())
     figures["fullest"] = float(np.nanmax(fullness)) if fullness.size else None
     figures["purged"] = simulated.population.totals.purged
     figures["horizon"] = _horizon_s(simulated.population.by_age().sum(axis=0))
@@ -201,10 +201,6 @@ def _horizon_s(by_day: NDArray[np.float64]) -> float | None:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
-
-
-def _weighted(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
-    return float(values @ weight / weight.sum())
 
 
 def _over_time(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float | None:

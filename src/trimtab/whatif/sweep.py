@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.errors import UsageError
 from trimtab.message import Message
@@ -15,9 +17,6 @@ from trimtab.units import parse_fraction
 from trimtab.whatif.figures import KINDS
 from trimtab.whatif.runs import FigureCache, Figures, Model, Run, Together, answered, seeded, twin
 from trimtab.whatif.vary import Combination, Varied
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ASSUMPTIONS: Final = (
     "All of it is simulation: nothing of it becomes a setting before one real target has confirmed "
@@ -168,8 +167,6 @@ def run_table(swept: Swept) -> pl.DataFrame:
         each setting that is varied, ``seed`` (Int64), ``until_s`` (Float64), and each of `KINDS`
         (Float64, base units, null where the run does not tell it).
     """
-    import polars as pl
-
     varied = [dict(row.combination.settings) for row in swept.rows]
     names = dict.fromkeys(name for settings in varied for name in settings)
     runs = swept.runs

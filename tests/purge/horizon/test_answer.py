@@ -14,10 +14,16 @@ from tests.purge.horizon.slow import File, files
 from tests.support.codes import raises
 
 from trimtab.errors import UsageError
-from trimtab.purge.horizon.answer import Answer, answer
+from trimtab.purge.horizon.answer import (
+    Answer,
+    answer,
+    curve_of,
+    ost_curves,
+    project_days,
+    user_days,
+)
 from trimtab.purge.horizon.forecast import Growth
 from trimtab.purge.horizon.horizon import HorizonStatus
-from trimtab.purge.horizon.tally import curve_of, ost_curves, project_days, user_days
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import DAY_S, Policy
 from trimtab.purge.rules import HOUR_S, IndexFacts, ReadRecording, RulesInForce, rules_in_force

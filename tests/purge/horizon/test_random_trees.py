@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from tests.support.counts import repetitions
 
 from trimtab import _core
+from trimtab.purge.horizon.answer import curve_of, user_days
 from trimtab.purge.horizon.horizon import HorizonStatus, find_horizon, owners
-from trimtab.purge.horizon.tally import curve_of, user_days
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import DAY_S, Exemption, Policy, is_at_or_under
 from trimtab.purge.rules import (

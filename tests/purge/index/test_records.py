@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from trimtab.purge.index.importers import gnu_find, lfs_find
 from trimtab.purge.index.importers.printf import GNU, LFS, PATTERNS, Format, parse_format
-from trimtab.purge.index.paths import ROOT_ITSELF, split_paths
-from trimtab.purge.index.reading import Reading
+from trimtab.purge.index.reading import ROOT_ITSELF, Reading, split_paths
 
 TOKEN = b"0123456789abcdef"
 NS = 10**9

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.measures import JobRates, OstRates
+from trimtab.twin.simulation.measures import OstRates
+from trimtab.twin.simulation.stacked import StackRates
+from trimtab.twin.stack.job import JobResult
 
 
 class SlowLayout:
@@ -100,7 +102,7 @@ def slow_layout(_scenario, columns, _threads) -> SlowLayout:
     return SlowLayout(columns)
 
 
-class FirstOrder:
+class FirstOrder(StackRates):
     """Drives over amplification, a cap of the allocator, and a job as long as its slowest OST."""
 
     def osts(self, scenario, terms, *, from_clients) -> OstRates:
@@ -116,7 +118,7 @@ class FirstOrder:
     def survey(self, rates, competing):
         return np.maximum(rates.write - competing.write, rates.write / 4), rates.read
 
-    def job(self, scenario, probe, rates, competing, ost_of_task, *, client_share) -> JobRates:
+    def job(self, scenario, probe, rates, competing, ost_of_task, *, client_share) -> JobResult:
         each = probe.bytes_written / len(ost_of_task)
         files = np.bincount(ost_of_task, minlength=len(rates.write))
         share = np.maximum(rates.write - competing.write, rates.write / 4)
@@ -124,11 +126,11 @@ class FirstOrder:
         task_rate = np.minimum(share / np.maximum(files, 1), of_node / probe.tasks_per_node)
         with np.errstate(divide="ignore"):
             seconds = np.where(files > 0, each / task_rate, 0.0)
-        slowest = int(np.argmax(seconds))
         write_s, read_s = float(seconds.max()), float(seconds.max() / 2)
         write, read = probe.bytes_written / write_s, probe.bytes_written / read_s
         of_file = np.where(files > 0, task_rate, 0.0)
-        return JobRates(write, read, write_s, read_s, of_file, 2 * of_file, slowest)
+        last = np.array([np.argmax(seconds)])
+        return JobResult(write, read, write_s, read_s, of_file, 2 * of_file, last, "ost")
 
 
 def unthrottled(scenario: Scenario, amplification: np.ndarray) -> np.ndarray:

@@ -18,11 +18,12 @@ from trimtab.twin.scenario.model import Fault, Lifetime, Resolution, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.measures import JobRates, OstRates
+from trimtab.twin.simulation.measures import OstRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.traffic import with_met
 from trimtab.twin.stack import client, ost
 from trimtab.twin.stack.hardware import hardware
+from trimtab.twin.stack.job import JobResult
 from trimtab.twin.stack.network import write_bytes_per_s
 
 
@@ -67,13 +68,15 @@ def test_chance_takes_from_the_clients_and_gives_them_nothing() -> None:
 def test_a_job_that_moves_more_than_its_osts_breaks_the_law() -> None:
     scenario = small()
     probe = scenario.probes[0]
-    osts = OstRates(np.full(8, 2e9), np.full(8, 4e9))
+    osts, last = OstRates(np.full(8, 2e9), np.full(8, 4e9)), np.array([0])
     tasks = np.arange(probe.nodes * probe.tasks_per_node) % 8
     each = np.full(8, 0.25e9)
-    laws.check_job(scenario, probe, osts, tasks, JobRates(16e9, 32e9, 1.0, 1.0, each, each, 0))
+    laws.check_job(
+        scenario, probe, osts, tasks, JobResult(16e9, 32e9, 1.0, 1.0, each, each, last, "ost")
+    )
     with pytest.raises(laws.LawBrokenError, match="the OSTs carry"):
         laws.check_job(
-            scenario, probe, osts, tasks, JobRates(16.1e9, 32e9, 1.0, 1.0, each, each, 0)
+            scenario, probe, osts, tasks, JobResult(16.1e9, 32e9, 1.0, 1.0, each, each, last, "ost")
         )
     with pytest.raises(laws.LawBrokenError, match="OST 3"):
         laws.check_survey(probe, np.full(8, 2e9), np.array([2e9] * 3 + [1e9] + [2e9] * 4))

@@ -33,7 +33,7 @@ def groups_per_request(seen: Observations) -> pl.DataFrame:
 def cpu_up(seen: Observations, *, absent: float) -> Contrast:
     """Return whether the servers' processors were busier in the bad hours."""
     of_servers = seen.values("server_cpu_fraction", kinds=SERVERS)
-    if not of_servers.filter(pl.col("bad")).height:
+    if not of_servers.filter("bad").height:
         of_servers = seen.values("server_cpu_fraction", kinds=OSTS)
     busiest = in_time(of_servers, over="max", ratio=1.15, by=0.05, absent=absent)
     mean = in_time(of_servers, over="mean", ratio=1.15, by=0.05, absent=absent)

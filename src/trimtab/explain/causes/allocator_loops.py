@@ -66,14 +66,14 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     """Return the counters compared with good hours, fast targets and the limit."""
     rate = useless_per_request(seen)
-    bad = rate.filter(pl.col("bad"))
+    bad = rate.filter("bad")
     if bad.is_empty():
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
         return tuple(sign.not_available(why) for sign in (_IN_TIME, _BETWEEN, _OVER_LIMIT))
     over_limit = flags(rate, pl.col("value") >= RATE_LIMIT)
     names = targets_of(over_limit)
-    per_target = bad.group_by("target").agg(pl.col("value").median())
-    worst = float(per_target.get_column("value").max() or 0.0)  # pyrefly: ignore[bad-argument-type]
+    per_target = bad.group_by("target").agg(pl.median("value"))
+    worst = float(per_target["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     time = in_time(rate, ratio=_TIMES, present_from=RATE_LIMIT, absent=-0.8)
     slow = between_targets(
         rate, breadth(context), ratio=_TIMES, present_from=RATE_LIMIT, absent=-0.9
@@ -120,7 +120,7 @@ def _profile(context: Context) -> Evidence:
 def _thresholds(context: Context, seen: Observations) -> Evidence:
     subject = "thresholds of the allocator's loops"
     sign = Sign("thresholds", Route.EXPECTED, subject, source="ldiskfs/*/mb_c1_threshold")
-    family = seen.texts("allocator_family", kinds=OSTS).filter(pl.col("bad"))
+    family = seen.texts("allocator_family", kinds=OSTS).filter("bad")
     values = _threshold_values(context)
     if not values:
         if family.is_empty():
@@ -158,10 +158,10 @@ def _threshold_values(context: Context) -> dict[str, int]:
 
 def _full(seen: Observations) -> Evidence:
     sign = Sign("fullest-target", Route.EXPECTED, "the fullest target", unit="1")
-    bad = seen.fullness().filter(pl.col("bad"))
+    bad = seen.fullness().filter("bad")
     if bad.is_empty():
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source="used_bytes")
-    fullest = float(bad.get_column("value").max() or 0.0)  # pyrefly: ignore[bad-argument-type]
+    fullest = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     contrast = expected(fullest, _NEEDS_FULL, over=0.3, under=-0.7, scale=0.03)
     return sign.of(contrast, source="used_bytes, available_bytes")
 
@@ -172,14 +172,12 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     slows_metadata=False,
-    signs=frozenset(
-        {
-            "loops-in-time",
-            "loops-between-targets",
-            "loops-over-limit",
-            "groups-searched",
-            "allocator-cpu-share",
-        }
+    signs=(
+        "loops-in-time",
+        "loops-between-targets",
+        "loops-over-limit",
+        "groups-searched",
+        "allocator-cpu-share",
     ),
     measurement=(
         "Raise mb_c2_threshold to mb_c1_threshold on one slow target (older ldiskfs only), or "

@@ -21,6 +21,7 @@ from trimtab.explain.causes.shared import (
     logged,
     named,
     targets_of,
+    with_names,
 )
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign, between_targets, expected, presence
@@ -41,7 +42,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     seen = observe(context)
     degraded = fresh(flags(seen.values("degraded"), pl.col("value") > 0.5))
     rebuild = logged(context, (EventKind.REBUILD,), "a rebuild", weight=0.8)
-    if degraded.filter(pl.col("bad")).is_empty():
+    if degraded.filter("bad").is_empty():
         why = seen.why_not("degraded")
         missing = (_IN_TIME.not_available(why), _BETWEEN.not_available(why))
         return (*missing, rebuild, _media_errors(seen))
@@ -67,9 +68,9 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
     subject = "slow targets whose arrays are whole"
     if not slow or not names:
         return sign.weighed(f"{subject}: no slow target or no degraded array", 0.0)
-    intact = sorted(set(slow) & set(degraded.get_column("target")) - set(names))
+    intact = sorted(set(slow) & set(degraded["target"]) - set(names))
     weight = -0.5 if len(intact) > len(slow) / 2 else 0.0
-    text = f"{subject}: {len(intact)} of {len(slow)}" + (f" ({named(intact)})" if intact else "")
+    text = with_names(f"{subject}: {len(intact)} of {len(slow)}", intact)
     return sign.weighed(
         text, weight, value=float(len(intact)), reference=float(len(slow)), targets=intact
     )
@@ -82,7 +83,7 @@ def _media_errors(seen: Observations) -> Evidence:
     source = "drive_media_errors_total"
     # The sum over a target's drives: telling its thousands of drives apart would cost more.
     errors = grown(seen.values(source))
-    if errors.filter(pl.col("bad")).is_empty():
+    if errors.filter("bad").is_empty():
         return sign.not_available(seen.why_not(source), source=source)
     names = targets_of(errors)
     contrast = presence(errors, absent=0.0)
@@ -97,9 +98,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     slows_metadata=False,
-    signs=frozenset(
-        {"degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"}
-    ),
+    signs=("degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"),
     measurement=(
         "Measure the target of the degraded array beside its neighbours now and again after the "
         "rebuild."

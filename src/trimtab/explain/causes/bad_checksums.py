@@ -58,7 +58,7 @@ def _counted(context: Context) -> Evidence:
     sign = Sign("checksums-counted", Route.EXPECTED, _WHAT, source=_NAME, unit="errors")
     seen = observe(context)
     values = seen.labelled(_NAME, kinds=_KINDS)
-    bad = values.filter(pl.col("bad"))
+    bad = values.filter("bad")
     if bad.is_empty():
         return sign.not_available(seen.why_not(_NAME, kinds=_KINDS))
     grown = _growth(values, bad=True)
@@ -69,13 +69,13 @@ def _counted(context: Context) -> Evidence:
         # Nothing is slow for a transfer that is sent again: as an incident it has one of its own.
         weight = _GREW if context.incident.shape is Shape.INTEGRITY else _GREW_BESIDE
         return sign.weighed(text, weight, value=n, reference=0.0, targets=sorted(grown), at=first)
-    most = float(bad.get_column("value").max() or 0.0)  # pyrefly: ignore[bad-argument-type]
+    most = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     if most > 0:
         text = f"{most:.0f} {_WHAT} counted before the bad hours, none in them"
         return sign.weighed(
             text, _STOOD_BEFORE, code="checksums-counted-earlier", value=0.0, reference=0.0
         )
-    machines = bad.get_column("target").n_unique()
+    machines = bad["target"].n_unique()
     text = f"no {_WHAT} in the kernel logs of {machines} machines"
     return sign.weighed(text, _NONE, code="checksums-none", value=0.0, reference=0.0)
 
@@ -92,7 +92,7 @@ def _in_time(context: Context) -> Evidence:
         unit="errors",
     )
     for is_bad, hours in ((True, "bad"), (False, "good")):
-        times = values.filter(pl.col("bad") == is_bad).get_column("at").n_unique()
+        times = values.filter(bad=is_bad)["at"].n_unique()
         if times < 2:
             return sign.missing("too-few-counts", f"fewer than two counts in the {hours} hours")
     bad, good = (
@@ -116,7 +116,7 @@ def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, dateti
         .with_columns(more=more)
         .filter((pl.col("bad") == bad) & (pl.col("more") > 0))
         .group_by("target", maintain_order=True)
-        .agg(pl.col("more").sum(), pl.col("at").first())
+        .agg(pl.sum("more"), pl.first("at"))
     )
     return {target: (count, first) for target, count, first in grown.iter_rows()}
 
@@ -163,10 +163,10 @@ def _checked(context: Context) -> Evidence:
         return sign.weighed(
             "the incident itself is damaged transfers", 1.0, code="data-at-risk", source=None
         )
-    settings = observe(context).setting("checksums", kinds=_KINDS).filter(pl.col("bad"))
+    settings = observe(context).setting("checksums", kinds=_KINDS).filter("bad")
     if settings.is_empty():
         return sign.missing("name-missing", "no snapshot contains the setting checksums")
-    values = set(settings.get_column("value").drop_nulls().to_list())
+    values = set(settings["value"].drop_nulls().to_list())
     off = {value for value in values if value.strip().lower() in _OFF}
     code, text = "checksums-on", "transfers carry checksums"
     if off == values and values:
@@ -181,14 +181,12 @@ CAUSE: Final = Cause(
     title="transfers with a bad checksum",
     prior=UNSEEN,  # none of the 13 days; two in the four months after checksums were turned on
     assess=assess,
-    signs=frozenset(
-        {
-            "checksums-counted",
-            "checksums-logged",
-            "data-verified",
-            "data-at-risk",
-            "checksums-in-time",
-        }
+    signs=(
+        "checksums-counted",
+        "checksums-logged",
+        "data-verified",
+        "data-at-risk",
+        "checksums-in-time",
     ),
     measurement=(
         "Find the nodes that the messages name, take them out of service, and move verified data "

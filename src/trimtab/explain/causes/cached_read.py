@@ -159,7 +159,7 @@ CAUSE: Final = Cause(
     title="reads from memory instead of the file system",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
-    signs=frozenset({"reads-from-memory", "read-rate-possible"}),
+    signs=("reads-from-memory", "read-rate-possible"),
     measurement=(
         "With direct I/O, read more data than all memory on the path holds, or read on other nodes "
         "than those that wrote."

@@ -48,7 +48,7 @@ class Cause:
     assess: Assess
     measurement: str
     brings_about: tuple[str, ...] = ()
-    signs: frozenset[str] = frozenset()
+    signs: tuple[str, ...] = ()
     mitigation: bool = False
     slows_metadata: bool = True
     measurement_where: tuple[tuple[str, str], ...] = ()

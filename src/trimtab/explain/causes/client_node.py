@@ -256,7 +256,7 @@ CAUSE: Final = Cause(
     title="one bad client node",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
-    signs=frozenset({"slow-with-node"}),
+    signs=("slow-with-node",),
     measurement=(
         "Run the probe on the same nodes twice, with and without the suspected node, and run "
         "lnet_selftest between that node and a server."

@@ -84,15 +84,15 @@ def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
     times = (
         rows.group_by("at")
         .agg(
-            pl.col("seconds").median(),
-            pl.col("value").sum(),
+            pl.median("seconds"),
+            pl.sum("value"),
             pl.col("bad").any(),
             # Of each direction one row a target: what lacks in one of them lacks in the sum.
-            pl.len().alias("parts"),
+            parts=pl.len(),
         )
         .sort("at")
     )
-    most = times.get_column("parts").max()
+    most = times["parts"].max()
     complete = times.filter(pl.col("parts") >= _WHOLE * float(most or 0))  # pyrefly: ignore[bad-argument-type]
     return complete.select("at", "seconds", "value", "bad").rows()
 
@@ -243,7 +243,7 @@ CAUSE: Final = Cause(
     title="load of other jobs",
     prior=UNSEEN,  # [S1] names none of the 13 days so: equal to the others not named
     assess=assess,
-    signs=frozenset({"load-in-time", "load-of-reach"}),
+    signs=("load-in-time", "load-of-reach"),
     measurement=(
         "Find who moves the data (lctl get_param obdfilter.*.job_stats on the servers), and run "
         "the probe again when that job has ended."

@@ -26,6 +26,7 @@ from trimtab.explain.breadth import breadth, on_servers
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import levels, of_incident, onset_within, value_of
 from trimtab.explain.causes.shared import log_is_kept, named, names_are_stable, with_circumstance
+from trimtab.explain.causes.trims import end_of
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign
 from trimtab.explain.telemetry import OSTS, SettingChange, observe
@@ -90,7 +91,9 @@ _NOTHING_SET: Final = -0.3
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against a change of configuration."""
     event, weight = _event(context)
-    changes = _changes(context)
+    changes = [
+        change for change in observe(context).setting_changes() if STATES.match(change.name) is None
+    ]
     setting = _near(context, changes)
     seen = (
         _logged(context, event, weight),
@@ -110,16 +113,12 @@ def _event(context: Context) -> tuple[Event | None, float]:
     near = [
         change
         for change in changes
-        if begun - _BEFORE <= _over(change) and change.at <= begun + _AFTER
+        if begun - _BEFORE <= end_of(change) and change.at <= begun + _AFTER
     ]
     if not near:
         return None, 0.0
     best = [(change, _weight_of(context, change, changes)) for change in near]
     return max(best, key=lambda change: change[1])
-
-
-def _over(event: Event) -> datetime:
-    return event.at if event.until is None else max(event.at, event.until)
 
 
 def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> float:
@@ -129,7 +128,7 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     if event.at > begun + within and _down_before(context, event.at):
         # Written down later, or another change: neither speaks against one.
         return 0.0
-    far = timedelta() if event.at <= begun <= _over(event) else max(abs(gap) - within, timedelta())
+    far = timedelta() if event.at <= begun <= end_of(event) else max(abs(gap) - within, timedelta())
     soon = next((chance for limit, chance in _CHANCE_OF_GAP if far <= limit), 0.02)
     # How often the log book has such an entry: where there are many, one near by is no wonder.
     first = min([event.at for event in context.events] + [begun - timedelta(days=14)])
@@ -189,12 +188,6 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
     return sign.weighed(text, weight, event, targets=event.targets)
 
 
-def _changes(context: Context) -> list[SettingChange]:
-    return [
-        change for change in observe(context).setting_changes() if STATES.match(change.name) is None
-    ]
-
-
 def _near(context: Context, changes: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
     """Return the settings that changed about when it began."""
     begun, within = context.incident.at, onset_within(context)
@@ -237,7 +230,11 @@ def _set(
         # Entry and setting are one change: together they weigh little more than the weightier.
         weight = max(_SHOWN_TOO, weight - logged)
     widest = max(
-        near, key=lambda change: (len(change.targets) / max(change.of, 1), -_gap_h(change, begun))
+        near,
+        key=lambda change: (
+            len(change.targets) / max(change.of, 1),
+            -abs((change.at - begun) / timedelta(hours=1)),
+        ),
     )
     more = f" and {len(near) - 1} more" if len(near) > 1 else ""
     text = (
@@ -257,27 +254,23 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
         "targets-added", Route.TIME, "targets missing in the good hours", source="capacity_bytes"
     )
     seen = observe(context).values("capacity_bytes", kinds=OSTS)
-    good = set(seen.filter(~pl.col("bad")).get_column("target").to_list())
-    bad = seen.filter(pl.col("bad"))
+    good = set(seen.filter(~pl.col("bad"))["target"].to_list())
+    bad = seen.filter("bad")
     if bad.is_empty() or not good:
         return sign.not_available(observe(context).why_not("capacity_bytes", kinds=OSTS))
     if not names_are_stable(seen.filter(~pl.col("bad"))):
         reason = "the snapshots name other targets at every time, as tables of extremes do"
         return sign.missing("targets-vary", reason)
-    first = bad.group_by("target").agg(pl.col("at").min()).sort("target")
+    first = bad.group_by("target").agg(pl.min("at")).sort("target")
     added = first.filter(~pl.col("target").is_in(list(good)))
     if added.is_empty():
         return sign.weighed("no target added", 0.0, code="targets-unchanged", source=None)
-    at = min(added.get_column("at").to_list())
-    names = added.get_column("target").to_list()
+    at = min(added["at"].to_list())
+    names = added["target"].to_list()
     soon = at - context.incident.at <= _AFTER
     text = f"{named(names)} added at {at:%d %B %H:%M}; absent in the good hours"
     weight = (_SHOWN_TOO if logged > 0 else _ADDED) if soon else -0.3
     return sign.weighed(text, weight, value=float(len(names)), targets=names, at=at)
-
-
-def _gap_h(change: SettingChange, begun: datetime) -> float:
-    return abs((change.at - begun) / timedelta(hours=1))
 
 
 def _weight_of_setting(
@@ -295,14 +288,14 @@ def _weight_of_setting(
 
 def _clients_known(context: Context) -> bool:
     frame = context.telemetry.settings
-    return "kind" in frame.columns and frame.filter(pl.col("kind") == "client").height > 0
+    return "kind" in frame.columns and frame.filter(kind="client").height > 0
 
 
 def _times_of_settings(context: Context) -> list[datetime]:
     frame = context.telemetry.settings
     if "at" not in frame.columns:
         return []
-    times = frame.get_column("at").drop_nulls().unique().sort().to_list()
+    times = frame["at"].drop_nulls().unique().sort().to_list()
     return [at for at in times if isinstance(at, datetime)]
 
 
@@ -416,14 +409,12 @@ CAUSE: Final = Cause(
     title="a change of configuration",
     prior=0.05,  # two lasting steps in nine months; about 13 bad days in each three
     assess=assess,
-    signs=frozenset(
-        {
-            "change-logged",
-            "setting-changed",
-            "targets-added",
-            "setting-reverted",
-            "slow-among-changed",
-        }
+    signs=(
+        "change-logged",
+        "setting-changed",
+        "targets-added",
+        "setting-reverted",
+        "slow-among-changed",
     ),
     measurement=(
         "On one client or target out of service, alternate the old and the new value, a dozen "

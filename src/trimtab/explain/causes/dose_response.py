@@ -126,10 +126,10 @@ def _targets(
     rates = seen.rates(name, kinds=OSTS)
     if rates.is_empty():
         return seen.why_not("bytes_written_total", kinds=OSTS)
-    per_s = dict(rates.group_by("target").agg(pl.col("value").mean()).iter_rows())
+    per_s = dict(rates.group_by("target").agg(pl.mean("value")).iter_rows())
     totals = seen.values(name, kinds=OSTS)
     written = _latest(totals)
-    first = dict(totals.group_by("target").agg(pl.col("at").min()).iter_rows())
+    first = dict(totals.group_by("target").agg(pl.min("at")).iter_rows())
     discarded = _latest(seen.values("bytes_discarded_total", kinds=OSTS))
     events = trims(context)
     of_all = [end_of(event) for event in events if not event.targets]
@@ -150,4 +150,4 @@ def _targets(
 
 
 def _latest(frame: pl.DataFrame) -> dict[str, float]:
-    return dict(frame.sort("at").group_by("target").agg(pl.col("value").last()).iter_rows())
+    return dict(frame.sort("at").group_by("target").agg(pl.last("value")).iter_rows())

@@ -39,7 +39,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     serving = _serving(seen)
     away = fresh(_away(context, seen, serving))
     log = logged(context, (EventKind.FAILOVER,), "a failover", weight=0.8)
-    if away.filter(pl.col("bad")).is_empty():
+    if away.filter("bad").is_empty():
         why = seen.why_not("failover_active")
         doubled = _BUSIEST.not_available(
             why, subject="servers with twice the targets", source=_AWAY.source
@@ -74,7 +74,7 @@ def _away(context: Context, seen: Observations, serving: pl.DataFrame) -> pl.Dat
     )
     # A server that was away in all of the good hours looks like home here: the flag knows better.
     both = pl.concat([by_name, flag])
-    return both.group_by("at", "target", "bad").agg(pl.col("value").max()).sort("at", "target")
+    return both.group_by("at", "target", "bad").agg(pl.max("value")).sort("at", "target")
 
 
 def _per_server(serving: pl.DataFrame) -> pl.DataFrame:
@@ -83,14 +83,14 @@ def _per_server(serving: pl.DataFrame) -> pl.DataFrame:
     return (
         osts.group_by("at", "bad", "value")
         .agg(n=pl.len())
-        .with_columns(relative=pl.col("n") / pl.col("n").median().over("at"))
+        .with_columns(relative=pl.col("n") / pl.median("n").over("at"))
     )
 
 
 def _doubled(serving: pl.DataFrame) -> Evidence:
-    bad = _per_server(serving).filter(pl.col("bad"))
-    most = None if bad.is_empty() else bad.group_by("at").agg(pl.col("relative").max())
-    value = None if most is None else most.get_column("relative").median()
+    bad = _per_server(serving).filter("bad")
+    most = None if bad.is_empty() else bad.group_by("at").agg(pl.max("relative"))
+    value = None if most is None else most["relative"].median()
     contrast = expected(
         None if value is None else float(value),  # pyrefly: ignore[bad-argument-type]
         _DOUBLED,
@@ -122,7 +122,7 @@ CAUSE: Final = Cause(
     title="failover: a server carries another's targets",
     prior=UNSEEN,
     assess=assess,
-    signs=frozenset({"away-from-home", "server-doubled", "slow-on-doubled", "event-logged"}),
+    signs=("away-from-home", "server-doubled", "slow-on-doubled", "event-logged"),
     measurement=(
         "Measure the targets of the doubled server beside those of another server, fail back in a "
         "quiet hour, and measure again."

@@ -60,7 +60,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     if share < _MANY:
         # One of many that is closed leaves enough: it is why that one serves nothing.
         mean = replace(mean, weight=min(mean.weight, _FEW_CLOSED))
-    many_closed = flags(_at_each_time(closed), _over(max(_SOME, share / 2)))
+    many_closed = flags(_at_each_time(closed), pl.col("value") >= max(_SOME, share / 2))
     return (
         _now(share, names, closed),
         _IN_TIME.of(mean, f"share of {_WHAT}", targets=names),
@@ -78,7 +78,7 @@ def _closed(seen: Observations) -> pl.DataFrame:
     A target that one of several MDTs does not use still takes files of the others.
     """
     rows = flags(seen.labelled("create_enabled", kinds=OSTS), pl.col("value") > 0.5)
-    mdts = max(1, seen.values("create_enabled", kinds=MDTS).get_column("target").n_unique())
+    mdts = max(1, seen.values("create_enabled", kinds=MDTS)["target"].n_unique())
     overall = pl.col("label").is_null()
     creation = (
         rows.group_by("at", "target", "bad")
@@ -99,25 +99,21 @@ def _closed(seen: Observations) -> pl.DataFrame:
     flag = seen.values("read_only", kinds=OSTS).select("at", "target", "bad", "value")
     read_only = flags(flag, pl.col("value") > 0.5).filter(pl.col("value") > 0)
     both = pl.concat([creation, read_only])
-    return both.group_by("at", "target", "bad").agg(pl.col("value").max()).sort("at", "target")
+    return both.group_by("at", "target", "bad").agg(pl.max("value")).sort("at", "target")
 
 
 def _share(closed: pl.DataFrame) -> float | None:
     """Return the median share of closed targets in the bad hours."""
-    bad = _at_each_time(closed).filter(pl.col("bad")).get_column("value")
+    bad = _at_each_time(closed).filter("bad")["value"]
     return None if bad.is_empty() else float(bad.median() or 0.0)  # pyrefly: ignore[bad-argument-type]
 
 
 def _at_each_time(closed: pl.DataFrame) -> pl.DataFrame:
-    return closed.group_by("at", "bad").agg(pl.col("value").mean()).sort("at")
-
-
-def _over(limit: float) -> pl.Expr:
-    return pl.col("value") >= limit
+    return closed.group_by("at", "bad").agg(pl.mean("value")).sort("at")
 
 
 def _now(share: float, names: tuple[str, ...], closed: pl.DataFrame) -> Evidence:
-    n = closed.get_column("target").n_unique()
+    n = closed["target"].n_unique()
     if not names:
         text = f"all {n} targets accept new files"
         return _NOW.weighed(text, -1.5, code="all-open", value=0.0, reference=_MANY)
@@ -133,19 +129,17 @@ def _for_one_mdt(seen: Observations) -> Evidence:
         "closed-for-one-mdt", Route.EXPECTED, "OSTs unused by a single MDT", "create_enabled"
     )
     rows = seen.labelled("create_enabled", kinds=OSTS).filter(pl.col("label").is_not_null())
-    osts = seen.values("create_enabled", kinds=OSTS).get_column("target").n_unique()
-    closed = rows.filter(pl.col("value") == 0)
+    osts = seen.values("create_enabled", kinds=OSTS)["target"].n_unique()
+    closed = rows.filter(value=0)
     by_mdt = (
         closed.group_by("label", "at", "bad")
         .agg(value=pl.len() / max(1, osts))
         .group_by("label", "bad")
-        .agg(pl.col("value").median())
+        .agg(pl.median("value"))
     )
     bad, good = (
-        {label: value for label, value in
-         by_mdt.filter(pl.col("bad") == side).select("label", "value").iter_rows()}
-        for side in (True, False)
-    )  # fmt: skip
+        dict(by_mdt.filter(bad=side).select("label", "value").iter_rows()) for side in (True, False)
+    )
     if not bad:
         return sign.weighed(f"{sign.subject}: no data", 0.0)
     worst = max(bad, key=lambda mdt: (bad[mdt] - good.get(mdt, 0.0), mdt))
@@ -184,16 +178,14 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
     if not names:
         return sign.weighed("no target is closed", 0.0)
     bad = seen.fullness().filter(pl.col("bad") & pl.col("target").is_in(list(names)))
-    by_target = bad.group_by("target").agg(pl.col("value").max())
+    by_target = bad.group_by("target").agg(pl.max("value"))
     if by_target.is_empty():
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS))
-    full = by_target.filter(pl.col("value") > context.limits.reopen).get_column("target").to_list()
-    code, text = (
-        "why-closed",
-        (
-            f"{len(full)} of the {len(names)} closed targets are over "
-            f"{format_percent(context.limits.reopen, 0)} full"
-        ),
+    full = by_target.filter(pl.col("value") > context.limits.reopen)["target"].to_list()
+    code = "why-closed"
+    text = (
+        f"{len(full)} of the {len(names)} closed targets are over "
+        f"{format_percent(context.limits.reopen, 0)} full"
     )
     if len(full) * 2 >= len(names):
         code = "closed-by-mitigation"
@@ -219,8 +211,8 @@ def _enough(context: Context, open_share: float | None) -> Evidence:
     rates = surveys.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
     if rates.is_empty():
         return sign.missing("no-survey", f"no survey has {metric} of single targets")
-    rate_of_one = float(rates.get_column("value").median() or 0.0)  # pyrefly: ignore[bad-argument-type]
-    n = rates.get_column("target").n_unique()
+    rate_of_one = float(rates["value"].median() or 0.0)  # pyrefly: ignore[bad-argument-type]
+    n = rates["target"].n_unique()
     level = sorted(usual)[len(usual) // 2]
     carried = rate_of_one * n * open_share
     text = (
@@ -238,9 +230,7 @@ CAUSE: Final = Cause(
     prior=0.3,  # 3 of the 13 bad days
     assess=assess,
     slows_metadata=False,
-    signs=frozenset(
-        {"closed-now", "closed-in-time", "closed-for-one-mdt", "event-logged", "closing-logged"}
-    ),
+    signs=("closed-now", "closed-in-time", "closed-for-one-mdt", "event-logged", "closing-logged"),
     measurement="See which targets take no new files (trimtab targets SITE).",
     measurement_where=(
         (

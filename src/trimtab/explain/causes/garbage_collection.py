@@ -62,13 +62,13 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     """Return what the drives' own figures say, three ways."""
     figures = seen.write_amplification()
-    bad = figures.filter(pl.col("bad"))
+    bad = figures.filter("bad")
     if bad.is_empty():
         why = seen.why_not(_AMPLIFICATION)
         apart = _BETWEEN.not_available(why, subject=f"{_WRITTEN}, slow and fast targets")
         return (_IN_TIME.not_available(why), apart)
-    per_target = bad.group_by("target").agg(pl.col("value").median())
-    middle = float(per_target.get_column("value").median() or 0.0)  # pyrefly: ignore[bad-argument-type]
+    per_target = bad.group_by("target").agg(pl.median("value"))
+    middle = float(per_target["value"].median() or 0.0)  # pyrefly: ignore[bad-argument-type]
     # A figure over the drive's whole life hardly moves, whatever the drives do now.
     absent = (0.0, 0.0) if _hardly_moves(figures) else (-0.5, -0.7)
     limit = expected(middle, LIMIT, over=0.6, under=-0.2, scale=0.25)
@@ -98,11 +98,11 @@ def _full(seen: Observations) -> Evidence:
         source="used_bytes, available_bytes",
         unit="1",
     )
-    bad = seen.fullness().filter(pl.col("bad"))
+    bad = seen.fullness().filter("bad")
     if bad.is_empty():
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source="used_bytes")
-    per_target = bad.group_by("target").agg(pl.col("value").max())
-    high = float(per_target.get_column("value").quantile(0.75) or 0.0)
+    per_target = bad.group_by("target").agg(pl.max("value"))
+    high = float(per_target["value"].quantile(0.75) or 0.0)
     contrast = expected(high, _KNEE, over=0.3, under=-0.6, scale=0.05)
     return sign.of(contrast, subject="fullness of the fuller quarter of targets")
 
@@ -145,14 +145,12 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     slows_metadata=False,
-    signs=frozenset(
-        {
-            "amplification-in-time",
-            "amplification-between-targets",
-            "amplification-over-limit",
-            "latency-tail",
-            "trim-recovery",
-        }
+    signs=(
+        "amplification-in-time",
+        "amplification-between-targets",
+        "amplification-over-limit",
+        "latency-tail",
+        "trim-recovery",
     ),
     measurement=(
         "Trim one slow target and measure it at once beside an untrimmed one. If writes recover "

@@ -239,15 +239,13 @@ CAUSE: Final = Cause(
     title="name resolution or launch failure: nothing was measured",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess,
-    signs=frozenset(
-        {
-            "runs-not-started",
-            "launch-words",
-            "names-unresolved",
-            "launcher-failed",
-            "run-never-began",
-            "launch-failure-logged",
-        }
+    signs=(
+        "runs-not-started",
+        "launch-words",
+        "names-unresolved",
+        "launcher-failed",
+        "run-never-began",
+        "launch-failure-logged",
     ),
     measurement=(
         "On a client node resolve the servers' names (getent hosts) and start an empty job as the "

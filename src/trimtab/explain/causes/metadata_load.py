@@ -125,7 +125,7 @@ CAUSE: Final = Cause(
     title="load on the metadata servers",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
-    signs=frozenset({"metadata-operations"}),
+    signs=("metadata-operations",),
     measurement=(
         "Find the jobs (lctl get_param mdt.*.job_stats on each MDS) and run mdtest in directories "
         "of the busiest MDT and of a quiet one."

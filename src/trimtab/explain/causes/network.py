@@ -102,8 +102,8 @@ def _selftest(context: Context) -> Evidence:
 
 def _is_beyond(frame: pl.DataFrame, contrast: Contrast) -> bool:
     """Return whether a test lost more than it scatters by when all is well."""
-    good = frame.filter(~pl.col("bad")).group_by("at").agg(pl.col("value").min())
-    lowest = good.get_column("value").quantile(0.05)
+    good = frame.filter(~pl.col("bad")).group_by("at").agg(pl.min("value"))
+    lowest = good["value"].quantile(0.05)
     return contrast.value is not None and lowest is not None and contrast.value < 0.98 * lowest
 
 
@@ -116,7 +116,7 @@ def _would_show(context: Context, frame: pl.DataFrame) -> bool:
     home = {server for target, server in context.home.items() if not target.startswith("MDT")}
     servers = context.hardware.oss or len(home) or 1
     drop = (1 - effect if effect is not None and 0 <= effect < 1 else _LOSS) / servers
-    good = frame.filter(~pl.col("bad")).group_by("at").agg(pl.col("value").min())["value"]
+    good = frame.filter(~pl.col("bad")).group_by("at").agg(pl.min("value"))["value"]
     if good.len() < _TESTS:
         return servers == 1
     scatter = 1.4826 * float((good - good.median()).abs().median())  # pyrefly: ignore[bad-argument-type]
@@ -237,7 +237,7 @@ def _connections(context: Context) -> Evidence:
         machines=pl.col("machine").filter(pl.col("broken")).n_unique()
     )
     frame = per_time.with_columns(value=(pl.col("machines") >= 2).cast(pl.Float64))
-    at_once = per_time.filter(pl.col("bad")).get_column("machines").max()
+    at_once = per_time.filter("bad")["machines"].max()
     return sign.of(
         presence(frame, absent=-0.3),
         subject=(f"{subject} (at most {at_once} at a time)" if at_once else subject)
@@ -255,7 +255,7 @@ def _errors(context: Context) -> Evidence:
     sign = Sign("errors-in-time", Route.TIME, subject, source=source, unit="an hour")
     seen = observe(context)
     rates = seen.rates(source, kinds=SERVERS)
-    if rates.filter(pl.col("bad")).is_empty():
+    if rates.filter("bad").is_empty():
         return sign.not_available(seen.why_not(source, kinds=SERVERS))
     hourly = rates.with_columns(pl.col("value") * 3600)
     contrast = in_time(hourly, ratio=_MORE_ERRORS, by=_ERRORS, absent=-0.2, over="max")
@@ -277,11 +277,11 @@ def _saturated(context: Context) -> Evidence:
         )
     seen = observe(context)
     rates = seen.rates("network_bytes_total", kinds=SERVERS)
-    bad = rates.filter(pl.col("bad"))
+    bad = rates.filter("bad")
     if bad.is_empty():
         return sign.not_available(seen.why_not("network_bytes_total", kinds=SERVERS))
     # Sent and received together, and the line rate is each way: over it is over half of both.
-    middle = bad.group_by("target").agg(pl.col("value").median()).get_column("value").max()
+    middle = bad.group_by("target").agg(pl.median("value"))["value"].max()
     share = float(middle or 0.0) / figure.value  # pyrefly: ignore[bad-argument-type]
     text = f"{subject}: {format_percent(share, 0)} on the busiest"
     # Below it says nothing: a slow network carries less, too.
@@ -317,15 +317,13 @@ CAUSE: Final = Cause(
     title="the network between clients and servers",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
-    signs=frozenset(
-        {
-            "selftest-in-time",
-            "selftest-of-line-rate",
-            "connections-broken",
-            "errors-in-time",
-            "network-saturated",
-            "network-logged",
-        }
+    signs=(
+        "selftest-in-time",
+        "selftest-of-line-rate",
+        "connections-broken",
+        "errors-in-time",
+        "network-saturated",
+        "network-logged",
     ),
     measurement=(
         "Run LNet selftest between the probe's nodes and every server, both ways, and compare with "

@@ -10,8 +10,11 @@ from datetime import timedelta
 from statistics import median
 from typing import Final
 
+import numpy as np
+
 from trimtab.explain.context import Context, RunFact, once
 from trimtab.explain.contrasts import Sign
+from trimtab.judge.arrays import scatter
 from trimtab.judge.occasions import usual_gap_s
 from trimtab.message import code_of
 from trimtab.model.incident import Evidence, Route
@@ -100,8 +103,7 @@ def onset_within(context: Context) -> timedelta:
     spacing = timedelta(seconds=usual_s) if usual_s else ONSET_LEAST
     if effect is None or effect <= 0 or effect == 1 or len(logs) < _LEVEL_RUNS:
         return min(max(ONSET_LEAST, 1.5 * spacing), ONSET_MOST)
-    middle = median(logs)
-    noise = 1.4826 * median(abs(value - middle) for value in logs)
+    noise = scatter(np.array(logs))
     runs = 1.5 + _RUNS_PLACED * (noise / math.log(effect)) ** 2
     return min(max(ONSET_LEAST, runs * spacing), ONSET_MOST)
 

@@ -10,7 +10,7 @@ or they had been cured before: half an event each, equal for want of better.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -42,6 +42,11 @@ _ALWAYS: Final = 0.9
 def named(targets: Iterable[str]) -> str:
     """Return the first targets in words: ``OST0001, OST0002 and 3 more``."""
     return enumerated(sorted(targets))
+
+
+def with_names(subject: str, targets: Collection[str]) -> str:
+    """Return a subject with its first targets, where it has any."""
+    return f"{subject} ({named(targets)})" if targets else subject
 
 
 def heavier(*evidence: Evidence) -> Evidence:
@@ -81,13 +86,13 @@ def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
     if context.incident.shape in {Shape.DRIFT, Shape.UNSTEADY}:
         text = f"{condition}: the incident began gradually, so the onset decides nothing"
         return sign.weighed(text, 0.0, code="onset-gradual")
-    seen = frame.group_by("at", "bad").agg(pl.col("value").max()).sort("at")
+    seen = frame.group_by("at", "bad").agg(pl.max("value")).sort("at")
     bad = [(at, value > 0.5) for at, value, is_bad in seen.select("at", "value", "bad").rows()
            if is_bad and value is not None]  # fmt: skip
     present_at = [at for at, present in bad if present]
     if not present_at:
         return sign.weighed(f"{condition}: not seen in the bad hours", 0.0, code="condition-unseen")
-    slack = max(_step(seen.get_column("at").to_list()) * 1.5, onset_within(context))
+    slack = max(_step(seen["at"].to_list()) * 1.5, onset_within(context))
     late = present_at[0] - context.incident.at
     absent_before = any(at < present_at[0] for at, _ in bad)
     went_on = bad[-1][0] - present_at[-1]
@@ -148,8 +153,8 @@ def disks(context: Context) -> Evidence | None:
 
     ``None`` where they do not, or where it is not known.
     """
-    rotational = settings(context, "queue/rotational").filter(pl.col("bad"))
-    values = rotational.get_column("value").drop_nulls()
+    rotational = settings(context, "queue/rotational").filter("bad")
+    values = rotational["value"].drop_nulls()
     if values.is_empty() or not values.str.starts_with("1").all():
         return None
     sign = Sign("targets-on-disks", Route.EXPECTED, source="queue/rotational")
@@ -161,9 +166,9 @@ def names_are_stable(frame: pl.DataFrame) -> bool:
 
     A table of the fullest and the emptiest target names two at a time, and others the next time.
     """
-    counts = frame.group_by("at").agg(pl.col("target").n_unique().alias("targets"))
-    usual = counts.get_column("targets").median()
-    return isinstance(usual, float) and frame.get_column("target").n_unique() <= 1.1 * usual + 0.5
+    counts = frame.group_by("at").agg(targets=pl.n_unique("target"))
+    usual = counts["targets"].median()
+    return isinstance(usual, float) and frame["target"].n_unique() <= 1.1 * usual + 0.5
 
 
 def log_is_kept(context: Context) -> bool:
@@ -192,8 +197,8 @@ def fresh(condition: pl.DataFrame) -> pl.DataFrame:
 
     One array that was degraded all along must not hide the one that was degraded an hour ago.
     """
-    of_target = condition.filter(~pl.col("bad")).group_by("target").agg(pl.col("value").mean())
-    always = of_target.filter(pl.col("value") >= _ALWAYS).get_column("target").to_list()
+    of_target = condition.filter(~pl.col("bad")).group_by("target").agg(pl.mean("value"))
+    always = of_target.filter(pl.col("value") >= _ALWAYS)["target"].to_list()
     if set(targets_of(condition)) <= set(always):
         return condition
     return condition.filter(~pl.col("target").is_in(always))
@@ -206,7 +211,7 @@ def grown(counter: pl.DataFrame) -> pl.DataFrame:
     that also grows in good hours is over its first value in most of them.
     """
     ordered = counter.sort("target", "at")
-    return flags(ordered, pl.col("value") > pl.col("value").first().over("target"))
+    return flags(ordered, pl.col("value") > pl.first("value").over("target"))
 
 
 @once
@@ -231,9 +236,7 @@ def settings(context: Context, ending: str) -> pl.DataFrame:
     if not SETTINGS.keys() <= set(frame.columns):
         frame = pl.DataFrame(schema=SETTINGS)
     # There are few names, and each stands in every snapshot once for every target.
-    names = [
-        name for name in frame.get_column("name").unique().drop_nulls() if name.endswith(ending)
-    ]
+    names = [name for name in frame["name"].unique().drop_nulls() if name.endswith(ending)]
     of_osts = pl.col("kind").is_in(list(OSTS)) & pl.col("name").is_in(names)
     rows = frame.filter(of_osts & pl.col("value").is_not_null())
     return marked(rows, context.bad, context.good).drop_nulls("bad")
@@ -241,13 +244,13 @@ def settings(context: Context, ending: str) -> pl.DataFrame:
 
 def commonest(frame: pl.DataFrame) -> str | None:
     """Return the commonest text of ``value`` in the bad hours; ``None`` where there is none."""
-    values = frame.filter(pl.col("bad")).get_column("value").drop_nulls()
+    values = frame.filter("bad")["value"].drop_nulls()
     return None if values.is_empty() else str(values.mode().sort()[0])
 
 
 def targets_of(frame: pl.DataFrame) -> tuple[str, ...]:
     """Return the targets whose value was over 0.5 at any time of the bad stretch."""
-    targets = frame.filter(pl.col("bad") & (pl.col("value") > 0.5)).get_column("target")
+    targets = frame.filter(pl.col("bad") & (pl.col("value") > 0.5))["target"]
     return tuple(targets.drop_nulls().unique().sort().to_list())
 
 
@@ -263,7 +266,7 @@ def in_place(
     absent
         Weight where it was not there; `contrasts.presence`.
     """
-    subject = f"{sign.subject} ({named(names)})" if names else sign.subject
+    subject = with_names(sign.subject, names)
     present = sign.of(presence(frame, absent=absent), subject, targets=names)
     return present, timing(context, frame, subject)
 

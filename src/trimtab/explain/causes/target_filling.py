@@ -95,7 +95,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _while_open(full: pl.DataFrame, open_: pl.DataFrame) -> pl.DataFrame:
     """Return fullness but for the bad hours, after the first, in which most targets were closed."""
-    shares = open_.group_by("at").agg(share=pl.col("value").mean())
+    shares = open_.group_by("at").agg(share=pl.mean("value"))
     first = pl.col("at") == pl.col("at").filter(pl.col("bad")).min()
     known = full.join(shares, on="at", how="left")
     relevant = ~pl.col("bad") | first | (pl.col("share").fill_null(1.0) >= _OPEN)
@@ -107,9 +107,9 @@ def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | Message:
     good = full.filter(~pl.col("bad"))
     last_day = good.filter((pl.col("at") >= begun - _DAY) & (pl.col("at") < begun))
     start = (good if last_day.is_empty() else last_day).group_by("target").agg(
-        usual=pl.col("value").median()
+        usual=pl.median("value")
     )  # fmt: skip
-    end = full.filter(pl.col("bad")).group_by("target").agg(most=pl.col("value").max())
+    end = full.filter("bad").group_by("target").agg(most=pl.max("value"))
     both = start.join(end, on="target").with_columns(grown=pl.col("most") - pl.col("usual"))
     if both.height < 3:
         return Message("too-few-targets", "fullness of fewer than 3 targets is known on both sides")
@@ -202,7 +202,7 @@ CAUSE: Final = Cause(
     prior=0.08,  # 1 of the 13 bad days
     assess=assess,
     slows_metadata=False,
-    signs=frozenset({"filled-alone"}),
+    signs=("filled-alone",),
     measurement=(
         "Find the files that grow on the target (lfs find --ost, job statistics of its writers), "
         "stop or restripe them, and see whether the next runs are well."

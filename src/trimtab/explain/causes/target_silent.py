@@ -24,6 +24,7 @@ from trimtab.explain.causes.shared import (
     surveyed,
     targets_of,
     timing,
+    with_names,
 )
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign, presence
@@ -63,15 +64,15 @@ def _surveyed(context: Context) -> Evidence:
     rows = surveyed(context)
     if rows is None:
         return sign.missing("no-survey", "no surveys of single targets")
-    middle = pl.col("value").median().over("run", "metric")
+    middle = pl.median("value").over("run", "metric")
     rows = rows.with_columns(relative=pl.col("value").fill_null(0.0) / middle).filter(
         middle > 0, pl.col("relative").is_finite()
     )
-    bad, good = (rows.filter(pl.col("bad") == side) for side in (True, False))
+    bad, good = (rows.filter(bad=side) for side in (True, False))
     if bad.is_empty():
         return sign.missing("no-bad-survey", "no survey of single targets in the bad hours")
     lowest, before = _lowest(bad), _lowest(good)
-    lacking = sorted(set(before) - set(lowest)) if bad.get_column("run").n_unique() else []
+    lacking = sorted(set(before) - set(lowest)) if bad["run"].n_unique() else []
     silent = sorted(name for name, value in lowest.items() if value < _NOTHING)
     always = [name for name in silent if before.get(name, 1.0) < _NOTHING]
     if silent:
@@ -95,7 +96,7 @@ def _surveyed(context: Context) -> Evidence:
 
 
 def _lowest(rows: pl.DataFrame) -> dict[str, float]:
-    return dict(rows.group_by("target").agg(pl.col("relative").min()).iter_rows())
+    return dict(rows.group_by("target").agg(pl.min("relative")).iter_rows())
 
 
 def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
@@ -107,17 +108,17 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     sign = Sign("idle-while-busy", Route.TARGETS, subject, unit="1")
     rates = seen.rates("client_bytes_written_total", kinds=OSTS)
     source = "client_bytes_written_total"
-    if not rates.filter(pl.col("bad")).height:
+    if not rates.filter("bad").height:
         rates, source = seen.rates("bytes_written_total", kinds=OSTS), "bytes_written_total"
-    closed = seen.values("create_enabled", kinds=OSTS).filter(pl.col("value") == 0)
+    closed = seen.values("create_enabled", kinds=OSTS).filter(value=0)
     rates = rates.join(closed.select("at", "target"), on=["at", "target"], how="anti")
-    middle = pl.col("value").median().over("at")
+    middle = pl.median("value").over("at")
     relative = rates.filter((middle > 0) & (pl.len().over("at") >= 3)).with_columns(
         value=pl.col("value") / middle
     )
-    usual = relative.filter(~pl.col("bad")).group_by("target").agg(usual=pl.col("value").median())
+    usual = relative.filter(~pl.col("bad")).group_by("target").agg(usual=pl.median("value"))
     known = relative.join(usual, on="target").filter(pl.col("usual") >= _BUSY)
-    if not known.filter(pl.col("bad")).height:
+    if not known.filter("bad").height:
         why = seen.why_not("client_bytes_written_total", "bytes_written_total", kinds=OSTS)
         return (sign.not_available(why, source=source),)
     idle = flags(known, pl.col("value") < _NO_TRAFFIC)
@@ -129,10 +130,10 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
             f"{len(names)} of {usual.height} targets had hours without traffic, no single one alone"
         )
         return (sign.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),)
-    who = f" ({named(names)})" if names else ""
+    subject = with_names(subject, names)
     return (
-        sign.of(contrast, subject=f"{subject}{who}", targets=names, source=source),
-        timing(context, idle, f"{subject}{who}"),
+        sign.of(contrast, subject=subject, targets=names, source=source),
+        timing(context, idle, subject),
     )
 
 
@@ -140,30 +141,27 @@ def _connection(seen: Observations) -> Evidence:
     subject = "lost connection to a target"
     sign = Sign("connection-lost", Route.TIME, subject, source="import_state", unit="1")
     states = seen.texts("import_state", kinds=OSTS)
-    if states.filter(pl.col("bad")).is_empty():
+    if states.filter("bad").is_empty():
         return sign.not_available(seen.why_not("import_state", kinds=OSTS))
     well = [*CONNECTED, INACTIVE]
     lost = fresh(flags(states, ~pl.col("value").is_in(well)))
     names = targets_of(lost)
     contrast = presence(lost, absent=-0.2)
-    who = f" ({named(names)})" if names else ""
-    return sign.of(contrast, subject=f"{subject}{who}", targets=names)
+    return sign.of(contrast, subject=with_names(subject, names), targets=names)
 
 
 def _in_snapshots(seen: Observations) -> Evidence:
     subject = "a target missing from the snapshots of the bad hours"
     sign = Sign("snapshot-missing", Route.TIME, subject, source="used_bytes")
     used = seen.values("used_bytes", kinds=OSTS)
-    bad, good = (
-        set(used.filter(pl.col("bad") == side).get_column("target")) for side in (True, False)
-    )
+    bad, good = (set(used.filter(bad=side)["target"]) for side in (True, False))
     if not bad or not good:
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source=None)
     gone = sorted(good - bad)
     # Some records tell of the fullest target alone: another one is the fullest now, none is gone.
-    counts = used.group_by("bad", "at").agg(pl.col("target").n_unique().alias("targets"))
-    now = counts.filter(pl.col("bad")).get_column("targets").max()
-    usual = counts.filter(~pl.col("bad")).get_column("targets").median()
+    counts = used.group_by("bad", "at").agg(targets=pl.n_unique("target"))
+    now = counts.filter("bad")["targets"].max()
+    usual = counts.filter(~pl.col("bad"))["targets"].median()
     fewer = now + len(gone) <= usual and names_are_stable(used.filter(~pl.col("bad")))  # type: ignore[operator]
     if gone and fewer and len(gone) <= len(good) / 4:
         text = f"{named(gone)} missing from the snapshots of the bad hours"
@@ -178,9 +176,9 @@ def _errors(seen: Observations) -> Evidence:
     counted = grown(seen.values("errors_total", kinds=OSTS))
     read_only = flags(seen.values("read_only", kinds=OSTS), pl.col("value") > 0.5)
     parts = [frame.select("at", "target", "value", "bad") for frame in (counted, read_only)]
-    either = pl.concat(parts).group_by("at", "target", "bad").agg(pl.col("value").max())
+    either = pl.concat(parts).group_by("at", "target", "bad").agg(pl.max("value"))
     frame = fresh(either)
-    if frame.filter(pl.col("bad")).is_empty():
+    if frame.filter("bad").is_empty():
         return sign.not_available(seen.why_not("errors_total", "read_only", kinds=OSTS))
     names = targets_of(frame)
     contrast = presence(frame, absent=0.0)
@@ -197,12 +195,10 @@ def _runs(context: Context) -> Evidence:
     if share is None:
         return sign.missing("no-bad-runs", "no run started in the bad hours")
     usual = unfinished_share(good) or 0.0
-    code, text = (
-        "runs-unfinished",
-        (
-            f"{format_percent(share, 0)} of the bad runs timed out, "
-            f"{format_percent(usual, 0)} of the good ones"
-        ),
+    code = "runs-unfinished"
+    text = (
+        f"{format_percent(share, 0)} of the bad runs timed out, "
+        f"{format_percent(usual, 0)} of the good ones"
     )
     effect = context.incident.effect
     if share >= _UNFINISHED and share > 2 * usual:
@@ -227,15 +223,13 @@ CAUSE: Final = Cause(
     title="a target that failed silently",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess,
-    signs=frozenset(
-        {
-            "survey-silent",
-            "survey-missing",
-            "idle-while-busy",
-            "connection-lost",
-            "snapshot-missing",
-            "event-logged",
-        }
+    signs=(
+        "survey-silent",
+        "survey-missing",
+        "idle-while-busy",
+        "connection-lost",
+        "snapshot-missing",
+        "event-logged",
     ),
     measurement=(
         "Write to every target by itself for a few seconds (trimtab survey SITE): the silent one "

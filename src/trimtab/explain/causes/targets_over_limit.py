@@ -15,7 +15,7 @@ import polars as pl
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import writes_and_reads
-from trimtab.explain.causes.shared import flags, heavier, named, targets_of, timing
+from trimtab.explain.causes.shared import flags, heavier, targets_of, timing, with_names
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Contrast, Sign, between_targets, expected, in_time
 from trimtab.explain.telemetry import observe
@@ -46,7 +46,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against targets over the limit."""
     seen, limit = observe(context), context.limits.fullness
     full = seen.fullness()
-    bad = full.filter(pl.col("bad"))
+    bad = full.filter("bad")
     if bad.is_empty():
         why = seen.why_not("used_bytes", kinds=("ost", "file-system"))
         missing = (sign.not_available(why) for sign in (_NOW, _SHARE, _BETWEEN))
@@ -63,21 +63,19 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Evidence:
-    fullest = float(bad.get_column("value").max() or 0.0)  # pyrefly: ignore[bad-argument-type]
-    n = bad.get_column("target").n_unique()
+    fullest = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
+    n = bad["target"].n_unique()
     subject = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)}"
-    if worst:
-        subject += f" ({named(worst)})"
     over = 0.5 * _breadth(len(worst), n)
     contrast = expected(fullest, limit, over=over, under=_NONE_OVER, scale=0.01)
-    return _NOW.of(contrast, f"{subject}; the fullest", targets=worst)
+    return _NOW.of(contrast, f"{with_names(subject, worst)}; the fullest", targets=worst)
 
 
 def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> Evidence:
     contrast = between_targets(
         full, breadth(context), by=_FULLER, present_from=context.limits.fullness, absent=-0.8
     )
-    of_all = _breadth(len(worst), full.get_column("target").n_unique())
+    of_all = _breadth(len(worst), full["target"].n_unique())
     contrast = contrast if worst else _not_for(contrast)
     return _BETWEEN.of(_shrunk(contrast, of_all), "fullness", targets=worst)
 
@@ -103,7 +101,7 @@ def _in_time(
     full: pl.DataFrame, over: pl.DataFrame, limit: float, worst: tuple[str, ...]
 ) -> Evidence:
     """Return whether more targets were over the limit, or the fullest got fuller."""
-    n = full.get_column("target").n_unique()
+    n = full["target"].n_unique()
     least = 0.5 / max(1, n)
     more = in_time(over, over="mean", ratio=_TWICE, by=least, present_from=least, absent=-0.6)
     fuller = in_time(full, over="max", by=_FULLER, present_from=limit, absent=-0.6)
@@ -124,7 +122,7 @@ CAUSE: Final = Cause(
     prior=0.17,  # 0 to 4 of the 13 bad days, as the text is read: 2
     assess=assess,
     slows_metadata=False,
-    signs=frozenset({"over-limit-share", "fullest-in-time", "fullness-between-targets"}),
+    signs=("over-limit-share", "fullest-in-time", "fullness-between-targets"),
     measurement=(
         "Bring one target under the limit (purge or lfs migrate, then trim it) and measure it "
         "beside one as full that is left alone."

@@ -292,14 +292,12 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     slows_metadata=False,
-    signs=frozenset(
-        {
-            "trim-dose",
-            "trim-dose-in-time",
-            "trim-dose-between-targets",
-            "trims-missed",
-            "trim-recovery",
-        }
+    signs=(
+        "trim-dose",
+        "trim-dose-in-time",
+        "trim-dose-between-targets",
+        "trims-missed",
+        "trim-recovery",
     ),
     measurement=(
         "Trim one target in a quiet hour and measure it beside its neighbours before and after. "

@@ -107,7 +107,7 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
             continue
         for target in targets:
             trims_of.setdefault(target, []).append(at)
-    capacity = seen.values("capacity_bytes").group_by("target").agg(size=pl.col("value").last())
+    capacity = seen.values("capacity_bytes").group_by("target").agg(size=pl.last("value"))
     discards = seen.values("bytes_discarded_total").sort("target", "at")
     same = pl.col("target") == pl.col("target").shift()
     steps = discards.with_columns(before=pl.col("at").shift(), grown=pl.col("value").diff())
@@ -126,7 +126,7 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
 
 def still_last(seen: Observations) -> dict[tuple[str, datetime], datetime]:
     """Return until which snapshot a trim was known to be the last one of its target."""
-    shown = seen.texts("last_trim_at").group_by("target", "value").agg(pl.col("at").max())
+    shown = seen.texts("last_trim_at").group_by("target", "value").agg(pl.max("at"))
     return {
         (target, at): until
         for target, text, until in shown.iter_rows()
@@ -145,11 +145,11 @@ def distinct(times: Iterable[datetime]) -> list[datetime]:
 
 def mount_trims(context: Context) -> tuple[int, int] | None:
     """Return how many targets trim by a mount option, and of how many that is known."""
-    options = settings(context, "mount/options").filter(pl.col("bad"))
-    last = options.sort("at").group_by("target").agg(pl.col("value").last())
+    options = settings(context, "mount/options").filter("bad")
+    last = options.sort("at").group_by("target").agg(pl.last("value"))
     if last.is_empty():
         return None
-    return sum(_WORD.search(text) is not None for text in last.get_column("value")), last.height
+    return sum(_WORD.search(text) is not None for text in last["value"]), last.height
 
 
 @once
@@ -184,19 +184,22 @@ def recovery(context: Context) -> Recovery | Message:
 
 def _reach(context: Context, targets: tuple[str, ...]) -> timedelta:
     """Return how far around their trims runs are compared: not up to the next."""
+    usual_s = _usual_gap_s(context, targets)
+    third = _NEAR if usual_s is None else timedelta(seconds=usual_s / 3)
+    return max(_NEAREST, min(_NEAR, third))
+
+
+def _usual_gap_s(context: Context, targets: tuple[str, ...]) -> float | None:
+    """Return the usual time between trims of these targets."""
     times = [event.at for event in trims(context) if event.targets == targets]
     gaps_s = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-    third = timedelta(seconds=median(gaps_s) / 3) if gaps_s else _NEAR
-    return max(_NEAREST, min(_NEAR, third))
+    return median(gaps_s) if gaps_s else None
 
 
 def _chance(context: Context, trim: Event) -> float:
     """Return how likely a trim of that sort lies within `_ENDS_WITH` of any moment."""
-    times = [event.at for event in trims(context) if event.targets == trim.targets]
-    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-    if not gaps:
-        return 0.0
-    return min(1.0, 2 * _ENDS_WITH.total_seconds() / max(median(gaps), 1.0))
+    usual_s = _usual_gap_s(context, trim.targets)
+    return 0.0 if usual_s is None else min(1.0, 2 * _ENDS_WITH.total_seconds() / max(usual_s, 1.0))
 
 
 def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
@@ -278,8 +281,8 @@ def _share_of_some(context: Context, trim: Event) -> float | None:
         .agg(value=pl.col("value").filter(is_one).median() / rest)
         .filter(pl.col("value").is_finite())
     )
-    before = relative.filter(pl.col("bad") & (pl.col("at") < trim.at)).get_column("value")
-    after = relative.filter(pl.col("at") > end_of(trim)).get_column("value")
+    before = relative.filter(pl.col("bad") & (pl.col("at") < trim.at))["value"]
+    after = relative.filter(pl.col("at") > end_of(trim))["value"]
     if before.is_empty() or after.is_empty():
         return None
     low, now = (float(level) for level in (before.median(), after.median()))  # pyrefly: ignore[bad-argument-type]

@@ -173,7 +173,7 @@ CAUSE: Final = Cause(
     title="a probe that ran another workload than requested",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
-    signs=frozenset({"workload-invalid", "bytes-moved", "nodes-of-run", "tasks-of-run"}),
+    signs=("workload-invalid", "bytes-moved", "nodes-of-run", "tasks-of-run"),
     measurement=(
         "Run the probe by hand and compare bytes, tasks, nodes and time with its section in the "
         "site file."

@@ -39,7 +39,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     seen = observe(context)
     latency = _latency(context, seen)
     common = (_as_large(context), latency_tail(context), writes_and_reads(context))
-    if latency.filter(pl.col("bad")).is_empty():
+    if latency.filter("bad").is_empty():
         why = seen.why_not("wbt_latency_s")
         return (_IN_TIME.not_available(why), _BETWEEN.not_available(why), *common)
     on = fresh(flags(latency, pl.col("value") > 0))
@@ -56,7 +56,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 def _latency(context: Context, seen: Observations) -> pl.DataFrame:
     """Return the throttling latency of each target; of queues' settings where none was read."""
     latency = seen.values("wbt_latency_s").select("at", "target", "value", "bad")
-    if latency.filter(pl.col("bad")).height:
+    if latency.filter("bad").height:
         return latency
     # Settings of many drives are folded, "2000 (11), 0 (nvme3n1)": the first is the commonest.
     queues = settings(context, "queue/wbt_lat_usec").with_columns(
@@ -72,10 +72,10 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     bad = latency.filter(pl.col("bad") & (pl.col("value") > 0))
     if bad.is_empty():
         return sign.weighed(f"{subject}: nothing is throttled", 0.0, unit=None)
-    longest = float(bad.get_column("value").max() or 0.0)  # pyrefly: ignore[bad-argument-type]
+    longest = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     text = f"longest latency target {format_duration(longest)}; flash needs 0"
-    rotational = settings(context, "queue/rotational").filter(pl.col("bad"))
-    if rotational.height and rotational.get_column("value").str.starts_with("1").all():
+    rotational = settings(context, "queue/rotational").filter("bad")
+    if rotational.height and rotational["value"].str.starts_with("1").all():
         return sign.weighed(
             f"{text}; the devices are disks", -0.6, value=longest, source="queue/rotational"
         )
@@ -104,7 +104,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     slows_metadata=False,
-    signs=frozenset({"throttled-in-time", "throttled-between-targets"}),
+    signs=("throttled-in-time", "throttled-between-targets"),
     measurement=(
         "Set wbt_lat_usec to 0 on the devices of one target and measure it beside its neighbours "
         "before and after, with concurrent reads."

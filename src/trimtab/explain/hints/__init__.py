@@ -4,8 +4,7 @@
 hint is measured, documented or a rule of thumb is its `Basis`.
 """
 
-from trimtab.explain.hints.advice import advise
+from trimtab.explain.hints.advice import advise, paste_text, setstripe_argv
 from trimtab.explain.hints.hint import Basis, Hint, JobRequest, Kind, Mpi
-from trimtab.explain.hints.text import paste_text, setstripe_argv
 
 __all__ = ["Basis", "Hint", "JobRequest", "Kind", "Mpi", "advise", "paste_text", "setstripe_argv"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
@@ -97,13 +97,14 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame, a_month: float = A_MON
     if frame.height < _RUNS_LEAST:
         return []
     runs = residuals_of(judgement, frame)
-    times = frame.get_column("at").to_list()
+    times = frame["at"].to_list()
     near = apart(times)
     sure: dict[int, int] = {}
-    for wide in _groups(_bad(runs), times, _WIDE * near):
+    for wide in grouped(_bad(runs), times.__getitem__, _WIDE * near):
         chance = _Chance.beside(runs, wide)
         groups = [
-            (group, chance.certain_at(group, a_month)) for group in _groups(wide, times, near)
+            (group, chance.certain_at(group, a_month))
+            for group in grouped(wide, times.__getitem__, near)
         ]
         certain = chance.certain_at(wide, a_month)
         if certain is not None:
@@ -119,7 +120,7 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame, a_month: float = A_MON
                 sure |= {index: index for index in lost if index not in sure}
     return [
         _spell(judgement, runs, times, members, sure[members[0]])
-        for members in _groups(sorted(sure), times, near)
+        for members in grouped(sorted(sure), times.__getitem__, near)
     ]
 
 
@@ -160,14 +161,6 @@ def is_usual(
     far = runs.unfinished | (np.abs(runs.residuals) >= _DEPTHS[0] * runs.scale)
     group = np.flatnonzero(within & far).tolist()
     return not group or _Chance.beside(scattered, group).is_usual(group, a_month)
-
-
-def _groups(low: Sequence[int], times: Sequence[datetime], longest: timedelta) -> list[list[int]]:
-    """Return the low runs that are of one trouble together."""
-    groups: dict[int, list[int]] = {}
-    for index, group in zip(low, grouped((times[i] for i in low), longest), strict=True):
-        groups.setdefault(group, []).append(index)
-    return list(groups.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +275,9 @@ def _share(depth: Any, least: float) -> float:
 
 def residuals_of(judgement: SeriesJudgement, frame: pl.DataFrame) -> Residuals:
     """Return the runs of a series about the level of their regime."""
-    times = frame.get_column("at").dt.epoch("us").to_numpy() / 1e6
-    values = frame.get_column("value").cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    unfinished = frame.get_column("unfinished").fill_null(value=True).to_numpy() | ~(values > 0)
+    times = frame["at"].dt.epoch("us").to_numpy() / 1e6
+    values = frame["value"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    unfinished = frame["unfinished"].fill_null(value=True).to_numpy() | ~(values > 0)
     sign = 1.0 if judgement.key.more_is_better else -1.0
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where(unfinished, np.nan, sign * np.log(values))

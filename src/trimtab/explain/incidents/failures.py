@@ -41,14 +41,10 @@ def failures(runs: Sequence[RunFact]) -> list[Spell]:
         why = _why(run)
         if why is not None:
             sorts.setdefault((run.probe, why), []).append(run)
-    groups: dict[tuple[str, str, int], list[RunFact]] = {}
-    for (probe, why), broken in sorts.items():
-        numbers = grouped((run.at for run in broken), apart(spacing[probe]))
-        for run, number in zip(broken, numbers, strict=True):
-            groups.setdefault((probe, why, number), []).append(run)
     return [
         _spell(probe, why, group, goes_on=group[-1].at == last[probe])
-        for (probe, why, _), group in groups.items()
+        for (probe, why), broken in sorts.items()
+        for group in grouped(broken, lambda run: run.at, apart(spacing[probe]))
         if why != _DOUBTED or len(group) >= _DOUBTED_LEAST
     ]
 

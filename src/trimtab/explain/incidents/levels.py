@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
+from trimtab.judge.arrays import scatter
 from trimtab.judge.bootstrap import N_MINIMUM, ratio_interval
 from trimtab.message import code_of
 from trimtab.model.incident import Shape
@@ -96,8 +97,8 @@ def _changes(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[_Change]:
         ],
         frame,
     )
-    times = frame.get_column("at")
-    ended = ~frame.get_column("unfinished").fill_null(value=True)
+    times = frame["at"]
+    ended = ~frame["unfinished"].fill_null(value=True)
     edges = [
         int(times.search_sorted(point.at))
         for point in points
@@ -171,8 +172,7 @@ def _joined(
     before = finished.filter(at < first.at, True if begin is None else at >= begin)
     after = finished.filter(at >= last.at, True if end is None else at < end)
     values = [
-        side.get_column("value").to_list()
-        for side in (before.tail(_LEVEL_RUNS), after.head(_LEVEL_RUNS))
+        side["value"].to_list() for side in (before.tail(_LEVEL_RUNS), after.head(_LEVEL_RUNS))
     ]
     effect = last.after / first.before if first.before and last.after is not None else None
     return replace(
@@ -206,7 +206,7 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
     """Yield the changes for the worse of one series; a recovery ends one and is none itself."""
     more = judgement.key.more_is_better
     changes = _changes(judgement, frame)
-    times: list[datetime] = frame.get_column("at").to_list()
+    times: list[datetime] = frame["at"].to_list()
     gradual: set[int] = set()
     for places in _downward(changes, more):
         decline = _decline(judgement, frame, [changes[place].point for place in places])
@@ -287,12 +287,12 @@ def _decline(
     daily = (
         within.filter(pl.col("value") > 0)
         .group_by_dynamic("at", every="1d")
-        .agg(pl.col("value").median())
+        .agg(pl.median("value"))
     )
     if daily.height < _DECLINE_DAYS:
         return None
-    days = daily.get_column("at").dt.epoch("us").to_numpy() / 86400e6 + 0.5
-    logs = np.log(daily.get_column("value").to_numpy())
+    days = daily["at"].dt.epoch("us").to_numpy() / 86400e6 + 0.5
+    logs = np.log(daily["value"].to_numpy())
     part = np.searchsorted([point.at.timestamp() / 86400 for point in points], days)
     levels = [logs[part == number] for number in np.unique(part)]
     n = len(days)
@@ -335,7 +335,7 @@ def _gradual(
     """Return the spell of a gradual loss: it lasts as long as any of its steps does."""
     more = judgement.key.more_is_better
     first = changes[places[0]].point
-    times: list[datetime] = frame.get_column("at").to_list()
+    times: list[datetime] = frame["at"].to_list()
     backs = [_recovery(changes[place], changes[place + 1 :], more) for place in places]
     ended = [back.at for back in backs if back is not None]
     last = times[-1]
@@ -403,10 +403,10 @@ def _sharpened(change: _Change, frame: pl.DataFrame) -> datetime:
     if not point.before:
         return point.at
     near = frame.filter(pl.col("at").is_between(point.at - _PLACED, point.at + _PLACED))
-    times: list[datetime] = near.get_column("at").to_list()
+    times: list[datetime] = near["at"].to_list()
     only_lost = change.lost is not None and not change.fell_too
     after = 0.0 if only_lost else point.after or 0.0
-    values = near.get_column("value").fill_null(0.0).to_numpy()
+    values = near["value"].fill_null(0.0).to_numpy()
     is_new = (values < (point.before + after) / 2) == (after < point.before)
     # Up to each run: new ones before it and old ones from it on are on the wrong side.
     wrong_before = np.concatenate([[0], np.cumsum(is_new)])
@@ -470,12 +470,11 @@ def _scatter(point: ChangePoint, judgement: SeriesJudgement, frame: pl.DataFrame
     before = frame.filter(pl.col("at") < point.at)
     if begin is not None:
         before = before.filter(pl.col("at") >= begin)
-    values = before.get_column("value").drop_nulls().tail(_LEVEL_RUNS).to_numpy()
+    values = before["value"].drop_nulls().tail(_LEVEL_RUNS).to_numpy()
     values = values[values > 0]
     if len(values) < _SCATTER_RUNS:
         return max(_SCATTER_LEAST, judgement.overall.mad_cv or 0.0)
-    middle = float(np.median(values))
-    return max(_SCATTER_LEAST, 1.4826 * float(np.median(np.abs(values - middle))) / middle)
+    return max(_SCATTER_LEAST, scatter(values) / float(np.median(values)))
 
 
 def _effect_text(change: _Change, more_is_better: bool) -> str:
@@ -491,4 +490,4 @@ def _effect_text(change: _Change, more_is_better: bool) -> str:
 
 def _unfinished(frame: pl.DataFrame, begin: datetime, end: datetime) -> int:
     within = frame.filter(pl.col("at").is_between(begin, end))
-    return int(within.get_column("unfinished").sum())
+    return int(within["unfinished"].sum())

@@ -87,8 +87,8 @@ def _probes(
     }
     for key, frame in sorted(frames.items(), key=lambda pair: not pair[0].more_is_better):
         if key.target is None:
-            every = frame.get_column("at")
-            lost = frame.filter(pl.col("unfinished")).get_column("at")
+            every = frame["at"]
+            lost = frame.filter("unfinished")["at"]
             probes.setdefault((key.probe, key.kind, key.comparability), _Runs(every, lost))
     return probes
 

@@ -13,6 +13,7 @@ import polars as pl
 from trimtab.explain.context import RunFact
 from trimtab.explain.incidents.lone_runs import lone_runs
 from trimtab.explain.incidents.spell import SURVEYS, Spell, name_of, percent_off
+from trimtab.judge.arrays import scatter
 from trimtab.model.incident import Incident, IncidentState, LoneRun, Shape, Stage
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.site import LIMITS
@@ -89,7 +90,7 @@ def _together(spell: Spell, other: Spell) -> bool:
         # The edge of a step is within the first windows that miss the goal.
         return abs(spell.at - other.at) <= _SHORT
     for wide, low in ((spell, other), (other, spell)):
-        if wide.shape is Shape.UNSTEADY and low.shape in _LOW and _length(wide) <= _FEW_DAYS:
+        if wide.shape is Shape.UNSTEADY and low.shape in _LOW and wide.last - wide.at <= _FEW_DAYS:
             # What makes one series unsteady for some days is what dips in another, or lowers it.
             over = low.until is not None or low.shape is Shape.DIP
             within = wide.at <= low.at and low.last <= wide.last
@@ -125,10 +126,6 @@ def _of_surveys(spell: Spell) -> bool:
 
 def _is_short(spell: Spell) -> bool:
     return spell.last - spell.at < _SHORT and spell.shape is not Shape.STEP
-
-
-def _length(spell: Spell) -> timedelta:
-    return spell.last - spell.at
 
 
 def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
@@ -344,7 +341,7 @@ def _sides(frame: pl.DataFrame, at: datetime, last: datetime, before: timedelta)
     near = frame.filter(times.is_between(at - before, last))
     finished = near.filter(pl.col("value").is_not_null())
     within, around = (
-        finished.filter(part).get_column("value").to_numpy()
+        finished.filter(part)["value"].to_numpy()
         for part in (times >= at, times <= at - timedelta(hours=1))
     )
     return within, around
@@ -353,7 +350,7 @@ def _sides(frame: pl.DataFrame, at: datetime, last: datetime, before: timedelta)
 def _error(within: Any, around: Any) -> float:
     """Return the standard error of the median within, from the scatter of the runs before."""
     usual = float(np.median(around))
-    scale = max(1.4826 * float(np.median(np.abs(around - usual))), 0.005 * usual)
+    scale = max(scatter(around), 0.005 * usual)
     # The median of n has 1.25 times the standard error of their mean; neighbours are alike, so
     # that no more than about one run in three counts.
     return 1.25 * scale / max(1.0, len(within) / 3) ** 0.5

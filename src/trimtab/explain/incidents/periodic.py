@@ -18,6 +18,7 @@ import polars as pl
 
 from trimtab.explain.incidents.dips import residuals_of
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
+from trimtab.judge.arrays import medians, scatter
 from trimtab.judge.occasions import usual_gap_s
 from trimtab.model.incident import Recurrence, Shape
 from trimtab.model.series import ChangeStatus, SeriesJudgement
@@ -76,9 +77,9 @@ class _Table:
         Of every day: the median of the day. Of some: that of all days, column by column.
         """
         if len(weekdays) < len(_WEEK):
-            return self.values - _middles(self.values, axis=0)
+            return self.values - medians(self.values, axis=0)
         enough = np.isfinite(self.values).sum(axis=1) >= _DAY_LEAST
-        middles = np.where(enough, _middles(self.values, axis=1), np.nan)
+        middles = np.where(enough, medians(self.values, axis=1), np.nan)
         return self.values - middles[:, None]
 
 
@@ -103,7 +104,7 @@ def periodic(judgement: SeriesJudgement, frame: pl.DataFrame, timezone: str) -> 
     """
     if frame.height < _WEEKS_LEAST * 7:
         return []
-    apart_s = usual_gap_s((frame.get_column("at").dt.epoch("us") / 1e6).to_list())
+    apart_s = usual_gap_s((frame["at"].dt.epoch("us") / 1e6).to_list())
     hours = _table(judgement, frame, timezone) if apart_s <= _FEW_A_DAY_S else None
     days = (
         hours if hours and apart_s <= _HOURLY_S else _table(judgement, frame, timezone, columns=1)
@@ -134,7 +135,7 @@ def _table(
 ) -> _Table:
     runs = residuals_of(judgement, frame)
     values = np.where(runs.unfinished, _NOTHING, runs.residuals)
-    local = frame.get_column("at").dt.convert_time_zone(timezone)
+    local = frame["at"].dt.convert_time_zone(timezone)
     day = local.dt.date().to_physical().to_numpy().astype(np.int64)
     column = local.dt.hour().to_numpy().astype(np.int64) * columns // 24
     place = day - day[0]
@@ -153,15 +154,15 @@ def _by_hour(table: _Table) -> Iterator[_Pattern]:
     for window in (window for days in _DAYS for window in _windows(len(about), days, days // 4)):
         rows = about[window]
         seen = np.flatnonzero(np.isfinite(rows).any(axis=0))
-        profile = _middles(rows[:, seen], axis=0)
+        profile = medians(rows[:, seen], axis=0)
         for places in _stretches(profile <= math.log(1 - _HOUR_LOST), circular=True):
             columns = tuple(seen[list(places)].tolist())
             losses = _means(rows, columns)
             losses = losses[np.isfinite(losses)]
             if 24 * len(columns) > _HOURS_MOST * len(seen) or len(losses) < _DAYS_LEAST:
                 continue
-            loss, scatter = float(np.median(losses)), _scatter(losses)
-            if _is_sure(losses, loss, scatter):
+            loss, spread = float(np.median(losses)), scatter(losses)
+            if _is_sure(losses, loss, spread):
                 yield _Pattern(_WEEK, columns, loss)
 
 
@@ -169,20 +170,20 @@ def _by_weekday(table: _Table) -> Iterator[_Pattern]:
     """Yield what is low on the same weekdays: all day, or at some hours."""
     for window in _windows(len(table.values), _WEEKS * 7, 14):
         rows, weekdays = table.values[window], table.weekdays[window]
-        usual = _middles(rows, axis=0)
+        usual = medians(rows, axis=0)
         of_day: dict[int, _Pattern] = {}
         for weekday in range(7):
             mine, others = rows[weekdays == weekday] - usual, rows[weekdays != weekday] - usual
             if len(mine) < _WEEKS_LEAST:
                 continue
-            low = _middles(mine, axis=0) <= math.log(1 - _HOUR_LOST)
+            low = medians(mine, axis=0) <= math.log(1 - _HOUR_LOST)
             for columns in _stretches(low, circular=False):
                 losses, rest = _means(mine, columns), _means(others, columns)
                 losses, rest = losses[np.isfinite(losses)], rest[np.isfinite(rest)]
                 if len(losses) < _WEEKS_LEAST or len(rest) < _DAYS_LEAST:
                     continue
-                loss, scatter = float(np.median(losses)), _scatter(rest)
-                if _is_sure(losses, loss, scatter) and (losses <= -scatter).all():
+                loss, spread = float(np.median(losses)), scatter(rest)
+                if _is_sure(losses, loss, spread) and (losses <= -spread).all():
                     best = of_day.get(weekday)
                     if best is None or len(columns) > len(best.columns):
                         of_day[weekday] = _Pattern(frozenset({weekday}), columns, loss)
@@ -213,10 +214,6 @@ def _is_sure(losses: Any, loss: float, scatter: float) -> bool:
     return often and loss <= math.log(1 - LOST) and loss <= -SIGMAS * error
 
 
-def _scatter(values: Any) -> float:
-    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
-
-
 def _windows(days: int, length: int, every: int) -> Iterator[slice]:
     """Yield stretches of days, the last one first: what goes on is found there."""
     end = days
@@ -241,14 +238,6 @@ def _stretches(low: Any, *, circular: bool) -> list[tuple[int, ...]]:
     if circular and over_midnight:
         stretches = [[*stretches[-1], *stretches[0]], *stretches[1:-1]]
     return [tuple(stretch) for stretch in stretches]
-
-
-def _middles(values: Any, axis: int) -> Any:
-    """Return medians of what is known; NaN where nothing is."""
-    known = np.maximum(np.isfinite(values).sum(axis=axis, keepdims=True), 1)
-    ordered = np.sort(values, axis=axis)  # NaN comes last
-    middle = [np.take_along_axis(ordered, at, axis) for at in ((known - 1) // 2, known // 2)]
-    return np.squeeze((middle[0] + middle[1]) / 2, axis=axis)
 
 
 def _means(rows: Any, columns: Sequence[int]) -> Any:
@@ -285,7 +274,7 @@ def _spell(
         & local.dt.hour().is_in(list(hours))
         & (local.dt.weekday() - 1).is_in(list(pattern.weekdays))
     )
-    times: list[datetime] = within.get_column("at").to_list()
+    times: list[datetime] = within["at"].to_list()
     if not times:
         return None
     more = judgement.key.more_is_better
@@ -304,7 +293,7 @@ def _spell(
         what=f"{percent_off(effect, more_is_better=more)} {recurs}",
         effect=effect,
         runs=len(times),
-        unfinished=int(within.get_column("unfinished").sum()),
+        unfinished=int(within["unfinished"].sum()),
         recurs=recurs,
     )
 

@@ -19,6 +19,7 @@ import polars as pl
 
 from trimtab.explain.incidents.dips import Residuals, residuals_of
 from trimtab.explain.incidents.spell import Spell, apart, grouped, name_of
+from trimtab.judge.arrays import scatter
 from trimtab.judge.distributions import binomials_above
 from trimtab.judge.occasions import usual_gap_s
 from trimtab.model.incident import Shape
@@ -193,7 +194,7 @@ def _spells(name: str, rounds: _Rounds) -> Iterator[Spell]:
     middle = np.full(len(ran), np.nan)
     middle[enough] = np.nanmedian(rounds.scaled[enough], axis=1)
     usual = np.median(middle[enough])
-    scale = max(0.1, 1.4826 * float(np.median(np.abs(middle[enough] - usual))))
+    scale = max(0.1, scatter(middle[enough]))
     depth = np.nan_to_num((usual - middle) / scale, nan=0.0)
     low = np.zeros(shares.shape, dtype=bool)
     for share in SHARES:
@@ -205,11 +206,7 @@ def _spells(name: str, rounds: _Rounds) -> Iterator[Spell]:
     together = np.flatnonzero(low.any(axis=1)).tolist()
     lost = [index for index in together if _lost(rounds.logs[index, low[index]])]
     at = [datetime.fromtimestamp(time, UTC) for time in rounds.first]
-    groups: dict[int, list[int]] = {}
-    numbers = grouped((at[index] for index in lost), apart(at))
-    for index, number in zip(lost, numbers, strict=True):
-        groups.setdefault(number, []).append(index)
-    for members in groups.values():
+    for members in grouped(lost, at.__getitem__, apart(at)):
         yield _spell(name, rounds, low, members, float(depth[members].max()))
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from trimtab.judge.occasions import usual_gap_s
 from trimtab.model.incident import Recurrence, Shape
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.verdict import Interval
 
+Item = TypeVar("Item")
 SURVEYS: Final = "surveys"
 """In the name of every spell that surveys of single targets show."""
 
@@ -105,19 +106,21 @@ def apart(times: Sequence[datetime]) -> timedelta:
     return max(TOGETHER, timedelta(seconds=2 * usual_gap_s([at.timestamp() for at in times])))
 
 
-def grouped(times: Iterable[datetime], longest: timedelta) -> list[int]:
-    """Return for each time, in order, the number of its group; a longer gap begins a new one.
+def grouped(
+    items: Iterable[Item], at: Callable[[Item], datetime], longest: timedelta
+) -> list[list[Item]]:
+    """Return items, by time, in groups; a longer gap begins a new one.
 
     Examples
     --------
     >>> hours = [datetime(2026, 3, 2, hour) for hour in (0, 1, 9, 10)]
-    >>> grouped(hours, timedelta(hours=6))
-    [0, 0, 1, 1]
+    >>> [len(group) for group in grouped(hours, lambda at: at, timedelta(hours=6))]
+    [2, 2]
     """
-    numbers: list[int] = []
-    last: datetime | None = None
-    for at in times:
-        new = last is not None and at - last > longest
-        numbers.append((numbers[-1] if numbers else 0) + int(new))
-        last = at
-    return numbers
+    groups: list[list[Item]] = []
+    for item in items:
+        if groups and at(item) - at(groups[-1][-1]) <= longest:
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return groups

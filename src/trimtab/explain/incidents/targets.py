@@ -17,6 +17,7 @@ import polars as pl
 
 from trimtab.explain.context import SURVEYS as COLUMNS
 from trimtab.explain.incidents.spell import SURVEYS, Spell
+from trimtab.judge.arrays import medians
 from trimtab.model.incident import Shape
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import ChangeStatus
@@ -94,7 +95,7 @@ def slow_targets(surveys: pl.DataFrame) -> list[Spell]:
         of 0 is a target that moved nothing.
     """
     stretches = slow_stretches(surveys)
-    times: list[datetime] = surveys.get_column("at").unique().sort().to_list() if stretches else []
+    times: list[datetime] = surveys["at"].unique().sort().to_list() if stretches else []
     return [_spell(group) for group in _groups(stretches, times)]
 
 
@@ -106,17 +107,17 @@ def slow_surveys(surveys: pl.DataFrame) -> list[Spell]:
     levels = (
         _rates(surveys)
         .group_by("run", "metric")
-        .agg(pl.col("at").min(), pl.col("value").median(), n=pl.col("target").n_unique())
+        .agg(pl.min("at"), pl.median("value"), n=pl.n_unique("target"))
         .filter(pl.col("n") >= _TARGETS_LEAST)
         .sort("at", "metric")
     )
     stretches: list[SlowTarget] = []
     for (metric,), rows in levels.group_by("metric", maintain_order=True):
-        table = rows.get_column("value").to_numpy()[:, None]
-        times: list[datetime] = rows.get_column("at").to_list()
+        table = rows["value"].to_numpy()[:, None]
+        times: list[datetime] = rows["at"].to_list()
         for part in _walked(table, slow=SLOW_ALL, sigmas=0.0, history=_HISTORY):
             stretches.append(_stretch("", str(metric), part, times))
-    every: list[datetime] = levels.get_column("at").unique().sort().to_list()
+    every: list[datetime] = levels["at"].unique().sort().to_list()
     return [
         replace(
             _spell(group),
@@ -148,20 +149,20 @@ def slow_stretches(surveys: pl.DataFrame) -> list[SlowTarget]:
     Parameters are those of `slow_targets`. Nothing that came later has a say in whether a target
     was slow at a time, but what bears out a single slow survey.
     """
-    share = pl.col("value") / pl.col("value").median().over("run", "metric")
+    share = pl.col("value") / pl.median("value").over("run", "metric")
     shares = (
         _rates(surveys)
         .group_by("run", "metric", "target")
-        .agg(pl.col("at").min(), pl.col("value").median())
+        .agg(pl.min("at"), pl.median("value"))
         # All targets of a survey are of its time, however long it took.
-        .with_columns(at=pl.col("at").min().over("run"), share=share)
+        .with_columns(at=pl.min("at").over("run"), share=share)
         .filter(pl.col("share").is_finite())
     )
     stretches: list[SlowTarget] = []
     for (metric,), rows in shares.sort("at").group_by("metric", maintain_order=True):
         wide = rows.pivot("target", index="at", values="share", aggregate_function="median")
         wide = wide.sort("at")
-        times: list[datetime] = wide.get_column("at").to_list()
+        times: list[datetime] = wide["at"].to_list()
         names = wide.columns[1:]
         table = wide.select(names).to_numpy().astype(float)
         for part in _walked(table, slow=SLOW, sigmas=SIGMAS, history=0):
@@ -174,9 +175,7 @@ def _rates(surveys: pl.DataFrame) -> pl.DataFrame:
     if not COLUMNS.keys() <= set(surveys.columns):
         return pl.DataFrame(schema=COLUMNS)
     others = [
-        metric
-        for metric in surveys.get_column("metric").unique()
-        if METRIC_UNITS.get(metric) in _NOT_RATES
+        metric for metric in surveys["metric"].unique() if METRIC_UNITS.get(metric) in _NOT_RATES
     ]
     return surveys.filter(pl.col("value").is_not_null() & ~pl.col("metric").is_in(others))
 
@@ -306,7 +305,7 @@ class _Usual:
         """Return a survey relative to the usual, and the scatter of each column."""
         known = self.count > 0
         middle = np.ones(len(row))
-        middle[known] = _medians(self._values[known])
+        middle[known] = medians(self._values[known], axis=1)
         relative = row / np.maximum(middle, 1e-9)
         off = np.abs(relative - 1)
         others = known & np.isfinite(row)
@@ -316,7 +315,7 @@ class _Usual:
             scale = np.maximum(scale, 1.4826 * float(np.median(off[others])))
         settled = self.count >= _HISTORY
         scatter = np.abs(self._values[settled] / middle[settled, None] - 1)
-        scale[settled] = np.maximum(scale[settled], 1.4826 * _medians(scatter))
+        scale[settled] = np.maximum(scale[settled], 1.4826 * medians(scatter, axis=1))
         return relative, scale
 
     def add(self, row: Any, well: Any) -> None:
@@ -324,14 +323,6 @@ class _Usual:
         columns = np.flatnonzero(well)
         self._values[columns, self.count[columns] % _BEFORE] = row[columns]
         self.count[columns] += 1
-
-
-def _medians(rows: Any) -> Any:
-    """Return the median of each row that has a number; NaN is none. Far quicker than numpy's."""
-    ordered = np.sort(rows, axis=1)
-    count = np.isfinite(ordered).sum(axis=1)
-    line = np.arange(len(ordered))
-    return (ordered[line, (count - 1) // 2] + ordered[line, count // 2]) / 2
 
 
 def _stretch(target: str, metric: str, part: _Part, times: Sequence[datetime]) -> SlowTarget:

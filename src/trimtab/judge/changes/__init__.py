@@ -19,9 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.changes.change_point import NEAR_RUNS, change_point
 from trimtab.judge.changes.runs import Runs, by_occasion, of_frame, of_sequences
-from trimtab.judge.changes.walk_forward import Detection, Walked, WalkForward
 from trimtab.judge.occasions import OCCASIONS_MINIMUM
 from trimtab.message import Message
 from trimtab.model.series import ChangePoint
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     import polars
 
     from trimtab.judge.arrays import Floats
+    from trimtab.judge.changes.walk_forward import Detection, Walked, WalkForward
 
 __all__ = [
     "Changes",
@@ -115,6 +114,8 @@ class Recollection:
         self, runs: Runs, detected: Sequence[tuple[Detection, int, int]]
     ) -> list[ChangePoint]:
         """Return the report of each change; one that no later run can alter is not made again."""
+        from trimtab.judge.changes.change_point import NEAR_RUNS, change_point
+
         known, self._points = self._points, {}
         points = []
         for detection, begin, end in detected:
@@ -156,6 +157,8 @@ def find_changes(
     Changes
         Change points by time, with the noise of the series.
     """
+    from trimtab.judge.changes.walk_forward import WalkForward
+
     runs = of_frame(frame, more_is_better=more_is_better, timezone=timezone)
     walk = WalkForward(by_occasion(runs, RUNS_MOST))
     recollection = recollection or Recollection()
@@ -212,6 +215,9 @@ def _untested(runs: Runs) -> Message:
 
 
 def _open(runs: Runs, known: Collection[datetime] = ()) -> ChangePoint | None:
+    from trimtab.judge.changes.change_point import change_point
+    from trimtab.judge.changes.walk_forward import WalkForward
+
     walk = WalkForward(by_occasion(runs, RUNS_MOST))
     runs = walk.runs
     if len(runs):

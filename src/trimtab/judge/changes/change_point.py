@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
-from trimtab.judge.arrays import median
-from trimtab.judge.bootstrap import estimate, ratio_interval
+import numpy as np
+
+from trimtab.judge.arrays import Bools, Floats, median
+from trimtab.judge.bootstrap import Statistic, estimate, ratio_interval
 from trimtab.judge.changes.retrospective import EXACT_RUNS, LARGE
+from trimtab.judge.changes.runs import Runs
 from trimtab.judge.changes.unit_change import unit_change
+from trimtab.judge.changes.walk_forward import Detection
 from trimtab.judge.occasions import usual_gap_s
 from trimtab.message import Message
 from trimtab.model.series import DIRECTION, UNIT_CHANGE, ChangePoint, ChangeStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
-    from trimtab.judge.arrays import Bools, Floats
-    from trimtab.judge.bootstrap import Statistic
-    from trimtab.judge.changes.runs import Runs
-    from trimtab.judge.changes.walk_forward import Detection
-    from trimtab.model.verdict import Interval
+from trimtab.model.verdict import Interval
 
 NEAR_RUNS: Final = 336
 """Runs per side used for a level at most, the nearest ones: two weeks of hourly runs. More distant
@@ -70,7 +67,7 @@ def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> Chan
         slice(place, min(end, place + NEAR_RUNS)),
     )
     sides = (runs.value[parts[0]], runs.value[parts[1]])
-    before, after = (_finished(side) for side in sides)
+    before, after = (side[_is_finished(side)] for side in sides)
     counts = [int(runs.count[part][_is_finished(runs.value[part])].sum()) for part in parts]
     effect = _effect(before, after)
     places = [detection.suspected, detection.confirmed, detection.dismissed]
@@ -117,8 +114,6 @@ def _effect(before: Floats, after: Floats) -> _Effect:
     Where half of the runs are of another kind (on other nodes) the median lies between the kinds
     and jumps: there the means say what changed, and their interval is the narrower one.
     """
-    import numpy as np
-
     levels = [float(np.median(side)) if len(side) else None for side in (before, after)]
     if min(len(before), len(after)) < LEVEL_RUNS or not levels[0]:
         return _Effect(levels[0], levels[1])
@@ -179,8 +174,6 @@ def _dominance(before: Floats, after: Floats) -> float:
     |P(after > before) - P(after < before)|: N. Cliff, "Dominance statistics", Psychological
     Bulletin 114 (1993).
     """
-    import numpy as np
-
     ordered = np.sort(before)
     ranks = np.searchsorted(ordered, after) + np.searchsorted(ordered, after, side="right")
     return abs(float(ranks.mean()) / len(before) - 1)
@@ -191,8 +184,6 @@ def _onset(runs: Runs, begin: int, place: int, end: int) -> tuple[datetime, date
 
     In a gap between runs, or where the first runs of a far lower level are not yet that low.
     """
-    import numpy as np
-
     heights = runs.height[begin:end]
     split = place - begin
     known = np.isfinite(heights)
@@ -209,13 +200,7 @@ def _onset(runs: Runs, begin: int, place: int, end: int) -> tuple[datetime, date
     return ends if (ends[1] - ends[0]).total_seconds() > _GAP * usual_s else None
 
 
-def _finished(values: Floats) -> Floats:
-    return values[_is_finished(values)]
-
-
 def _is_finished(values: Floats) -> Bools:
-    import numpy as np
-
     return np.isfinite(values) & (values >= 0)
 
 

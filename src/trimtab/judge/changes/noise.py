@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trimtab.judge.arrays import median
+import numpy as np
 
-if TYPE_CHECKING:
-    from trimtab.judge.arrays import Bools, Floats
+from trimtab.judge.arrays import Bools, Floats, median, scatter
 
 CLIP: Final = 3.5
 """Scales at which a residual is cut off: an unfinished run weighs as much, and no dip more."""
@@ -95,8 +94,6 @@ class Noise:
 
 def noise_of(heights: Floats) -> Noise:
     """Return the noise of heights by time, levels taken out; NaN where a run did not finish."""
-    import numpy as np
-
     finished = heights[~np.isnan(heights)]
     scale = max(SCALE_MINIMUM, _spread(finished))
     clipped = residuals(finished, 0.0, scale)
@@ -129,8 +126,6 @@ def split_of(heights: Floats) -> int | None:
     heights
         By time; NaN where a run did not finish, which is the lowest.
     """
-    import numpy as np
-
     n = len(heights)
     if n < sum(SPLIT_RUNS):
         return None
@@ -152,8 +147,6 @@ def split_of(heights: Floats) -> int | None:
 
 def residuals(heights: Floats, level: float | Floats, scale: float) -> Floats:
     """Return heights about a level in scales, cut off at `CLIP`; unfinished runs are the worst."""
-    import numpy as np
-
     clipped = np.clip((heights - level) / scale, -CLIP, CLIP)
     clipped[np.isnan(clipped)] = -CLIP
     return clipped
@@ -161,8 +154,6 @@ def residuals(heights: Floats, level: float | Floats, scale: float) -> Floats:
 
 def whitened(clipped: Floats, noise: Noise) -> Floats:
     """Return what each residual adds to what the one before it promised; one fewer."""
-    import numpy as np
-
     phi = noise.autocorrelation
     deviation = math.sqrt(1 - phi * phi)
     known, _ = _known(clipped, phi, noise.aftermath)
@@ -172,8 +163,6 @@ def whitened(clipped: Floats, noise: Noise) -> Floats:
 
 def _known(clipped: Floats, phi: float, aftermath: float) -> tuple[Floats, Bools]:
     """Return what each residual says of the next one, and which of them came out of nothing."""
-    import numpy as np
-
     promised = phi * clipped[:-1]
     strange = np.abs(clipped[1:] - promised) > STRANGE * math.sqrt(1 - phi * phi)
     known = clipped.copy()
@@ -186,8 +175,6 @@ def _aftermath(clipped: Floats, phi: float) -> float:
 
     A dip is gone with the next run; a shock to the file system fades as everything else does.
     """
-    import numpy as np
-
     promised = phi * clipped[:-2]
     jump = clipped[1:-1] - promised
     strange = np.abs(jump) > STRANGE * math.sqrt(1 - phi * phi)
@@ -199,17 +186,13 @@ def _aftermath(clipped: Floats, phi: float) -> float:
 
 
 def _spread(finished: Floats) -> float:
-    import numpy as np
-
     if len(finished) < 2:
         return 0.0
-    return 1.4826 * median(np.abs(finished - median(finished)))
+    return scatter(finished)
 
 
 def _autocorrelation(clipped: Floats, known: Floats, limit: float) -> float:
     """Return how much of what is ``known`` of each run is in the next one, 0 to 0.95."""
-    import numpy as np
-
     n = len(clipped)
     length = min(_BLOCK_OF_MEMORY, max(n, 1))
     blocks = n // length
@@ -242,8 +225,6 @@ def _cautious(phi: float, n: int) -> float:
 
 def _local_deviation(white: Floats) -> float:
     """Return the standard deviation about the means of blocks, which steps do not raise."""
-    import numpy as np
-
     blocks = len(white) // _BLOCK
     if blocks == 0:
         return float(np.std(white)) if len(white) > 1 else 1.0
@@ -254,8 +235,6 @@ def _local_deviation(white: Floats) -> float:
 
 def _excess(white: Floats, innovation: float, length: int) -> float:
     """Return how much more sums of ``length`` vary than independent ones, 1 or more."""
-    import numpy as np
-
     blocks = len(white) // length
     if blocks < 8:
         return 1.0
@@ -271,8 +250,6 @@ def _excess(white: Floats, innovation: float, length: int) -> float:
 
 def _tails(white: Floats, innovation: float, length: int) -> tuple[float, float]:
     """Return how much further sums of ``length`` go down and up than normal ones, squared."""
-    import numpy as np
-
     independent = len(white) / length
     if independent < 16:
         return 1.0, 1.0

@@ -15,11 +15,12 @@ detection in quality control and dynamical systems", JRSS B 57 (1995)).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from trimtab.judge.arrays import Floats, Ints
-    from trimtab.judge.changes.noise import Noise
+import numpy as np
+
+from trimtab.judge.arrays import Floats, Ints
+from trimtab.judge.changes.noise import Noise
 
 LENGTHS: Final = (
     3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48, 57, 68, 80, 96, 114, 135, 160, 192,
@@ -50,8 +51,6 @@ def scores(
     Floats
         Above 0 where the level went up; 0 where fewer runs come before.
     """
-    import numpy as np
-
     running = np.concatenate(([0.0], np.cumsum(white)))
     whole = ends[:, None] + 1
     start = whole - lengths
@@ -79,6 +78,4 @@ def scores(
 
 def _inflation(lengths: Ints, runs: float, hours: float, slow: float) -> Floats:
     """Return how much more sums of so many residuals vary than independent ones would."""
-    import numpy as np
-
     return np.interp(np.log(lengths), np.log([3, 12, 24]), [1.2 * runs, hours, max(hours, slow)])

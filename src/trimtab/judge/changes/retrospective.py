@@ -8,17 +8,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trimtab.judge.arrays import median
-from trimtab.judge.changes.noise import residuals, whitened
+import numpy as np
+
+from trimtab.judge.arrays import Floats, Ints, median
+from trimtab.judge.changes.noise import Noise, residuals, whitened
 from trimtab.judge.changes.online import scores
 from trimtab.judge.changes.seasonality import waves
 from trimtab.judge.occasions import usual_gap_s
-
-if TYPE_CHECKING:
-    from trimtab.judge.arrays import Floats, Ints
-    from trimtab.judge.changes.noise import Noise
 
 DAY_S: Final = 86400.0
 
@@ -79,8 +77,6 @@ class Shift:
 
 def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
     """Return the changes of level within a window on which both detectors agree, by time."""
-    import numpy as np
-
     clipped = residuals(window.height, window.level, noise.scale)
     white = whitened(clipped, noise)
     n = len(white)
@@ -124,8 +120,6 @@ def _sharpened(white: Floats, rough: int, gaps: Floats, noise: Noise, width: int
     width
         How many runs a place holds.
     """
-    import numpy as np
-
     end = len(white) - 1
     reach = max(4 * width, 36)
     firsts = np.arange(max(1, rough - reach), min(end, rough + reach) + 1)
@@ -139,8 +133,6 @@ def _sharpened(white: Floats, rough: int, gaps: Floats, noise: Noise, width: int
 
 def _log_share(gaps: Floats) -> Floats:
     """Return the logarithm of each gap in usual ones: 0 mostly, and for shorter ones."""
-    import numpy as np
-
     return np.log(np.maximum(gaps / max(median(gaps), 1.0), 1.0))
 
 
@@ -150,8 +142,6 @@ def _exact(height: Floats, place: int, gaps: Floats, noise: Noise) -> int:
     Of large changes the detectors see only what is left after cutting off, which leaves room
     for a few slow runs before them. The distances to the levels on both sides do not.
     """
-    import numpy as np
-
     lowest = float(np.nanmin(height)) if np.isfinite(height).any() else 0.0
     whole = np.where(np.isnan(height), lowest - LARGE * noise.scale * 2, height)
     best, least = place, math.inf
@@ -178,8 +168,6 @@ def _first_lost(height: Floats, white: Floats, place: int, noise: Noise) -> int:
     With k of n runs lost, a stretch has the log-likelihood k ln(k / n) + (n - k) ln(1 - k / n). Of
     all ways of cutting the runs in two the one where the sum of both is highest is taken.
     """
-    import numpy as np
-
     lost, n = np.isnan(height), len(height)
     if not lost[place:].any():
         return place
@@ -201,8 +189,6 @@ def _first_lost(height: Floats, white: Floats, place: int, noise: Noise) -> int:
 
 def _times_log(number: Ints) -> Floats:
     """Return n ln(n) of each number, 0 for 0."""
-    import numpy as np
-
     return np.asarray(number * np.log(np.maximum(number, 1)), dtype=np.float64)
 
 
@@ -210,8 +196,6 @@ def _agreed(
     window: Window, clipped: Floats, edges: tuple[int, int, int], noise: Noise
 ) -> Shift | None:
     """Return the change at the middle edge if the days support it and seasonality does not."""
-    import numpy as np
-
     begin, place, end = edges
     part = clipped[begin:end]
     days, first = _days(part, window.time_s[begin:end])
@@ -231,8 +215,6 @@ def _without(
     That is no level: neither detector, or one alone, sees a change where it begins. What comes back
     from a dip to the level before it is no change.
     """
-    import numpy as np
-
     level, begin, place, end = edges
     dip = slice(begin, place)
     rest = Window(
@@ -248,8 +230,6 @@ def _without(
 
 def _days(part: Floats, time_s: Floats) -> tuple[Floats, Ints]:
     """Return the medians of 24 h each, counted back from the last run, and where each begins."""
-    import numpy as np
-
     day = np.floor((time_s[-1] - time_s) / DAY_S)
     first = np.flatnonzero(np.concatenate(([True], np.diff(day) != 0)))
     ends = np.append(first[1:], len(part))
@@ -258,8 +238,6 @@ def _days(part: Floats, time_s: Floats) -> tuple[Floats, Ints]:
 
 def _memory(days: Floats) -> float:
     """Return by how much the likeness of neighbouring days raises chance values."""
-    import numpy as np
-
     n = len(days)
     near, far = np.diff(days), days[2:] - days[:-2]
     size = median(np.abs(near)), median(np.abs(far))
@@ -270,8 +248,6 @@ def _memory(days: Floats) -> float:
 
 def _step(part: Floats, place: int, hour: Ints | None, noise: Noise) -> float:
     """Return Z of the step at ``place``; with hours, beside any weekly and daily waves."""
-    import numpy as np
-
     phi = noise.autocorrelation
     step = np.zeros(len(part))
     step[place:] = 1.0
@@ -315,8 +291,6 @@ def cuts(sums: Floats, counts: Ints, penalty: float, shortest: int) -> tuple[int
     While nothing changes, no s is ever left out; a window of weeks holds a few hundred places at
     most and the minimum over s is one operation on arrays, so all of them are kept.
     """
-    import numpy as np
-
     n = len(sums)
     if n < 2 * shortest:
         return ()
@@ -358,8 +332,6 @@ def energy_ratio(days: Floats, split: int) -> float:
     Medians of days have no hours, few dips and little autocorrelation left. Q over the mean
     distance within is a number without unit whose chance values are known.
     """
-    import numpy as np
-
     n, m = split, len(days) - split
     if n < 2 or m < 2:
         return 0.0
@@ -378,7 +350,5 @@ def energy_ratio(days: Floats, split: int) -> float:
 
 def _pairs(rising: Floats) -> float:
     """Return the sum of distances over all unordered pairs of numbers in rising order."""
-    import numpy as np
-
     n = len(rising)
     return float(np.dot(2 * np.arange(n) - (n - 1), rising))

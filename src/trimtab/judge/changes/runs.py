@@ -67,7 +67,7 @@ def of_frame(frame: polars.DataFrame, *, more_is_better: bool, timezone: str) ->
         pl.col("at").cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
         if frame.schema["at"].time_zone is None  # type: ignore[attr-defined]
         else pl.col("at").cast(utc),
-        pl.when(~pl.col("unfinished")).then(pl.col("value").cast(pl.Float64)).alias("value"),
+        value=pl.when(~pl.col("unfinished")).then(pl.col("value").cast(pl.Float64)),
     ).sort("at", maintain_order=True)
     local = tidy["at"].dt.convert_time_zone(timezone)
     return _single(

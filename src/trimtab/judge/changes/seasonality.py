@@ -7,14 +7,13 @@ a profile of the day, single hours of the week. Each is shrunk by what chance al
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trimtab.judge.arrays import median
+import numpy as np
+
+from trimtab.judge.arrays import Floats, Ints, median
+from trimtab.judge.changes.noise import Noise
 from trimtab.judge.changes.runs import HOURS_A_WEEK
-
-if TYPE_CHECKING:
-    from trimtab.judge.arrays import Floats, Ints
-    from trimtab.judge.changes.noise import Noise
 
 WEEKS_MINIMUM: Final = 2
 """Weeks of history before seasonality is removed: a pattern seen once is not seasonal."""
@@ -43,8 +42,6 @@ def weekly_seasonality(clipped: Floats, hour: Ints, week: Ints, noise: Noise) ->
         Which stretch of 168 h each is in, from 0 on. Each has a level of its own, so that only
         the stretch in which a level changed can take that for a rhythm.
     """
-    import numpy as np
-
     seen = ~np.isnan(clipped)
     left, hour, week = clipped[seen], hour[seen], week[seen]
     counts = np.maximum(np.bincount(week), 1)
@@ -60,15 +57,11 @@ def weekly_seasonality(clipped: Floats, hour: Ints, week: Ints, noise: Noise) ->
 
 def waves(hour: Ints) -> Floats:
     """Return sine and cosine of the week's and the day's first waves: a column each."""
-    import numpy as np
-
     angle = 2 * math.pi / HOURS_A_WEEK * np.outer(hour, (*_WAVES, *_DAY_WAVES))
     return np.hstack([np.cos(angle), np.sin(angle)])
 
 
 def _wave(left: Floats, hour: Ints, noise: Noise) -> Floats:
-    import numpy as np
-
     angle = 2 * math.pi / HOURS_A_WEEK * np.outer(np.arange(HOURS_A_WEEK), _WAVES)
     table = np.hstack([np.cos(angle), np.sin(angle)])
     columns = table[hour]
@@ -85,8 +78,6 @@ def _wave(left: Floats, hour: Ints, noise: Noise) -> Floats:
 
 def _of_day_and_weekend(left: Floats, hour: Ints, noise: Noise) -> Floats:
     """Return the profile of the day, one of Monday to Friday and one of the weekend."""
-    import numpy as np
-
     weekend = hour >= _WEEKEND
     middles, counts = _medians(left, hour % 24 + 24 * weekend, 48)
     known = counts >= 3
@@ -100,8 +91,6 @@ def _of_day_and_weekend(left: Floats, hour: Ints, noise: Noise) -> Floats:
 
 
 def _single_hours(left: Floats, hour: Ints, noise: Noise) -> Floats:
-    import numpy as np
-
     middles, counts = _medians(left, hour, HOURS_A_WEEK)
     error = 1.25 * float(np.std(left)) / np.sqrt(np.maximum(counts, 1))
     size = np.maximum(0.0, np.abs(middles) - _CELL_ERRORS * error)
@@ -110,8 +99,6 @@ def _single_hours(left: Floats, hour: Ints, noise: Noise) -> Floats:
 
 def _medians(left: Floats, groups: Ints, number: int) -> tuple[Floats, Ints]:
     """Return the median of each group (0 where it is empty) and how many it has."""
-    import numpy as np
-
     counts = np.bincount(groups, minlength=number)
     ends = np.cumsum(counts)
     if len(left) > _MANY:

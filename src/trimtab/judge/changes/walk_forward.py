@@ -11,9 +11,11 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from trimtab.judge.arrays import median
+import numpy as np
+
+from trimtab.judge.arrays import Bools, Floats, median
 from trimtab.judge.changes.noise import CLIP, Noise, noise_of, residuals, split_of, whitened
 from trimtab.judge.changes.online import LENGTHS, scores
 from trimtab.judge.changes.retrospective import (
@@ -25,12 +27,9 @@ from trimtab.judge.changes.retrospective import (
     Window,
     shifts,
 )
+from trimtab.judge.changes.runs import Runs
 from trimtab.judge.changes.seasonality import WEEKS_MINIMUM, weekly_seasonality
 from trimtab.judge.occasions import OCCASIONS_MINIMUM
-
-if TYPE_CHECKING:
-    from trimtab.judge.arrays import Bools, Floats
-    from trimtab.judge.changes.runs import Runs
 
 HISTORY_S: Final = 60 * DAY_S
 HISTORY_RUNS: Final = 200
@@ -146,8 +145,6 @@ class WalkForward:
         Walked | None
             What a walk along these runs and later ones can go on with; ``None``: too few runs.
         """
-        import numpy as np
-
         time_s = self.runs.time_s
         # Runs at one time have no order among themselves: none is before a change.
         if len(time_s) < OCCASIONS_MINIMUM or time_s[-1] == time_s[0]:
@@ -185,16 +182,12 @@ class WalkForward:
     # --- noise, seasonality and level ------------------------------------------------------------
 
     def _history(self, place: int) -> int:
-        import numpy as np
-
         oldest_s = self.runs.time_s[place] - HISTORY_S
         first = int(np.searchsorted(self.runs.time_s, oldest_s))
         return max(0, min(first, place - HISTORY_RUNS))
 
     def _renew(self, place: int, now_s: float) -> None:
         """Estimate noise and seasonality from the runs before ``place``, about their levels."""
-        import numpy as np
-
         first = self._history(place)
         age_s = now_s - float(self.runs.time_s[first])
         if now_s - self.renewed_s < (DAY_S if age_s < HISTORY_S / 2 else 2 * DAY_S):
@@ -222,8 +215,6 @@ class WalkForward:
         short
             Whether the last runs are among those used: they may be of a level not yet reported.
         """
-        import numpy as np
-
         heights = self.runs.height[first:place].copy()
         running = np.ones(len(heights), dtype=np.bool_)
         levels = self.levels
@@ -241,8 +232,6 @@ class WalkForward:
 
     def _seasonality(self, heights: Floats, first: int, noise: Noise) -> Floats:
         """Return the seasonality of heights about their levels, given the last estimate."""
-        import numpy as np
-
         place = first + len(heights)
         hour = self.runs.hour[first:place]
         age_s = self.runs.time_s[place - 1] - self.runs.time_s[first:place]
@@ -259,8 +248,6 @@ class WalkForward:
 
         ``None`` where they are too few: all are used then.
         """
-        import numpy as np
-
         recent_s = self.runs.time_s[place] - CONFIRM_S
         settled = int(np.searchsorted(self.runs.time_s, recent_s)) - first
         return settled if settled >= SETTLED_RUNS else None
@@ -270,8 +257,6 @@ class WalkForward:
 
         The level is that of the runs before ``known``.
         """
-        import numpy as np
-
         first = max(self.levels[-1], self._history(end - 1))
         hour = self.runs.hour[first:end]
         heights = self.runs.height[first:end]
@@ -292,8 +277,6 @@ class WalkForward:
     # --- the online tier -------------------------------------------------------------------------
 
     def _suspect(self, noise: Noise, begin: int, end: int) -> None:
-        import numpy as np
-
         begin = max(begin, self.levels[-1] + 2)
         if begin >= end:
             return
@@ -333,8 +316,6 @@ class WalkForward:
 
     def _strength(self, noise: Noise, suspect: Detection, place: int) -> float:
         """Return Z of the suspect for the runs up to ``place``, in its own direction."""
-        import numpy as np
-
         _, white = self._white(noise, place + 1, place + 1)
         end = len(white) - 1
         length = place + 1 - suspect.place
@@ -349,8 +330,6 @@ class WalkForward:
     # --- the retrospective tier ------------------------------------------------------------------
 
     def _look_back(self, noise: Noise, place: int, now_s: float) -> None:
-        import numpy as np
-
         self.looked_back_s = now_s
         back = self._returned(noise, place)
         if back is not None:
@@ -378,8 +357,6 @@ class WalkForward:
         That a level is back is likelier than any other change: it is confirmed when the runs since,
         a day and a dozen at least, are nearer to it by `STEP` standard errors.
         """
-        import numpy as np
-
         if len(self.levels) < 2:
             return None
         begin, time_s = self.levels[-1], self.runs.time_s
@@ -443,7 +420,5 @@ def _middle(heights: Floats, scale: float) -> float:
 
     The median of a mixture (half of the runs on slower nodes) jumps from one half to the other.
     """
-    import numpy as np
-
     about = median(heights)
     return float(np.clip(heights, about - CLIP * scale, about + CLIP * scale).mean())

@@ -4,7 +4,3 @@
 targets are slow more often than chance explains, `lower_tail` estimates what a job striped over
 many targets loses.
 """
-
-from trimtab.judge.targets.tails import target_tails
-
-__all__ = ["target_tails"]

@@ -10,18 +10,17 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
+
+from trimtab.judge.arrays import Floats
 from trimtab.judge.bootstrap import block_length, widening
 from trimtab.judge.quantiles import t_quantile
 from trimtab.judge.spread import excess_kurtosis
+from trimtab.judge.targets.table import SurveyTable
 from trimtab.model.series import SlowEnd
 from trimtab.model.verdict import Interval
-
-if TYPE_CHECKING:
-    from trimtab.judge.arrays import Floats
-    from trimtab.judge.targets.table import SurveyTable
-
 
 SURVEYS_MINIMUM: Final = 10
 """Fewer surveys have too few different stretches to be resampled."""
@@ -101,8 +100,6 @@ def lower_tail(
     autocorrelation 0 / 0.5): p10 95 / 91 % of 12 surveys, 96 / 94 % of 30, 94 / 92 % of 90; p1
     88 / 85, 87 / 83 and 87 / 86 %, as the few worst nights make it.
     """
-    import numpy as np
-
     values = table.values[list(rows)]
     measured = [row[np.isfinite(row)] for row in values]
     times = [table.at[row] for row, survey in zip(rows, measured, strict=True) if survey.size]
@@ -159,8 +156,6 @@ def _intervals(
     surveys: Sequence[Floats], fractions: Sequence[float], level: float
 ) -> list[Interval | None]:
     """Return intervals of quantiles over all values, by resampling stretches of surveys."""
-    import numpy as np
-
     if len(surveys) < SURVEYS_MINIMUM:
         return [None] * len(fractions)
     n = len(surveys)
@@ -209,8 +204,6 @@ def _widened(drawn: Floats, middle: float, factor: float, level: float) -> Inter
 
     As ratios where that is possible: rates are positive.
     """
-    import numpy as np
-
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     low, high = min(float(low), middle), max(float(high), middle)
     if low <= 0:
@@ -225,8 +218,6 @@ def _counted(surveys: Sequence[Floats], every: Floats, fraction: float) -> _Coun
 
     The values of each survey are in rising order.
     """
-    import numpy as np
-
     ranks = np.arange(len(every))
     if len(every) > _CANDIDATES:
         # Evenly on the scale of log odds about the fraction, which is fine near 0 as well.

@@ -10,17 +10,14 @@ the target effect: a large residual is a target that was slow that night, and on
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
+import polars as pl
+
+from trimtab.judge.arrays import Floats, medians
 from trimtab.judge.targets.table import survey_table
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from trimtab.judge.arrays import Floats
-
 
 _SWEEPS_MAXIMUM: Final = 20
 _SETTLED: Final = 1e-4
@@ -55,21 +52,19 @@ def median_polish(values: Floats) -> MedianPolish:
         Shape (surveys, targets). 0 (a silent target) has no logarithm: it is not polished, and
         does not pull at the others.
     """
-    import numpy as np
-
     with np.errstate(divide="ignore", invalid="ignore"):
         residuals = np.where(values > 0, np.log(values), np.nan)
     rows, columns = np.zeros(values.shape[0]), np.zeros(values.shape[1])
     for _ in range(_SWEEPS_MAXIMUM):
-        by_row = _medians(residuals, 1)
+        by_row = medians(residuals, 1)
         residuals = residuals - by_row[:, None]
-        by_column = _medians(residuals, 0)
+        by_column = medians(residuals, 0)
         residuals = residuals - by_column[None, :]
         rows, columns = rows + by_row, columns + by_column
         moved = np.concatenate([by_row, by_column])
         if not np.any(np.abs(moved[np.isfinite(moved)]) > _SETTLED):
             break
-    middles = [float(_medians(effects, 0)) if effects.size else 0.0 for effects in (rows, columns)]
+    middles = [float(medians(effects, 0)) if effects.size else 0.0 for effects in (rows, columns)]
     middles = [middle if np.isfinite(middle) else 0.0 for middle in middles]
     return MedianPolish(sum(middles), rows - middles[0], columns - middles[1], residuals)
 
@@ -93,15 +88,12 @@ def robust_residuals(surveys: pl.DataFrame, metric: str) -> pl.DataFrame:
         ``residual`` (logarithm; null for a value of 0) and ``z`` (residual over 1.4826 x the
         median absolute residual of the whole table; null where that is 0).
     """
-    import numpy as np
-    import polars as pl
-
     table = survey_table(surveys, metric)
     parts = median_polish(table.values)
     places = np.argwhere(np.isfinite(table.values))
     residuals = parts.residuals[places[:, 0], places[:, 1]]
     spread = _spread(residuals)
-    middles = _medians(table.values, 1)
+    middles = medians(table.values, 1)
     measured = table.values[places[:, 0], places[:, 1]]
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = measured / middles[places[:, 0]]
@@ -126,17 +118,6 @@ def robust_residuals(surveys: pl.DataFrame, metric: str) -> pl.DataFrame:
 
 def _spread(residuals: Floats) -> float:
     """Return 1.4826 x the median absolute residual, not a number where it is 0 or there is none."""
-    import numpy as np
-
     known = np.abs(residuals[np.isfinite(residuals)])
     spread = 1.4826 * float(np.median(known)) if known.size else 0.0
     return spread if spread > 0 else float("nan")
-
-
-def _medians(values: Floats, axis: int) -> Floats:
-    """Return medians of what is a number; not a number where there is none."""
-    import numpy as np
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "All-NaN slice encountered", RuntimeWarning)
-        return np.nanmedian(values, axis=axis)

@@ -11,17 +11,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trimtab.judge.arrays import benjamini_hochberg
+import numpy as np
+
+from trimtab.judge.arrays import Bools, Floats, benjamini_hochberg
 from trimtab.judge.distributions import beta_binomial_above, binomial_above
 from trimtab.judge.targets.median_polish import median_polish
 from trimtab.judge.targets.table import SurveyTable
 from trimtab.model.series import Straggler
-
-if TYPE_CHECKING:
-    from trimtab.judge.arrays import Bools, Floats
-
 
 WORST: Final = 0.05
 """The share of a survey's targets that are marked as slow."""
@@ -66,8 +64,6 @@ def marks(values: Floats, worst: float = WORST) -> Marks:
 
     A survey in which every target is alike, or that measured one alone, marks none.
     """
-    import numpy as np
-
     measured = np.isfinite(values)
     slow = np.zeros(values.shape, dtype=bool)
     chance = np.zeros(values.shape[0])
@@ -95,8 +91,6 @@ def straggler_p_values(marked: Marks) -> Floats:
     that is slow for a week and then no more), which makes the variance of the number f times as
     large: the tail is that of the beta-binomial distribution with that variance.
     """
-    import numpy as np
-
     counts = marked.slow.sum(axis=0)
     inflation = _inflation(marked)
     used = marked.measured & (marked.chance > 0)[:, None]
@@ -122,8 +116,6 @@ def _inflation(marked: Marks) -> float:
     low by f / n, so f is found in rounds; one standard error is added, which matters to few
     targets in few surveys.
     """
-    import numpy as np
-
     used = marked.measured & (marked.chance > 0)[:, None]
     cells = float(used.sum())
     n = used.sum(axis=0)
@@ -186,8 +178,6 @@ def stragglers(
     5 %; 12 surveys of 24 targets 0 % at 0 and 13 % at 0.7. A target that loses a quarter at COV
     8 % was named in every series of 30 surveys of 274 targets, even at 0.8.
     """
-    import numpy as np
-
     marked = marks(table.values, worst)
     if len(table.at) < SURVEYS_MINIMUM or not marked.slow.any():
         return ()
@@ -215,8 +205,6 @@ def stragglers(
 
 def _relative(values: Floats) -> Floats:
     """Return each target's ratio to its surveys now: 0 where most of the last values are 0."""
-    import numpy as np
-
     parts = median_polish(values)
     middles = np.exp(parts.whole + parts.survey_effects)
     ratios = values / middles[:, None]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import polars as pl
+import numpy as np
+import polars as pl
 
-    from trimtab.judge.arrays import Floats
+from trimtab.judge.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +45,18 @@ def survey_table(surveys: pl.DataFrame, metric: str) -> SurveyTable:
         A target that a survey measured more than once has the median of it; values that are
         missing, negative or not finite are no measurement.
     """
-    import numpy as np
-    import polars as pl
-
     valid = surveys.filter(
         (pl.col("metric") == metric)
         & pl.col("value").is_finite()
         & (pl.col("value") >= 0)
         & pl.col("at").is_not_null()
     )
-    rows = valid.group_by("run").agg(pl.col("at").min()).sort("at", "run")
+    rows = valid.group_by("run").agg(pl.min("at")).sort("at", "run")
     server = pl.col("server") if "server" in valid.columns else pl.lit(None, dtype=pl.String)
     columns = (
         valid.sort("at").group_by("target").agg(server=server.drop_nulls().last()).sort("target")
     )
-    cells = valid.group_by("run", "target").agg(pl.col("value").median())
+    cells = valid.group_by("run", "target").agg(pl.median("value"))
     place = {name: number for number, name in enumerate(rows["run"])}
     column = {name: number for number, name in enumerate(columns["target"])}
     values = np.full((len(place), len(column)), np.nan)

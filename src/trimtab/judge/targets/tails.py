@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
+
+import polars as pl
 
 from trimtab.judge.targets.lower_tail import lower_tail
 from trimtab.judge.targets.stragglers import (
@@ -12,16 +13,11 @@ from trimtab.judge.targets.stragglers import (
     WORST,
     stragglers,
 )
-from trimtab.judge.targets.table import survey_table
+from trimtab.judge.targets.table import SurveyTable, survey_table
 from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import SlowEnd, TargetTails
 from trimtab.units import plural
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from trimtab.judge.targets.table import SurveyTable
 
 
 def target_tails(

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from trimtab.purge.index.reading import joined
+
 _DEPTH_MAX: Final = 10_000
 
 Name = tuple[bytes, bytes]
@@ -86,11 +88,7 @@ def _climb(  # noqa: PLR0917 (what is known is passed on)
         below = way.pop()
         if top in known:
             is_part = below in stripes
-            known[below] = known[top] if is_part else _joined(known[top], names[below][0][1])
+            known[below] = known[top] if is_part else joined(known[top], names[below][0][1])
         elif top in lost:
             lost.add(below)
         top = below
-
-
-def _joined(directory: bytes, name: bytes) -> bytes:
-    return directory + b"/" + name if directory else name

@@ -24,12 +24,6 @@ from trimtab.purge.horizon.horizon import (
     steps,
 )
 from trimtab.purge.horizon.size_bias import SizeBias
-from trimtab.purge.horizon.tally import (
-    curve_of,
-    ost_curves,
-    project_days,
-    user_days,
-)
 from trimtab.purge.horizon.targets import (
     GroupHorizon,
     GroupHorizons,
@@ -302,3 +296,25 @@ def _published(outcome: Answer, policy: Policy) -> Iterator[str]:
     )
     if published.status is HorizonStatus.OUT_OF_REACH:
         yield "That is all that may be deleted, and less than that."
+
+
+def curve_of(tally: Tally) -> AgeCurve:
+    """Return the curve of all eligible files, by the hour of their last use."""
+    return AgeCurve.from_buffers(*tally.hours())
+
+
+def user_days(tally: Tally) -> OwnerDays:
+    """Return the eligible files of each user, by the day of their last use."""
+    return OwnerDays.from_buffers((uid, tally.days_of_user(uid)) for uid in tally.users())
+
+
+def project_days(tally: Tally) -> OwnerDays:
+    """Return the eligible files of each project, by the day of their last use."""
+    return OwnerDays.from_buffers(
+        (project, tally.days_of_project(project)) for project in tally.projects()
+    )
+
+
+def ost_curves(tally: Tally) -> dict[int, AgeCurve]:
+    """Return the curve of each OST that holds eligible objects, by OST index."""
+    return {index: AgeCurve.from_buffers(*tally.hours_of_ost(index)) for index in tally.osts()}

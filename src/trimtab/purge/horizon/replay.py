@@ -168,15 +168,13 @@ def replay(
             hint="swap the two indexes",
         )
     joined = _joined(candidates, later)
-    judged = joined.with_columns(_afterwards(reads_known=reads_known).alias("outcome"))
+    judged = joined.with_columns(outcome=_afterwards(reads_known=reads_known))
     missed = pl.col("outcome").is_in([outcome.value for outcome in _MISSED])
     age_days = (pl.lit(then_s) - pl.col("last_use_s")) // _DAY_S
     counted = (
-        judged.with_columns(
-            missed.alias("missed"), (age_days // _BAND_DAYS * _BAND_DAYS).alias("from_days")
-        )
+        judged.with_columns(missed=missed, from_days=age_days // _BAND_DAYS * _BAND_DAYS)
         .group_by("outcome", "missed", "uid", "from_days")
-        .agg(pl.len().alias("files"), pl.col("allocated_bytes").sum())
+        .agg(pl.len().alias("files"), pl.sum("allocated_bytes"))
         .collect(engine="streaming")
     )
     return Replay(
@@ -200,7 +198,7 @@ def _joined(candidates: pl.LazyFrame, later: pl.LazyFrame) -> pl.LazyFrame:
     import polars as pl
 
     devices = [
-        frame.select(pl.col("device").n_unique()).collect(engine="streaming").item()
+        frame.select(pl.n_unique("device")).collect(engine="streaming").item()
         for frame in (candidates, later)
     ]
     key = ["id"] if max(devices) <= 1 else ["id", "device"]
@@ -209,7 +207,7 @@ def _joined(candidates: pl.LazyFrame, later: pl.LazyFrame) -> pl.LazyFrame:
     # What is not among the candidates goes first: only they are held in memory.
     after = later.select(columns).join(before.select(key), on=key, how="semi")
     after = after.unique(subset=key, keep="any")
-    after = after.with_columns(pl.lit(value=True).alias("there"))
+    after = after.with_columns(there=pl.lit(value=True))
     return before.join(after, on=key, how="left", suffix="_later")
 
 
@@ -236,15 +234,13 @@ def _afterwards(*, reads_known: bool) -> pl.Expr:
 def _sums(counted: pl.DataFrame, *by: str) -> pl.DataFrame:
     import polars as pl
 
-    return counted.group_by(by).agg(pl.col("files").sum(), pl.col("allocated_bytes").sum())
+    return counted.group_by(by).agg(pl.sum("files"), pl.sum("allocated_bytes"))
 
 
 def _both(counted: pl.DataFrame, by: str) -> list[tuple[int, Share, Share]]:
     """Return for each value of a column what would have been deleted, and missed."""
-    import polars as pl
-
     whole = {key: Share(files, size) for key, files, size in _sums(counted, by).rows()}
-    part = _sums(counted.filter(pl.col("missed")), by)
+    part = _sums(counted.filter("missed"), by)
     missed = {key: Share(files, size) for key, files, size in part.rows()}
     return [(key, share, missed.get(key, Share())) for key, share in whole.items()]
 

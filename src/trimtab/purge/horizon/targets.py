@@ -171,7 +171,9 @@ def find_ost_horizons(
         The common cut-off, what it frees, and what each OST needs, in order of the index.
     """
     groups = [Group("OST", ost_name(index), (index,), limit) for index in sorted(usages)]
-    return _find(groups, curves, usages, whole=whole, usage=usage, youngest_hour=youngest_hour)
+    return find_pool_horizons(
+        curves, usages, groups, whole=whole, usage=usage, youngest_hour=youngest_hour
+    )
 
 
 def find_pool_horizons(
@@ -203,8 +205,20 @@ def find_pool_horizons(
     GroupHorizons
         The common cut-off, what it frees, and what each pool needs, in the order of ``groups``.
     """
-    return _find(
-        tuple(groups), curves, usages, whole=whole, usage=usage, youngest_hour=youngest_hour
+    allowed = {index: curve.before(youngest_hour) for index, curve in curves.items()}
+    needs = [_need(group, allowed, usages) for group in groups]
+    hours = [need.hour for need in needs if need.hour is not None]
+    cut_off = max(hours, default=None)
+    freed = Freed() if cut_off is None else whole.before(youngest_hour).freed_before(cut_off)
+    after = None if cut_off is None else usage.after(freed.allocated_bytes)
+    return GroupHorizons(
+        youngest_hour=youngest_hour,
+        cut_off_hour=cut_off,
+        # Down: a target that asks for a byte less would stop an hour too early.
+        target=None if after is None else after.used_bytes * 10_000 // after.total_bytes / 10_000,
+        freed=freed,
+        groups=tuple(_group_horizon(need, cut_off) for need in needs),
+        doubts=tuple(_doubts(allowed, usages)),
     )
 
 
@@ -267,32 +281,6 @@ def _pool_group(
             hint="is it switched off, or its server gone? lfs df names those that answer",
         )
     return Group("pool", name, osts, limit)
-
-
-def _find(
-    groups: Iterable[Group],
-    curves: Mapping[int, AgeCurve],
-    usages: Mapping[int, Usage],
-    *,
-    whole: AgeCurve,
-    usage: Usage,
-    youngest_hour: int,
-) -> GroupHorizons:
-    allowed = {index: curve.before(youngest_hour) for index, curve in curves.items()}
-    needs = [_need(group, allowed, usages) for group in groups]
-    hours = [need.hour for need in needs if need.hour is not None]
-    cut_off = max(hours, default=None)
-    freed = Freed() if cut_off is None else whole.before(youngest_hour).freed_before(cut_off)
-    after = None if cut_off is None else usage.after(freed.allocated_bytes)
-    return GroupHorizons(
-        youngest_hour=youngest_hour,
-        cut_off_hour=cut_off,
-        # Down: a target that asks for a byte less would stop an hour too early.
-        target=None if after is None else after.used_bytes * 10_000 // after.total_bytes / 10_000,
-        freed=freed,
-        groups=tuple(_group_horizon(need, cut_off) for need in needs),
-        doubts=tuple(_doubts(allowed, usages)),
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,10 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
+import polars as pl
 
 from trimtab.errors import UsageError
 from trimtab.model.mounts import Mount
@@ -39,9 +42,6 @@ from trimtab.purge.index.write import ShardWriter
 from trimtab.record.system_errors import system_errors
 from trimtab.units import format_duration, plural
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MARGIN_S: Final = 60
 """By how much a change time has to be older than the beginning of the scan that read the directory.
@@ -209,8 +209,6 @@ def carried_over(
     DataError, UnreadableError
         A shard cannot be read, or not be written.
     """
-    import polars as pl
-
     _remove_leftovers(directory)
     manifest = base.manifest
     with readable():
@@ -268,8 +266,6 @@ def _unchanged(base: Base, looked: pl.LazyFrame) -> pl.LazyFrame:
 
     As the walk decides it (`crates/namespace/src/walk/base.rs`: change both).
     """
-    import polars as pl
-
     keys = ("parent", "name", *_STAMP)
     directories = pl.col("type") == "d"
     listed = _rows(base.directory, base.manifest.shards).filter(directories).select(keys)
@@ -287,7 +283,7 @@ def _unchanged(base: Base, looked: pl.LazyFrame) -> pl.LazyFrame:
     )
     return (
         same.join(changed, on=["parent", "name"], how="anti")
-        .select(path.alias("parent"))
+        .select(parent=path)
         .unique()
         .collect(engine="streaming")
         .lazy()
@@ -295,8 +291,6 @@ def _unchanged(base: Base, looked: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _rows(directory: Path, shards: tuple[Shard, ...]) -> pl.LazyFrame:
-    import polars as pl
-
     nothing = pl.LazyFrame(schema=columns())
     return pl.concat([nothing, *(rows_in_force(directory, shard) for shard in shards)])
 
@@ -309,8 +303,6 @@ def _taken(
     The other names of a file that was looked at get what is known of it now: it would count
     as two files where one name says that it has several and another that it has one.
     """
-    import polars as pl
-
     carried = (
         rows_in_force(directory, shard, numbered=True)
         .filter(pl.col("type") != "d")
@@ -331,8 +323,6 @@ def _numbers(frame: pl.DataFrame) -> pl.Series:
 
 def _linked(base: Base, directory: Path, shard: Shard, number: int, rows: pl.Series) -> Shard:
     """Return a shard of the earlier index as one of the new, of which only some rows count."""
-    import numpy as np
-
     name = f"{KEPT}-{number:06}.parquet"
     shown = visible(str(directory / name))
     with system_errors(f"cannot write {shown}", code="index-unwritable"):

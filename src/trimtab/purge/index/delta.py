@@ -18,7 +18,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from trimtab.purge.index.manifest import Followed, Manifest, Shard, Superseded
 from trimtab.purge.index.manifest_file import save_manifest, synchronise_directory
@@ -27,11 +31,6 @@ from trimtab.purge.index.views import readable, rows_in_force, superseded_rows
 from trimtab.purge.index.write import ShardWriter, write_shard
 from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-    from numpy.typing import NDArray
 
 RETIRED_S: Final = 6 * 3600
 """So long a file stays that is replaced: who began to read the index before reads on in it."""
@@ -109,8 +108,6 @@ def find(
     polars.DataFrame
         ``shard`` (its number), ``row``, and the columns of the index.
     """
-    import polars as pl
-
     wanted = pl.DataFrame({"id": list(ids)}, schema={"id": pl.Binary}).with_columns(by_id=True)
     named = names.select("parent", "name").unique().with_columns(by_name=True)
     frames = []
@@ -128,8 +125,6 @@ def find(
 
 
 def _located_nothing() -> pl.DataFrame:
-    import polars as pl
-
     return pl.DataFrame(schema={"shard": pl.UInt32, "row": pl.UInt32, **columns()})
 
 
@@ -145,8 +140,6 @@ def beneath(
     but
         Files that are left out.
     """
-    import polars as pl
-
     left_out = pl.DataFrame({"id": list(but)}, schema={"id": pl.Binary})
     with readable():
         for number, shard in enumerate(manifest.shards):
@@ -166,7 +159,7 @@ def beneath(
             before = (
                 rows.join(after.lazy(), on="parent")
                 .join(left_out.lazy(), on="id", how="anti")
-                .with_columns(pl.lit(number, pl.UInt32).alias("shard"))
+                .with_columns(shard=pl.lit(number, pl.UInt32))
                 .collect(engine="streaming")
             )
             now = before.with_columns(parent=pl.col("after")).select(*columns())
@@ -285,8 +278,6 @@ def without(
     directory: Path, shard: Shard, more: Sequence[NDArray[np.uint32]], generation: int
 ) -> Shard:
     """Return a shard of which further rows count no more."""
-    import numpy as np
-
     gone = list(more)
     if shard.superseded is not None:
         gone.append(superseded_rows(directory, shard.superseded))
@@ -308,8 +299,6 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _write_again(directory: Path, again: Again, generation: int) -> Shard | None:
-    import polars as pl
-
     if not again.tried:
         return None
     kinds = {"id": pl.Binary, "tried": pl.UInt32, "beneath": pl.Boolean}
@@ -320,8 +309,6 @@ def _write_again(directory: Path, again: Again, generation: int) -> Shard | None
 
 def read_again(directory: Path, followed: Followed) -> Again:
     """Return what to look at once more."""
-    import polars as pl
-
     if followed.again is None:
         return Again({})
     with readable():

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import polars as pl
+import polars as pl
 
 NS_PER_S: Final = 10**9
 INT64_MAX: Final = 2**63 - 1
@@ -23,8 +22,6 @@ _SECONDS_MAX: Final = INT64_MAX // NS_PER_S
 
 def text_of(name: str, values: pl.Series | Sequence[bytes | None]) -> pl.Series:
     """Return bytes as text; null for what is no UTF-8."""
-    import polars as pl
-
     series = pl.Series(name, values, dtype=pl.Binary)
     try:
         return series.cast(pl.String)
@@ -34,8 +31,6 @@ def text_of(name: str, values: pl.Series | Sequence[bytes | None]) -> pl.Series:
 
 def names_of(name: str, values: Sequence[bytes | None]) -> pl.Series:
     """Return names as the bytes that they are; null where there is none."""
-    import polars as pl
-
     return pl.Series(name, [value or None for value in values], dtype=pl.Binary)
 
 
@@ -54,8 +49,6 @@ def whole(text: pl.Series, kind: type[pl.DataType]) -> pl.Series:
     text
         Or whole numbers.
     """
-    import polars as pl
-
     if text.dtype.is_integer():
         return text.cast(kind, strict=False)
     column = pl.col(text.name)
@@ -74,8 +67,6 @@ def signed(text: pl.Series) -> pl.Series:
     text
         Or whole numbers.
     """
-    import polars as pl
-
     if text.dtype.is_integer():
         return text.cast(pl.Int64, strict=False)
     column = pl.col(text.name)
@@ -85,8 +76,6 @@ def signed(text: pl.Series) -> pl.Series:
 
 def multiples(text: pl.Series, unit_bytes: int) -> pl.Series:
     """Return a number of units as bytes; null where that is no number or too many."""
-    import polars as pl
-
     number = whole(text, pl.UInt64)
     column = pl.col(text.name)
     fits = column <= (2**64 - 1) // unit_bytes
@@ -104,31 +93,29 @@ def seconds(text: pl.Series) -> pl.Series:
     text
         Or whole numbers.
     """
-    import polars as pl
-
     col = pl.col
     if text.dtype.is_integer() or not text.str.contains(".", literal=True).any():
         whole_s = signed(text)  # faster by a half
         return nanoseconds(whole_s, pl.zeros(len(whole_s), dtype=pl.Int64, eager=True))
     parts = text.alias("text").to_frame().select(
-        col("text").str.starts_with("-").alias("negative"),
-        col("text").str.starts_with("+").alias("odd"),
-        col("text").str.splitn(".", 2).struct.rename_fields(["whole", "places"]).alias("parts"),
+        negative=col("text").str.starts_with("-"),
+        odd=col("text").str.starts_with("+"),
+        parts=col("text").str.splitn(".", 2).struct.rename_fields(["whole", "places"]),
     ).unnest("parts")  # fmt: skip
     numbers = parts.select(
         "negative",
-        pl.when(~col("odd")).then("whole").cast(pl.Int64, strict=False).alias("whole_s"),
-        col("places").str.head(9).str.pad_end(9, "0").alias("nine"),
-        col("places").str.slice(9).str.contains(r"[^0]").fill_null(value=False).alias("finer"),
-        (col("places").str.contains(r"\A[0-9]").fill_null(value=True)).alias("digits"),
+        whole_s=pl.when(~col("odd")).then("whole").cast(pl.Int64, strict=False),
+        nine=col("places").str.head(9).str.pad_end(9, "0"),
+        finer=col("places").str.slice(9).str.contains(r"[^0]").fill_null(value=False),
+        digits=col("places").str.contains(r"\A[0-9]").fill_null(value=True),
     ).select(
         "negative",
         "whole_s",
-        col("nine").fill_null("0").cast(pl.UInt64, strict=False).cast(pl.Int64).alias("rest_ns"),
-        (col("digits") & ~col("finer")).alias("plain"),
+        rest_ns=col("nine").fill_null("0").cast(pl.UInt64, strict=False).cast(pl.Int64),
+        plain=col("digits") & ~col("finer"),
     )
     rest_ns = pl.when("negative").then(-col("rest_ns")).otherwise("rest_ns")
-    both = numbers.select("whole_s", pl.when("plain").then(rest_ns).alias("rest_ns"))
+    both = numbers.select("whole_s", rest_ns=pl.when("plain").then(rest_ns))
     return nanoseconds(both["whole_s"], both["rest_ns"]).alias(text.name)
 
 
@@ -140,13 +127,11 @@ def nanoseconds(whole_s: pl.Series, rest_ns: pl.Series) -> pl.Series:
     rest_ns
         Between -999,999,999 and 999,999,999.
     """
-    import polars as pl
-
     col = pl.col
     frame = pl.DataFrame({"s": whole_s, "rest_ns": rest_ns}).select(
         "s",
         "rest_ns",
-        (col("s").clip(-_SECONDS_MAX, _SECONDS_MAX) * NS_PER_S).alias("near_ns"),
+        near_ns=col("s").clip(-_SECONDS_MAX, _SECONDS_MAX) * NS_PER_S,
     )
     # Both rooms are computed without overflow, and one of them is all of 64 bits.
     above_ns = INT64_MAX - col("near_ns").clip(lower_bound=0)
@@ -170,16 +155,12 @@ def birth(value_ns: pl.Series) -> pl.Series:
 
     No file system that tells it is as old as 1970.
     """
-    import polars as pl
-
     column = pl.col(value_ns.name)
     return value_ns.to_frame().select(pl.when(column != 0).then(column)).to_series()
 
 
 def indices(text: pl.Series) -> pl.Series:
     """Return all numbers in a text, in order; null where there is none, or one is too large."""
-    import polars as pl
-
     col = pl.col("all")
     numbers = text.str.extract_all("[0-9]+").cast(pl.List(pl.UInt32), strict=False).alias("all")
     known = (col.list.len() > 0) & ~col.list.eval(pl.element().is_null()).list.any()
@@ -194,8 +175,6 @@ def type_of_mode(mode: pl.Series) -> pl.Series:
     mode
         Whole numbers without a sign.
     """
-    import polars as pl
-
     letters = {
         stat.S_IFREG: "f",
         stat.S_IFDIR: "d",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import polars as pl
-
+import numpy as np
+import numpy.typing as npt
+import polars as pl
 
 _FID_TEXT: Final = r"\A\[?0x([0-9a-fA-F]{1,16}):0x([0-9a-fA-F]{1,8}):0x([0-9a-fA-F]{1,8})\]?\z"
 
@@ -21,8 +19,6 @@ def of_inodes(inodes: pl.Series) -> pl.Series:
     inodes
         UInt64.
     """
-    import polars as pl
-
     ids = of_halves(0, inodes.fill_null(0).to_numpy()).alias(inodes.name)
     if not inodes.null_count():
         return ids
@@ -31,9 +27,6 @@ def of_inodes(inodes: pl.Series) -> pl.Series:
 
 def of_halves(upper: int, lower: npt.NDArray[np.uint64]) -> pl.Series:
     """Return numbers of 16 bytes, big-endian, of which the upper halves are the same."""
-    import numpy as np
-    import polars as pl
-
     pairs = np.empty((len(lower), 2), dtype=">u8")
     pairs[:, 0] = upper
     pairs[:, 1] = lower
@@ -44,8 +37,6 @@ def of_halves(upper: int, lower: npt.NDArray[np.uint64]) -> pl.Series:
 
 def of_fids(texts: pl.Series) -> pl.Series:
     """Return the identities of FIDs as text; null for what is none."""
-    import polars as pl
-
     parts = texts.alias("fid").str.extract_groups(_FID_TEXT).struct.unnest()
     digits = pl.concat_str(
         *(pl.col(part).str.zfill(width) for part, width in zip("123", (16, 8, 8), strict=True))

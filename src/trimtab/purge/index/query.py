@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.errors import UsageError
 from trimtab.purge.index import views
@@ -16,9 +18,6 @@ from trimtab.purge.index.manifest import Lack, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.owners import Naming, group_name, user_name
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ROWS_MAXIMUM: Final = 10_000
 """Of an answer: more is no answer, and an index may have 10^9 rows."""
@@ -81,8 +80,6 @@ def ask(
     UnreadableError, DataError
         The index cannot be read.
     """
-    import polars as pl
-
     only_reads(statement)
     manifest = load_manifest(directory)
     with views.readable():
@@ -137,8 +134,6 @@ def answer(result: pl.LazyFrame, manifest: Manifest, rows_maximum: int) -> Answe
 
 def shown_frame(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a frame without bytes: identities and names as text."""
-    import polars as pl
-
     if "id" in frame.columns and frame["id"].dtype == pl.Binary:
         if "id_kind" in frame.columns:
             kinds = frame["id_kind"]
@@ -147,7 +142,7 @@ def shown_frame(frame: pl.DataFrame) -> pl.DataFrame:
             # Without its kind: a FID's sequence is never 0, an inode number has no upper half.
             fids = [value is not None and any(value[:8]) for value in frame["id"]]
             kinds = pl.Series(["fid" if is_fid else "inode" for is_fid in fids], dtype=pl.String)
-        frame = frame.with_columns(views.shown_identity(frame["id"], kinds).alias("id"))
+        frame = frame.with_columns(id=views.shown_identity(frame["id"], kinds))
     return frame.with_columns(
         views.visible_text(pl.col(name)).alias(name)
         for name, kind in frame.schema.items()

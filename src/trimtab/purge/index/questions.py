@@ -8,7 +8,9 @@ from __future__ import annotations
 import itertools
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.errors import UsageError
 from trimtab.purge.index import views
@@ -17,9 +19,6 @@ from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.owners import Naming, group_name, user_name
 from trimtab.purge.index.query import ROWS_MAXIMUM, Answer, answer
 from trimtab.units import format_bytes
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class By(StrEnum):
@@ -99,8 +98,6 @@ def totals(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
     files
         One row a file, as `views.files` has them.
     """
-    import polars as pl
-
     # Where blocks are not known the length stands for them, and `query.doubts` says so.
     held = pl.coalesce("allocated_bytes", "size_bytes")
     files = files.with_columns(held=held, one=pl.lit(1, dtype=pl.UInt64))
@@ -110,9 +107,9 @@ def totals(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
     if by is By.OST:
         files = _by_ost(files)
     return files.group_by(_KEYS.get(by, by.value)).agg(
-        pl.col("one").sum().alias("files"),
-        pl.col("held").sum().alias("allocated_bytes"),
-        pl.col("age_days").max().alias("unused_days"),
+        files=pl.sum("one"),
+        allocated_bytes=pl.sum("held"),
+        unused_days=pl.max("age_days"),
     )
 
 
@@ -120,15 +117,13 @@ def merged(
     parts: pl.LazyFrame, by: By, *, user: Naming = user_name, group: Naming = group_name
 ) -> pl.LazyFrame:
     """Return totals, of which a key may have several, in the order in which they are shown."""
-    import polars as pl
-
     key = by.value
     if by in (By.USER, By.GROUP):
         naming = user if by is By.USER else group
         parts = parts.with_columns(views.named(_KEYS[by], key, naming))
     column = "class" if by in (By.AGE, By.SIZE) else key
-    sums = pl.col("files", "allocated_bytes").sum()
-    whole = parts.group_by(column).agg(sums, pl.col("unused_days").max())
+    sums = pl.sum("files", "allocated_bytes")
+    whole = parts.group_by(column).agg(sums, pl.max("unused_days"))
     if by in (By.AGE, By.SIZE):
         _, _, labels = _classes(by)
         label = pl.col("class").replace_strict(
@@ -172,9 +167,7 @@ def check(by: By, directory: Path, manifest: Manifest) -> None:
 
 
 def _shown() -> tuple[pl.Expr, ...]:
-    import polars as pl
-
-    total = pl.col("allocated_bytes").sum()
+    total = pl.sum("allocated_bytes")
     share = pl.when(total > 0).then(pl.col("allocated_bytes") / total)
     return pl.col("files"), pl.col("allocated_bytes"), share.alias("share"), pl.col("unused_days")
 
@@ -184,46 +177,36 @@ def _by_ost(files: pl.LazyFrame) -> pl.LazyFrame:
 
     An OST that holds several objects of a file has as many parts of it.
     """
-    import polars as pl
-
     objects = pl.col("osts").list.len().cast(pl.UInt64)
     here = files.filter(objects > 0).with_row_index("file")
     parts = here.select(
         "file",
         "age_days",
-        pl.col("osts").alias("ost"),
-        pl.int_ranges(0, pl.col("osts").list.len()).alias("stripe"),
-        (pl.col("held") // objects).alias("each"),
-        (pl.col("held") % objects).alias("rest"),
+        ost=pl.col("osts"),
+        stripe=pl.int_ranges(0, pl.col("osts").list.len()),
+        each=pl.col("held") // objects,
+        rest=pl.col("held") % objects,
     ).explode("ost", "stripe")
     held = pl.col("each") + pl.when(pl.col("stripe") == 0).then("rest").otherwise(0)
     return (
         parts.group_by("file", "ost")
-        .agg(held.sum().alias("held"), pl.col("age_days").first())
+        .agg(held.sum().alias("held"), pl.first("age_days"))
         .select("ost", "held", "age_days", one=pl.lit(1, dtype=pl.UInt64))
     )
 
 
 def _class_of(value: pl.Expr, begins: tuple[int, ...]) -> pl.Expr:
     """Return how many classes begin at or below a value; null for null."""
-    import polars as pl
-
     known = pl.sum_horizontal((value >= begin).cast(pl.Int64) for begin in begins)
     return pl.when(value.is_not_null()).then(known)
 
 
 def _classes(by: By) -> tuple[str, tuple[int, ...], list[str]]:
-    return _age_classes() if by is By.AGE else _size_classes()
-
-
-def _age_classes() -> tuple[str, tuple[int, ...], list[str]]:
     """Return the column, where its classes begin, and what they are called."""
-    between = [f"{low} to {high} days" for low, high in itertools.pairwise(AGES_DAYS)]
-    labels = [f"under {AGES_DAYS[0]} day", *between, f"{AGES_DAYS[-1]} days and more"]
-    return "age_days", AGES_DAYS, labels
-
-
-def _size_classes() -> tuple[str, tuple[int, ...], list[str]]:
+    if by is By.AGE:
+        between = [f"{low} to {high} days" for low, high in itertools.pairwise(AGES_DAYS)]
+        labels = [f"under {AGES_DAYS[0]} day", *between, f"{AGES_DAYS[-1]} days and more"]
+        return "age_days", AGES_DAYS, labels
     texts = [format_bytes(size) for size in SIZES_BYTES]
     between = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
     return "size_bytes", SIZES_BYTES, ["empty", *between, f"{texts[-1]} and more"]

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, overload
+from typing import Any, BinaryIO, Final, overload
+
+import numpy as np
+import polars as pl
 
 from trimtab.purge.index.fields import INT64_MAX
 from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM, Lack, Refused, TimeTrust
-from trimtab.purge.index.paths import ROOT_ITSELF, split_paths
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    import polars as pl
 
 CHUNK_BYTES: Final = 8 * 1024**2
 """So much of a list is in memory at once, several times over while it is taken apart."""
@@ -171,8 +170,6 @@ class Block(Sequence[bytes]):
 
     def __len__(self) -> int:
         """How many there are."""
-        import numpy as np
-
         part = np.frombuffer(self.data, np.uint8, self.end - self.begin, self.begin)
         return int(np.count_nonzero(part == self._terminator[0]))
 
@@ -277,8 +274,6 @@ def placed(
     paths
         Of each record, as it stands in the list.
     """
-    import polars as pl
-
     from trimtab.purge.index.schema import TIMES, required
 
     parents, names, reasons = split_paths(
@@ -305,3 +300,44 @@ def _wrong(row: Mapping[str, Any], needed: Sequence[str], times: Sequence[str]) 
         return f"{', '.join(wrong)}: not what it should be"
     latest = max(times, key=lambda name: row[name])
     return f"{latest}: more than a day after the list was made"
+
+
+ROOT_ITSELF: Final = ""
+"""Stands instead of a reason where a path is the root, which has no name in an index."""
+
+
+def joined(directory: bytes, name: bytes) -> bytes:
+    """Return the path of a name in a directory; both are beneath the root."""
+    return directory + b"/" + name if directory else name
+
+
+def split_paths(
+    paths: Sequence[bytes], root: bytes, *, beneath: bytes = b"", absolute: bool | None = None
+) -> tuple[pl.Series, pl.Series, dict[int, str]]:
+    """Return directory and name of each path, and by its index why one is not to be had.
+
+    A path is taken as it stands, never normalised by meaning: ``a/../b`` may be something else than
+    ``b`` where ``a`` is a link, so it is refused.
+
+    Parameters
+    ----------
+    paths
+        Absolute ones begin with ``root``; others are relative to it, also with ``./`` before them.
+    root
+        An absolute path without a slash at its end, but for the root of all.
+    beneath
+        What relative paths begin with instead of ``./``; it is taken off.
+    absolute
+        Whether all have to be absolute, or relative; ``None``: each may be either.
+
+    Examples
+    --------
+    >>> parents, names, reasons = split_paths([b"/scratch/a/b", b"./c", b"/etc"], b"/scratch")
+    >>> parents.to_list(), names.to_list(), reasons
+    ([b'a', b'', None], [b'b', b'c', None], {2: 'it is not beneath the root'})
+    """
+    from trimtab._core import place_paths
+
+    columns, unplaced = place_paths(paths, root, beneath, absolute)
+    parents, names = pl.DataFrame(columns)
+    return parents, names, dict(unplaced)

@@ -31,13 +31,13 @@ does, as in the scan.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
+import polars as pl
 
 from trimtab.purge.index.identity import of_halves
 from trimtab.purge.index.manifest import Lack
-
-if TYPE_CHECKING:
-    import polars as pl
 
 TIMES: Final = ("atime_ns", "mtime_ns", "ctime_ns")
 """The times that an age can be made of, in the order of the rules."""
@@ -51,8 +51,6 @@ _NO_IDENTITY_UPPER: Final = 2**63
 
 def columns() -> Mapping[str, pl.DataType | type[pl.DataType]]:
     """Return the Polars type of each column, in the order of the shards."""
-    import polars as pl
-
     from trimtab._core import INDEX_COLUMNS
 
     kinds = {
@@ -108,8 +106,6 @@ def completed(frame: pl.DataFrame, first: int = 0) -> pl.DataFrame:
     -----
     What stands for a column that is lacking is told with `trimtab.purge.index.manifest.Lack`.
     """
-    import polars as pl
-
     stand_ins: dict[str, pl.Expr] = {
         "id_kind": pl.lit("inode"),
         "device": pl.lit(0),
@@ -137,15 +133,11 @@ def _no_identities(first: int, many: int) -> pl.Series:
 
     With one for all of them, all files with several names would pass for one file.
     """
-    import numpy as np
-
     return of_halves(_NO_IDENTITY_UPPER, np.arange(first, first + many, dtype=np.uint64))
 
 
 def last_use_s() -> pl.Expr:
     """Return the latest of the three times in whole seconds, rounded down; null where one is."""
-    import polars as pl
-
     known = pl.all_horizontal(pl.col(name).is_not_null() for name in TIMES)
     latest_ns = pl.max_horizontal(TIMES)
     return pl.when(known).then(latest_ns.floordiv(10**9))

@@ -12,14 +12,13 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.purge.index.manifest import Manifest, Shard
 from trimtab.purge.index.views import readable, scanned
 from trimtab.purge.index.write import write_shard
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SAMPLE_FILE: Final = "sizes.parquet"
 BUDGET: Final = 20_000
@@ -93,8 +92,6 @@ def take_sample(
     DataError
         The index cannot be read.
     """
-    import polars as pl
-
     drawn = draw(directory, manifest, seed=seed, budget=budget)
     questions = [Asked(*row) for row in drawn.select("id", "parent", "name").iter_rows()]
     seen = look(questions) if questions else ()
@@ -107,7 +104,7 @@ def take_sample(
     ):
         drawn = drawn.with_columns(pl.Series(name, values, pl.UInt64))
     known = pl.col("exact_size_bytes").is_not_null()
-    drawn = drawn.with_columns(known.sum().over("stratum").alias("stratum_drawn"))
+    drawn = drawn.with_columns(stratum_drawn=known.sum().over("stratum"))
     return write_shard(drawn, directory / SAMPLE_FILE)
 
 
@@ -117,26 +114,20 @@ def draw(directory: Path, manifest: Manifest, *, seed: int, budget: int = BUDGET
     Two passes over the index, in bounded memory: the first counts the strata, the second takes
     what has the smallest hashes of each.
     """
-    import polars as pl
-
     with readable():
         files = _strata(scanned(directory, manifest), manifest)
-        counts = files.group_by(_STRATUM).agg(
-            pl.len().alias("stratum_files"), pl.col("size").sum().alias("weight")
-        )
+        counts = files.group_by(_STRATUM).agg(stratum_files=pl.len(), weight=pl.sum("size"))
         strata = _owners_pooled(counts.collect(engine="streaming")).with_columns(
-            pl.lit(budget, pl.Float64).alias("budget")
+            budget=pl.lit(budget, pl.Float64)
         )
         if not strata.height:
             return _empty(files)
-        share = pl.col("budget") * pl.col("weight") / pl.col("weight").sum().clip(1.0)
+        share = pl.col("budget") * pl.col("weight") / pl.sum("weight").clip(1.0)
         strata = (
             strata.with_columns(
-                pl.min_horizontal(
+                to_draw=pl.min_horizontal(
                     pl.col("stratum_files"), pl.max_horizontal(pl.lit(LEAST), share.ceil())
-                )
-                .cast(pl.UInt32)
-                .alias("to_draw")
+                ).cast(pl.UInt32)
             )
             .sort(_STRATUM)
             .with_row_index("stratum")
@@ -152,15 +143,13 @@ def draw(directory: Path, manifest: Manifest, *, seed: int, budget: int = BUDGET
             .filter(pl.col("hash") < limit)
             .collect(engine="streaming")
         )
-    ranked = chosen.with_columns(
-        pl.col("hash").rank("ordinal").over("stratum").alias("rank")
-    ).filter(pl.col("rank") <= pl.col("to_draw"))
+    ranked = chosen.with_columns(rank=pl.col("hash").rank("ordinal").over("stratum")).filter(
+        pl.col("rank") <= pl.col("to_draw")
+    )
     return ranked.sort("stratum", "rank").select(*_index_columns(), "stratum", "stratum_files")
 
 
 def _strata(files: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
-    import polars as pl
-
     used = pl.max_horizontal("atime_ns", "mtime_ns", "ctime_ns").fill_null(0)
     age = (pl.lit(manifest.ended_ns, pl.Int64) - used) / _DAY_NS
     age_class = pl.sum_horizontal(*((age >= days).cast(pl.Int64) for days in _AGES_DAYS))
@@ -169,30 +158,24 @@ def _strata(files: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
     empty = (pl.col("allocated_bytes") == 0).cast(pl.Int64)
     step = (size.clip(1.0).log(_SIZE_STEP).floor().cast(pl.Int64)) * 2 + empty
     return files.filter((pl.col("type") == "f") & (pl.col("nlink") == 1)).with_columns(
-        pl.col("uid").cast(pl.Int64).alias("owner"),
-        age_class.alias("age_class"),
-        step.alias("size_class"),
-        size.clip(4096.0).alias("size"),
+        owner=pl.col("uid").cast(pl.Int64),
+        age_class=age_class,
+        size_class=step,
+        size=size.clip(4096.0),
     )
 
 
 def _owners_pooled(strata: pl.DataFrame) -> pl.DataFrame:
     """Return the strata with all but the largest owners in one, whose number is -1."""
-    import polars as pl
-
-    by_owner = strata.group_by("owner").agg(pl.col("weight").sum()).sort("weight", "owner")
+    by_owner = strata.group_by("owner").agg(pl.sum("weight")).sort("weight", "owner")
     largest = by_owner.tail(USERS_MAXIMUM)["owner"].implode()
     owner = pl.when(pl.col("owner").is_in(largest)).then("owner").otherwise(pl.lit(-1, pl.Int64))
     return (
-        strata.with_columns(owner)
-        .group_by(_STRATUM)
-        .agg(pl.col("stratum_files").sum(), pl.col("weight").sum())
+        strata.with_columns(owner).group_by(_STRATUM).agg(pl.sum("stratum_files"), pl.sum("weight"))
     )
 
 
 def _hashed(seed: int) -> pl.Expr:
-    import polars as pl
-
     return (pl.struct("id", "parent", "name").hash(seed) / 2.0**64).alias("hash")
 
 
@@ -203,8 +186,6 @@ def _index_columns() -> list[str]:
 
 
 def _empty(files: pl.LazyFrame) -> pl.DataFrame:
-    import polars as pl
-
     frame = files.head(0).select(_index_columns()).collect()
     return frame.with_columns(
         pl.Series("stratum", [], pl.UInt32), pl.Series("stratum_files", [], pl.UInt32)

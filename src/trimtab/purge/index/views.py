@@ -11,7 +11,11 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from trimtab.errors import DataError
 from trimtab.purge.index import identity
@@ -19,11 +23,6 @@ from trimtab.purge.index.manifest import Lack, Manifest, Shard, Superseded
 from trimtab.purge.index.owners import Naming, group_name, user_name
 from trimtab.purge.index.schema import columns
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-    from numpy.typing import NDArray
 
 DAY_S: Final = 86400
 
@@ -47,8 +46,6 @@ def readable() -> Iterator[None]:
     DataError
         A shard is gone by now, or is not what it should be.
     """
-    import polars as pl
-
     try:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -86,16 +83,14 @@ def described(
     rows: pl.LazyFrame, manifest: Manifest, *, user: Naming = user_name, group: Naming = group_name
 ) -> pl.LazyFrame:
     """Return rows of an index with what `names` has beside their columns."""
-    import polars as pl
-
     frame = rows.with_columns(
         _path(),
         visible_text(pl.col("parent")).alias("directory"),
         _pool(),
         named("uid", "user", user),
         named("gid", "group", group),
-        age_days(manifest).alias("age_days"),
-        pl.from_epoch("last_use_s", time_unit="s").dt.replace_time_zone("UTC").alias("last_use"),
+        age_days=age_days(manifest),
+        last_use=pl.from_epoch("last_use_s", time_unit="s").dt.replace_time_zone("UTC"),
     )
     return frame.with_columns(
         pl.lit(None).cast(frame.collect_schema()[name]).alias(name)
@@ -113,8 +108,6 @@ def scanned(directory: Path, manifest: Manifest, *, dated: bool = False) -> pl.L
     dated
         Also ``read_at``: when the scan that read the row began, or where that is not known, ended.
     """
-    import polars as pl
-
     if not manifest.shards:
         schema = {**columns(), **({"read_at": pl.Datetime("us", "UTC")} if dated else {})}
         return pl.LazyFrame(schema=schema)
@@ -128,8 +121,6 @@ def scanned(directory: Path, manifest: Manifest, *, dated: bool = False) -> pl.L
 
 
 def _read_at(shard: Shard, manifest: Manifest) -> pl.Expr:
-    import polars as pl
-
     known = (shard.read_ns, manifest.started_ns, manifest.ended_ns)
     read_ns = next(at for at in known if at is not None)
     seconds = pl.lit(read_ns // 10**9, pl.Int64)
@@ -144,8 +135,6 @@ def rows_in_force(directory: Path, shard: Shard, *, numbered: bool = False) -> p
     numbered
         Also ``row``: the number of each within the shard.
     """
-    import polars as pl
-
     frame = pl.scan_parquet(directory / shard.name, glob=False)
     present = set(frame.collect_schema().names())
     chosen = [
@@ -169,8 +158,6 @@ def superseded_rows(directory: Path, superseded: Superseded) -> NDArray[np.uint3
     DataError
         The file is not what was written.
     """
-    import numpy as np
-
     file = directory / superseded.name
     with readable():
         rows = np.fromfile(file, "<u4")
@@ -185,8 +172,6 @@ def superseded_rows(directory: Path, superseded: Superseded) -> NDArray[np.uint3
 
 def tells(directory: Path, manifest: Manifest, column: str) -> bool:
     """Whether every shard of an index has a column, be it null in every row."""
-    import polars as pl
-
     return all(
         column in pl.read_parquet_schema(directory / shard.name) for shard in manifest.shards
     )
@@ -197,23 +182,17 @@ def files(rows: pl.LazyFrame) -> pl.LazyFrame:
 
     The rows of files with several names are sorted, of all others nothing is kept in memory.
     """
-    import polars as pl
-
     return pl.concat([single_named(rows), first_names(several_named(rows))])
 
 
 def single_named(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return the rows of regular files that have one name, or as far as is known one."""
-    import polars as pl
-
     # Null where links or identities are not known: each name is a file then.
     return rows.filter(pl.col("type") == "f", ~_several().fill_null(value=False))
 
 
 def several_named(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return the rows of regular files that have several names."""
-    import polars as pl
-
     return rows.filter(pl.col("type") == "f", _several())
 
 
@@ -225,22 +204,17 @@ def first_names(several: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _several() -> pl.Expr:
-    import polars as pl
-
     return (pl.col("nlink") > 1) & pl.col("id").is_not_null()
 
 
 def age_days(manifest: Manifest) -> pl.Expr:
     """Return how long a file had not been used when the scan ended, in days."""
-    import polars as pl
-
     age_s = (manifest.as_of_s - pl.col("last_use_s")).clip(lower_bound=0)
     return age_s / DAY_S
 
 
 def visible_text(column: pl.Expr) -> pl.Expr:
     """Return bytes as text that can be shown: what cannot be seen is an escape."""
-    import polars as pl
 
     def of(series: pl.Series) -> pl.Series:
         return pl.Series(series.name, _shown(series.to_list()), dtype=pl.String)
@@ -250,8 +224,6 @@ def visible_text(column: pl.Expr) -> pl.Expr:
 
 def shown_identity(ids: pl.Series, kinds: pl.Series) -> pl.Series:
     """Return identities as people write them."""
-    import polars as pl
-
     values = [
         None if value is None else identity.shown(value, kind or "inode")
         for value, kind in zip(ids, kinds, strict=True)
@@ -260,8 +232,6 @@ def shown_identity(ids: pl.Series, kinds: pl.Series) -> pl.Series:
 
 
 def _path() -> pl.Expr:
-    import polars as pl
-
     def of(both: pl.Series) -> pl.Series:
         pairs = zip(both.struct.field("parent"), both.struct.field("name"), strict=True)
         joined = [parent + b"/" + name if parent else name for parent, name in pairs]
@@ -276,7 +246,6 @@ def _path() -> pl.Expr:
 
 def _pool() -> pl.Expr:
     """Return the names of pools as visible text: a few of them, however many files."""
-    import polars as pl
 
     def of(series: pl.Series) -> pl.Series:
         names = series.unique().drop_nulls().to_list()
@@ -295,8 +264,6 @@ def named(number: str, name: str, naming: Naming) -> pl.Expr:
 
     What was asked for once is remembered.
     """
-    import polars as pl
-
     known: dict[int, str] = {}
 
     def of(series: pl.Series) -> pl.Series:

@@ -7,15 +7,14 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.errors import UnreadableError
 from trimtab.purge.index.manifest import Shard
 from trimtab.purge.index.manifest_file import synchronise_directory
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SHARD_ROWS: Final = 500_000
 SHARD_BYTES: Final = 128 * 1024**2
@@ -83,8 +82,6 @@ class ShardWriter:
         return tuple(self.shards)
 
     def _write(self) -> None:
-        import polars as pl
-
         from trimtab.purge.index.schema import columns
 
         schema = pl.Schema(columns())
@@ -119,8 +116,6 @@ def write_shard(frame: pl.DataFrame, file: Path) -> Shard:
     UnreadableError
         It could not be written; nothing is left behind under its name.
     """
-    import polars as pl
-
     aside = file.with_name(f".{file.name}.part")
     try:
         descriptor = os.open(

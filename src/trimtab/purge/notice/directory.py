@@ -227,8 +227,6 @@ def write_user_names(
     DataError, UnreadableError
         The candidates cannot be read, or the file cannot be written.
     """
-    import polars as pl
-
     name = user_list.name + NAMES_SUFFIX
     part = f".{name[:200]}.{secrets.token_hex(6)}"
     prefix = loaded.plan.file_system.root_prefix
@@ -243,7 +241,7 @@ def write_user_names(
             descriptor = os.open(part, flags, 0o600, dir_fd=directory)
             with os.fdopen(descriptor, "wb") as stream:
                 for piece in pieces(loaded.candidates, COLUMNS):
-                    rows = piece.filter(pl.col("uid") == user_list.uid)
+                    rows = piece.filter(uid=user_list.uid)
                     for parent, file in rows.select("parent", "name").iter_rows():
                         stream.write(prefix + parent + (b"/" if parent else b"") + file + b"\0")
                 stream.flush()

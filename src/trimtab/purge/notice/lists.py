@@ -122,8 +122,8 @@ def added_counts(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         .group_by("uid", "directory")
         .agg(
             *(pl.col(name).cast(pl.Int128).sum() for name in sums),
-            pl.col("oldest_use_s").min(),
-            pl.col("newest_use_s").max(),
+            pl.min("oldest_use_s"),
+            pl.max("newest_use_s"),
         )
         .sort("uid", "directory")
     )

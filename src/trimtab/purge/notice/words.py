@@ -143,8 +143,8 @@ def what_happens(facts: Facts) -> Iterator[str]:
     )
     yield (
         "Each file is looked at once more just before: one that was used, changed, renamed, moved "
-        f"or given to somebody else since the file system was looked at ({_time(_ended(plan))}) "
-        "is not deleted by this list."
+        "or given to somebody else since the file system was looked at "
+        f"({_time(plan.index.ended_at)}) is not deleted by this list."
     )
     yield f"After {_time(plan.expires_at)} nothing is deleted by this list; a later one may follow."
 
@@ -252,10 +252,6 @@ def _wrapped(paragraph: str) -> str:
         return paragraph + "\n"
     lines = textwrap.wrap(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines) + "\n"
-
-
-def _ended(plan: Plan) -> datetime:
-    return plan.index.ended_at
 
 
 def _time(at: datetime) -> str:

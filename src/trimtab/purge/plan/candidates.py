@@ -192,8 +192,8 @@ def _by_user(frames: list[pl.DataFrame], *, first: bool = False) -> pl.DataFrame
     sums = ("files", "size_bytes", "allocated_bytes")
     return frame.group_by("uid").agg(
         *(pl.col(name).cast(pl.Int128).sum() for name in sums),
-        pl.col("oldest").min(),
-        pl.col("newest").max(),
+        pl.min("oldest"),
+        pl.max("newest"),
     )
 
 

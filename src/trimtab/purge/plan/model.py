@@ -24,12 +24,17 @@ QUARANTINE_PREFIX: Final = ".trimtab-purge-"
 HOUR_S: Final = 3600
 _QUARANTINE: Final = re.compile(rf"{re.escape(QUARANTINE_PREFIX)}[0-9a-f]{{32}}\Z")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
-STRICT: Final[dict[str, Any]] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
-"""How pydantic reads these values back: nothing unknown, nothing converted."""
+
+
+class Strict:
+    """What pydantic reads back with nothing unknown and nothing converted."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedFileSystem:
+class PlannedFileSystem(Strict):
     """Which file system a plan is for.
 
     Attributes
@@ -41,8 +46,6 @@ class PlannedFileSystem:
     root
         Absolute path below which files are deleted; UTF-8.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     kind: str
     name: str | None
@@ -78,7 +81,7 @@ class PlannedFileSystem:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedIndex:
+class PlannedIndex(Strict):
     """Which index a plan was made from, and how far it can be trusted.
 
     Attributes
@@ -104,8 +107,6 @@ class PlannedIndex:
         sizes of the index.
     """
 
-    __pydantic_config__: ClassVar = STRICT
-
     id: str
     sha256: str
     source: str
@@ -124,7 +125,7 @@ class PlannedIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedPolicy:
+class PlannedPolicy(Strict):
     """The policy that a plan was made under, whole.
 
     Attributes
@@ -137,15 +138,13 @@ class PlannedPolicy:
         Of the text.
     """
 
-    __pydantic_config__: ClassVar = STRICT
-
     name: str
     text: str
     sha256: str
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedRules:
+class PlannedRules(Strict):
     """Who may be deleted, as `trimtab._core.Rules` takes it.
 
     Attributes
@@ -168,8 +167,6 @@ class PlannedRules:
         What of this needs a reason, in sentences: why reads do not count, why the minimum age is
         not the policy's.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     counted: tuple[str, ...]
     as_of_s: EpochS
@@ -202,7 +199,7 @@ class PlannedRules:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedHorizon:
+class PlannedHorizon(Strict):
     """The cut-off and how it came about.
 
     Attributes
@@ -221,8 +218,6 @@ class PlannedHorizon:
     words
         How it was computed, in sentences that users are shown.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     before_s: EpochS
     needed_before_s: EpochS | None
@@ -246,7 +241,7 @@ class PlannedHorizon:
 
 
 @dataclass(frozen=True, slots=True)
-class UserTotals:
+class UserTotals(Strict):
     """What of one user stands in a plan.
 
     Attributes
@@ -263,8 +258,6 @@ class UserTotals:
         What all files of the user take up, by the index; ``None`` where nobody counted.
     """
 
-    __pydantic_config__: ClassVar = STRICT
-
     uid: int
     files: int
     size_bytes: int
@@ -275,7 +268,7 @@ class UserTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class FilePart:
+class FilePart(Strict):
     """A stretch of ``candidates.parquet`` that is verified by itself.
 
     Attributes
@@ -288,8 +281,6 @@ class FilePart:
         Of exactly these bytes.
     """
 
-    __pydantic_config__: ClassVar = STRICT
-
     rows: int
     size_bytes: int
     sha256: str
@@ -301,7 +292,7 @@ class FilePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(Strict):
     """What ``candidates.parquet`` holds.
 
     Attributes
@@ -317,8 +308,6 @@ class Candidates:
     parts
         The file once more, a part a row group and one for the footer.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     files: int
     size_bytes: int
@@ -370,7 +359,7 @@ class PlanDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Strict):
     """What will be deleted; immutable, as is the directory that holds it.
 
     Attributes
@@ -393,8 +382,6 @@ class Plan:
         Name of the directory beneath the root where files are put aside; nobody can foresee it, or
         they could take it.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     format: int
     id: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar, Final
+from typing import Final
 
 from trimtab.errors import DataError, RefusedError, UnreadableError
 from trimtab.purge.plan.document import (
@@ -22,7 +22,7 @@ from trimtab.purge.plan.document import (
     to_json,
 )
 from trimtab.purge.plan.key import SigningKey
-from trimtab.purge.plan.model import STRICT, Plan
+from trimtab.purge.plan.model import Plan, Strict
 from trimtab.record.trusted import read_trusted, write_durably
 
 PUBLISHED_FILE: Final = "published.json"
@@ -30,7 +30,7 @@ _SIZE_MAX_BYTES: Final = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
-class UserList:
+class UserList(Strict):
     """The list that one user was given.
 
     Attributes
@@ -52,8 +52,6 @@ class UserList:
         list counts files by directory instead of naming them.
     """
 
-    __pydantic_config__: ClassVar = STRICT
-
     uid: int
     account: str | None
     name: str
@@ -71,7 +69,7 @@ class UserList:
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(Strict):
     """The publication of a plan.
 
     Attributes
@@ -89,8 +87,6 @@ class Publication:
     lists
         One per user, in order of the uid.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     plan_id: str
     plan_sha256: str

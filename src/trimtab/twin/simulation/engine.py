@@ -38,7 +38,7 @@ from trimtab.twin.simulation.faults import (
 )
 from trimtab.twin.simulation.layout import Layout
 from trimtab.twin.simulation.mdts import MdtTrims
-from trimtab.twin.simulation.measures import OstTerms, Rates, Windows
+from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.miniature import Miniature, drive_steps
 from trimtab.twin.simulation.operations import Operations, is_last_stretch
 from trimtab.twin.simulation.own_settings import (
@@ -105,8 +105,8 @@ class Simulation:
         threads: int | None = None,
         *,
         layout: Callable[[Scenario, int, int | None], Layout] | None = None,
-        rates: Rates | None = None,
-        windows: Windows = throttling,
+        rates: StackRates | None = None,
+        windows: Callable[[Scenario, Array], Array] = throttling,
     ) -> None:
         self.scenario = scenario
         self.now = scenario.start.astimezone(UTC)

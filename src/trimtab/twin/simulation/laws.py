@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
-from trimtab.twin.simulation.measures import JobRates, OstRates
+from trimtab.twin.simulation.measures import OstRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.traffic import Layers, Probed
+from trimtab.twin.stack.job import JobResult
 
 Array = NDArray[np.float64]
 VARIABLE: Final = "TRIMTAB_CHECK_LAWS"
@@ -45,7 +46,7 @@ def check_job(
     probe: ProbeLoad,
     rates: OstRates,
     ost_of_task: NDArray[np.int64],
-    got: JobRates,
+    got: JobResult,
 ) -> None:
     """Check that a job moves no more than its nodes' ports and the OSTs of its files carry.
 

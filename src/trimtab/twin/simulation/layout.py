@@ -158,16 +158,13 @@ class Window:
 
     def useless_per_request(self) -> Array:
         """Return loops around all groups in vain, for each request."""
-        return self._useless().sum(axis=0) / np.maximum(self.passed[2], 1.0)
+        return self.passed[3 : 3 + len(LOOPS)].sum(axis=0) / np.maximum(self.passed[2], 1.0)
 
     def walks_per_request(self, groups: int) -> Array:
         """Return the groups that requests look at in vain, in parts of all groups."""
         if self._walks is None or self._walks[0] is not self.passed or self._walks[1] != groups:
             self._walks = (self.passed, groups, walks_per_request(self.passed, groups))
         return self._walks[2]
-
-    def _useless(self) -> Array:
-        return self.passed[3 : 3 + len(LOOPS)]
 
     @property
     def _looks(self) -> int:

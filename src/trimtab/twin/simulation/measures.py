@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.faults import Conditions
 
 Array = NDArray[np.float64]
@@ -48,70 +46,8 @@ class OstRates:
 
 
 @dataclass(frozen=True, slots=True)
-class JobRates:
-    """What a job over many OSTs got.
-
-    Attributes
-    ----------
-    write_s, read_s
-        Infinite where a task never ends; the rate is 0 then.
-    write_of_file, read_of_file
-        What each file on a real OST gets, bytes/s; 0 where there is none.
-    slowest
-        Number of an OST whose task ended last when writing.
-    """
-
-    write_bytes_per_s: float
-    read_bytes_per_s: float
-    write_s: float
-    read_s: float
-    write_of_file: Array
-    read_of_file: Array
-    slowest: int
-
-
-@dataclass(frozen=True, slots=True)
 class Load:
     """Writes and reads of OSTs: what users ask of each real one at one moment, bytes/s."""
 
     write: Array
     read: Array
-
-
-class Windows(Protocol):
-    """What seconds of collection and writeback throttling leave of writes."""
-
-    def __call__(self, scenario: Scenario, amplification: Array) -> Array:
-        """Return the factor of each column, 0 to 1, of what amplification leaves."""
-        ...
-
-
-class Rates(Protocol):
-    """Ceilings of the layers: `trimtab.twin.simulation.stacked`, and what tests put there."""
-
-    def osts(self, scenario: Scenario, terms: OstTerms, *, from_clients: bool) -> OstRates:
-        """Return what each OST could do, by itself or for clients; 0: it does not answer."""
-        ...
-
-    def survey(self, rates: OstRates, competing: Load) -> tuple[Array, Array]:
-        """Return what obdfilter-survey sees of each OST: write and read, bytes/s.
-
-        ``competing`` is what users want of each OST meanwhile, bytes/s.
-        """
-        ...
-
-    def job(
-        self,
-        scenario: Scenario,
-        probe: ProbeLoad,
-        rates: OstRates,
-        competing: Load,
-        ost_of_task: NDArray[np.int64],
-        *,
-        client_share: tuple[float, float],
-    ) -> JobRates:
-        """Return what a job of file per process gets whose tasks have their files there.
-
-        ``client_share`` is the part of its clients that is left to its write and to its read.
-        """
-        ...

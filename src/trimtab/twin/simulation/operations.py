@@ -155,7 +155,9 @@ class Operations:
             scenario.trim,
         )
         if not len(due):
-            if self._round and (every_s is None or self._overdue(end, every_s)):
+            if self._round and (
+                every_s is None or end - self._round.begun >= timedelta(seconds=every_s)
+            ):
                 self._end_round()
             return
         trimmed = self._trim(state, columns, miniature, due, end)
@@ -195,9 +197,6 @@ class Operations:
         state.bytes_discarded_total[which] += trimmed_bytes
         state.last_trim_s[which] = at.timestamp()
         return float(trimmed_bytes @ columns.weight[which])
-
-    def _overdue(self, end: datetime, every_s: float) -> bool:
-        return self._round is not None and end - self._round.begun >= timedelta(seconds=every_s)
 
     def _end_round(self) -> None:
         if self._round is not None:

@@ -73,15 +73,13 @@ class OwnSettings:
 
     def _keep(self, scenario: Scenario, number: int, values: Mapping[str, object]) -> None:
         changed = replace_running(scenario, values)
-        differing = {key: values[key] for key in values if _differs(scenario, changed, key)}
+        differing = {
+            key: values[key] for key in values if value_of(scenario, key) != value_of(changed, key)
+        }
         self.forget([number])
         if differing:
             self._values[number] = differing
             self.scenarios[number] = changed
-
-
-def _differs(scenario: Scenario, changed: Scenario, key: str) -> bool:
-    return value_of(scenario, key) != value_of(changed, key)
 
 
 def windows_of(

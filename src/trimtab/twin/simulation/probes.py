@@ -15,10 +15,12 @@ from trimtab.message import Message
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
-from trimtab.twin.simulation.measures import JobRates, Load, OstRates, OstTerms, Rates
+from trimtab.twin.simulation.measures import Load, OstRates, OstTerms
+from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.traffic import SURVEY_BYTES, Moved
 from trimtab.twin.stack import client
+from trimtab.twin.stack.job import JobResult
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -143,7 +145,7 @@ def load_at(scenario: Scenario, moment: Moment, at: datetime) -> Load:
 
 
 def run_job(
-    scenario: Scenario, probe: ProbeLoad, at: datetime, moment: Moment, rates: Rates
+    scenario: Scenario, probe: ProbeLoad, at: datetime, moment: Moment, rates: StackRates
 ) -> tuple[JobRun, Moved]:
     """Return what a job that begins at ``at`` would print, and what was moved while it ran."""
     nothing = Moved.nothing(len(moment.room))
@@ -188,7 +190,7 @@ def run_job(
 
 
 def _moved(
-    files: Array, each: float, *, beside: tuple[OstRates, Load], got: JobRates, timeout_s: float
+    files: Array, each: float, *, beside: tuple[OstRates, Load], got: JobResult, timeout_s: float
 ) -> Moved:
     """Return what a job moved until it ended or its time was over, and users beside it."""
     could, load = beside
@@ -212,7 +214,7 @@ def _beside(users: Array, could: Array, taken: Array) -> Array:
 
 
 def run_survey(
-    scenario: Scenario, probe: ProbeLoad, at: datetime, moment: Moment, rates: Rates
+    scenario: Scenario, probe: ProbeLoad, at: datetime, moment: Moment, rates: StackRates
 ) -> tuple[SurveyRun, Moved]:
     """Return what a survey of all OSTs that begins at ``at`` would print, and what was moved.
 

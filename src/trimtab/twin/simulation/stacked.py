@@ -11,16 +11,16 @@ from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Clients, Osts, ProbeLoad, Raid, Scenario, Server
 from trimtab.twin.simulation.faults import Conditions
-from trimtab.twin.simulation.measures import JobRates, Load, OstRates, OstTerms
+from trimtab.twin.simulation.measures import Load, OstRates, OstTerms
 from trimtab.twin.stack import client, hardware, raid
 from trimtab.twin.stack import ost as ost_layer
-from trimtab.twin.stack.job import IorJob, placed_job, survey_share
+from trimtab.twin.stack.job import IorJob, JobResult, placed_job, survey_share
 
 Array = NDArray[np.float64]
 
 
 class StackRates:
-    """`trimtab.twin.simulation.measures.Rates` by the layers and their fitted constants."""
+    """Ceilings of the layers, by their fitted constants; tests put others in its place."""
 
     def __init__(self, constants: Constants = FITTED) -> None:
         self._constants = constants
@@ -82,12 +82,12 @@ class StackRates:
         ost_of_task: NDArray[np.int64],
         *,
         client_share: tuple[float, float],
-    ) -> JobRates:
+    ) -> JobResult:
         """Return what a job of file per process gets."""
         machine = self._hardware(scenario)
         tasks = probe.nodes * probe.tasks_per_node
         job = IorJob(probe.nodes, probe.tasks_per_node, probe.bytes_written / tasks)
-        got = placed_job(
+        return placed_job(
             ost_of_task,
             rates.write,
             rates.read,
@@ -96,16 +96,6 @@ class StackRates:
             competing=competing.write,
             competing_read=competing.read,
             client_share=client_share,
-        )
-        slowest = int(got.slowest_osts[0])
-        return JobRates(
-            got.write_bytes_per_s,
-            got.read_bytes_per_s,
-            got.write_s,
-            got.read_s,
-            got.write_of_file,
-            got.read_of_file,
-            slowest,
         )
 
     def _of_nodes(

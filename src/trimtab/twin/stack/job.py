@@ -66,6 +66,11 @@ class JobResult:
     slowest_osts: Indices
     limit: Literal["client", "ost"]
 
+    @property
+    def slowest(self) -> int:
+        """The first of the OSTs whose tasks end last."""
+        return int(self.slowest_osts[0])
+
 
 def placed_job(
     ost_of_task: Indices,

@@ -15,16 +15,15 @@ import binascii
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.errors import UsageError
 from trimtab.purge.index import fields, identity
 from trimtab.purge.index.importers.printf import Reader
 from trimtab.purge.index.reading import Reading, Records, placed
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    import polars as pl
 
 UNITS: Final[Mapping[str, tuple[str, ...]]] = {
     "path": ("raw", "percent", "base64", "hex"),
@@ -188,8 +187,6 @@ def frame_of(
     found
         The record of each row, to name what is refused.
     """
-    import polars as pl
-
     columns: list[pl.Series] = []
     paths: dict[str, list[bytes | None]] = {}
     for mapped in mapping:
@@ -253,8 +250,6 @@ _DECODERS: Final[Mapping[str, Callable[[bytes], bytes | None]]] = {
 
 
 def _reader(mapped: Mapped, names: Names) -> Reader:
-    import polars as pl
-
     if mapped.target == "btime_ns":
         return lambda text: fields.birth(_time(text, mapped.unit))
     if mapped.target.endswith("time_ns"):
@@ -280,8 +275,6 @@ def _reader(mapped: Mapped, names: Names) -> Reader:
 
 
 def _inodes(text: pl.Series) -> pl.Series:
-    import polars as pl
-
     return identity.of_inodes(fields.whole(text, pl.UInt64))
 
 
@@ -299,22 +292,15 @@ def _time(text: pl.Series, unit: str) -> pl.Series:
 
 def _iso(text: pl.Series) -> pl.Series:
     """Return RFC 3339 as nanoseconds; a time without a zone is null, for it could be any."""
-    import polars as pl
-
     col = pl.col
     parts = text.str.extract_groups(_ISO).struct.unnest()
     parts.columns = ["date", "clock", "places", "zone"]
     numbers = parts.select(
-        pl.concat_str("date", "clock", separator=" ")
+        local_s=pl.concat_str("date", "clock", separator=" ")
         .str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="ms", strict=False)
-        .dt.epoch("s")
-        .alias("local_s"),
-        pl.when(col("zone") != "Z")
-        .then("zone")
-        .fill_null("+0000")
-        .str.replace(":", "")
-        .alias("zone"),
-        col("places").fill_null("0").str.pad_end(9, "0").cast(pl.Int64).alias("rest_ns"),
+        .dt.epoch("s"),
+        zone=pl.when(col("zone") != "Z").then("zone").fill_null("+0000").str.replace(":", ""),
+        rest_ns=col("places").fill_null("0").str.pad_end(9, "0").cast(pl.Int64),
     )
     distance_s = (
         col("zone").str.slice(1, 2).cast(pl.Int64) * 3600
@@ -326,8 +312,6 @@ def _iso(text: pl.Series) -> pl.Series:
 
 
 def _type(text: pl.Series, unit: str) -> pl.Series:
-    import polars as pl
-
     if unit == "mode":
         return fields.type_of_mode(fields.whole(text, pl.UInt32))
     words = {letter: letter for letter in "fdlpsbc?"}

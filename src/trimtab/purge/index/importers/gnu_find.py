@@ -23,7 +23,7 @@ from trimtab.purge.index.importers.printf import (
     taker,
 )
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import Reading, Records, records
+from trimtab.purge.index.reading import Reading, Records, joined, records
 from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
@@ -116,15 +116,11 @@ def _no_directories(frame: pl.DataFrame, directory: bytes) -> bytes:
     parents, names = frame["parent"], frame["name"]
     changes = (parents != parents.shift()).fill_null(value=True)
     for at in changes.arg_true().to_list():
-        before = _joined(parents[at - 1], names[at - 1]) if at else directory
+        before = joined(parents[at - 1], names[at - 1]) if at else directory
         if before and parents[at] == before:
             raise DataError(
                 "the list has directories in it and does not tell what is one",
                 code="types-ambiguous",
                 hint="make it with -type f, or with %y in the format",
             )
-    return _joined(parents[-1], names[-1])
-
-
-def _joined(parent: bytes, name: bytes) -> bytes:
-    return parent + b"/" + name if parent else name
+    return joined(parents[-1], names[-1])

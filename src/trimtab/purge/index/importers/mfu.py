@@ -18,15 +18,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
+
+import numpy as np
+import polars as pl
 
 from trimtab.errors import DataError
 from trimtab.purge.index import fields
 from trimtab.purge.index.manifest import TimeTrust
 from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Reading, Records, placed
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _NUMBERS: Final = ("mode", "uid", "gid", "atime", "atime_rest", "mtime", "mtime_rest", "ctime",
                    "ctime_rest", "size_bytes")  # fmt: skip
@@ -114,9 +114,6 @@ def _exactly(file: BinaryIO, size: int) -> bytes:
 def _frame(
     data: bytes, characters: int, reading: Reading, *, number: int, offset: int
 ) -> pl.DataFrame:
-    import numpy as np
-    import polars as pl
-
     kind = np.dtype([("path", f"S{characters}"), *((name, ">u8") for name in _NUMBERS)])
     array = np.frombuffer(data, dtype=kind)
     numbers = pl.DataFrame(
@@ -143,9 +140,7 @@ def _frame(
 
 
 def _time(numbers: pl.DataFrame, name: str) -> pl.Series:
-    import polars as pl
-
     rest_ns = pl.col(f"{name}_rest")
     plain_ns = pl.when((rest_ns >= 0) & (rest_ns < fields.NS_PER_S)).then(rest_ns)
-    rest = numbers.select(plain_ns.alias("rest")).to_series()
+    rest = numbers.select(rest=plain_ns).to_series()
     return fields.nanoseconds(numbers[name], rest).alias(f"{name}_ns")

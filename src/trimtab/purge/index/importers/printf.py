@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from trimtab.errors import DataError, UsageError
 from trimtab.purge.index import fields
 from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM
@@ -32,8 +34,6 @@ from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Block, Re
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from trimtab._core import RecordReader
 
 _HEAD: Final = re.compile(
@@ -363,8 +363,6 @@ class Taker:
             self._reading.ended_well = ended_well
 
     def _frames(self) -> Iterator[pl.DataFrame]:
-        import polars as pl
-
         batch = self._core.take()
         self._reading.refuse_counted(*batch.refused())
         self._reading.vanished += batch.vanished

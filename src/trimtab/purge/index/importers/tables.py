@@ -11,7 +11,9 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Final, overload
+from typing import BinaryIO, Final, overload
+
+import polars as pl
 
 from trimtab.errors import DataError, UsageError
 from trimtab.purge.index.importers.column_map import (
@@ -31,9 +33,6 @@ from trimtab.purge.index.reading import (
     one_after_another,
 )
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _ROWS: Final = 100_000
 _SHOWN: Final = 200
@@ -57,8 +56,6 @@ def read_csv(
     DataError
         There is no first line.
     """
-    import polars as pl
-
     from trimtab._core import csv_rows
     from trimtab.purge.index.schema import TIMES
 
@@ -170,8 +167,6 @@ def read_parquet(
     DataError
         It is no Parquet, or damaged.
     """
-    import polars as pl
-
     _begin(mapping, reading)
     shown = visible(file)
     try:
@@ -226,8 +221,6 @@ def _places(mapping: Sequence[Mapped], head: Sequence[str]) -> dict[str, int]:
 
 def _exactly(schema: pl.Schema, mapped: Mapped) -> pl.Expr:
     """Return a column as `frame_of` takes it; null where a value cannot be said exactly."""
-    import polars as pl
-
     column, kind = pl.col(mapped.column), schema[mapped.column]
     if kind == pl.Binary:
         return column
@@ -251,8 +244,6 @@ def _exactly(schema: pl.Schema, mapped: Mapped) -> pl.Expr:
 
 
 def _datetime(column: pl.Expr, kind: pl.Datetime, mapped: Mapped) -> pl.Expr:
-    import polars as pl
-
     if mapped.unit != "iso":
         raise UsageError(
             f"the column {visible(mapped.column)!r} holds times, not numbers of {mapped.unit}",
