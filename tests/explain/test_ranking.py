@@ -211,7 +211,7 @@ def test_no_cause_raises_on_an_empty_record(shape: Shape, until: datetime | None
 
 
 def test_circumstances_without_a_sign_of_the_mechanism_name_no_cause() -> None:
-    of_loops = replace(cause("loops"), signs=frozenset({"loops"}))
+    of_loops = replace(cause("loops"), signs=("loops",))
     circumstances = [piece(0.6), piece(0.9, Route.RUNS), piece(-0.3, Route.LOG)]
     assert weigh(of_loops, circumstances).evidence_weight == pytest.approx(-0.3)
     sign = Sign("loops", Route.TIME).weighed("loops", 0.5)

@@ -141,14 +141,9 @@ def test_a_target_that_two_servers_claim_is_not_lost_while_it_is_not_connected()
     fake = FakeLustre.pair()
     view = _view(fake)
     other = view.servers["oss2"]
-    twice = _changed(
-        other,
-        "devices",
-        lambda one: replace(
-            one,
-            stdout=view.servers["oss1"].answer.command("devices").stdout,
-        ),
-    )
+    devices = view.servers["oss1"].answer.command("devices")
+    assert devices is not None
+    twice = _changed(other, "devices", lambda one: replace(one, stdout=devices.stdout))
     view = _with(view, twice)
     assert len(view.serving("OST0001")) == 2
     assert "two-servers" in _troubles(view, "OST0001")
