@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.each import for_each
 
-from trimtab.act.harmful import harm_of
-from trimtab.act.values import differing, is_same, unfolded
+from trimtab.act.values import differing, harm_of, is_same, unfolded
 from trimtab.drivers.lustre.settings import folded
 
 QOS, WBT = "lod/qos_threshold_rr", "drives/queue/wbt_lat_usec"

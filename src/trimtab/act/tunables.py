@@ -17,13 +17,12 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Final
 
-from trimtab.act.harmful import harm_of
 from trimtab.act.holding import TOO_MANY, allowance, held, undone
 from trimtab.act.ledger import Ledger, ended_at
 from trimtab.act.observed import Observed
 from trimtab.act.rollout import Progress, turn
 from trimtab.act.targets import server_of, why_left_alone
-from trimtab.act.values import differing, is_same, leaf_of, unfolded
+from trimtab.act.values import differing, harm_of, is_same, leaf_of, unfolded
 from trimtab.act.wishes import Wish, desired, matches
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from trimtab.explain.findings.inodes_nearly_used import LIMIT as INODE_LIMIT
+from trimtab.explain.findings.space import INODE_LIMIT
 from trimtab.model.finding import Severity
 from trimtab.model.site import SiteLimits
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble

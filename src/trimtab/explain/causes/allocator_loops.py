@@ -27,7 +27,7 @@ from trimtab.explain.causes.shared import UNSEEN, commonest, flags, settings, ta
 from trimtab.explain.causes.trims import recovery_evidence
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign, between_targets, expected, in_time
-from trimtab.explain.findings.allocator_useless_loops import RATE_LIMIT
+from trimtab.explain.findings.space import RATE_LIMIT
 from trimtab.explain.telemetry import OSTS, Observations, observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent

@@ -21,7 +21,7 @@ from trimtab.explain.causes.shared import UNSEEN, disks
 from trimtab.explain.causes.trims import recovery_evidence
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign, between_targets, expected, in_time
-from trimtab.explain.findings.drive_write_amplification import LIMIT
+from trimtab.explain.findings.drives import AMPLIFICATION_LIMIT
 from trimtab.explain.telemetry import OSTS, Observations, observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
@@ -71,7 +71,7 @@ def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     middle = float(per_target["value"].median() or 0.0)  # pyrefly: ignore[bad-argument-type]
     # A figure over the drive's whole life hardly moves, whatever the drives do now.
     absent = (0.0, 0.0) if _hardly_moves(figures) else (-0.5, -0.7)
-    limit = expected(middle, LIMIT, over=0.6, under=-0.2, scale=0.25)
+    limit = expected(middle, AMPLIFICATION_LIMIT, over=0.6, under=-0.2, scale=0.25)
     return (
         _IN_TIME.of(in_time(figures, over="mean", ratio=_MORE, absent=absent[0])),
         _BETWEEN.of(

@@ -1,52 +1,34 @@
-"""What can be wrong now: one pure file per finding, one table that lists them.
+"""What can be wrong now: pure functions, a file a subject, one table that lists them.
 
-Each file has one function ``find(observed)`` that yields `Finding` rows. To add one, copy
-``file_system_errors.py`` (one value) or ``drive_media_errors.py`` (one row for each drive), and add
-a line to `TABLE`.
+Each yields `Finding` rows of what was observed. To add one, copy `damage.file_system_errors` (one
+value) or `drives.drive_media_errors` (one row for each drive), and add a line to `TABLE`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from trimtab.explain.findings import (
-    allocator_useless_loops,
-    array_degraded,
-    cached_read,
-    drive_link_slow,
-    drive_media_errors,
-    drive_wear,
-    drive_write_amplification,
-    file_system_errors,
-    free_space_fragmented,
-    fullness_over_limit,
-    gone_read_only,
-    inodes_nearly_used,
-    never_trimmed,
-    no_discard,
-    probe_files_left,
-    writeback_throttling_on,
-)
+from trimtab.explain.findings import damage, drives, flash, probe, space
 from trimtab.explain.observed import Observed
 from trimtab.model.finding import Finding
 
 TABLE: dict[str, Callable[[Observed], Iterator[Finding]]] = {
-    "gone-read-only": gone_read_only.find,
-    "array-degraded": array_degraded.find,
-    "file-system-errors": file_system_errors.find,
-    "fullness-over-limit": fullness_over_limit.find,
-    "inodes-nearly-used": inodes_nearly_used.find,
-    "no-discard": no_discard.find,
-    "never-trimmed": never_trimmed.find,
-    "writeback-throttling-on": writeback_throttling_on.find,
-    "allocator-useless-loops": allocator_useless_loops.find,
-    "free-space-fragmented": free_space_fragmented.find,
-    "drive-wear": drive_wear.find,
-    "drive-media-errors": drive_media_errors.find,
-    "drive-link-slow": drive_link_slow.find,
-    "drive-write-amplification": drive_write_amplification.find,
-    "cached-read": cached_read.find,
-    "probe-files-left": probe_files_left.find,
+    "gone-read-only": damage.gone_read_only,
+    "array-degraded": damage.array_degraded,
+    "file-system-errors": damage.file_system_errors,
+    "fullness-over-limit": space.fullness_over_limit,
+    "inodes-nearly-used": space.inodes_nearly_used,
+    "no-discard": flash.no_discard,
+    "never-trimmed": flash.never_trimmed,
+    "writeback-throttling-on": flash.writeback_throttling_on,
+    "allocator-useless-loops": space.allocator_useless_loops,
+    "free-space-fragmented": space.free_space_fragmented,
+    "drive-wear": drives.drive_wear,
+    "drive-media-errors": drives.drive_media_errors,
+    "drive-link-slow": drives.drive_link_slow,
+    "drive-write-amplification": drives.drive_write_amplification,
+    "cached-read": probe.cached_read,
+    "probe-files-left": probe.probe_files_left,
 }
 """Every finding by its id."""
 

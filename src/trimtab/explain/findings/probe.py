@@ -1,4 +1,4 @@
-"""`cached-read`: what looked like reading the file system was reading memory."""
+"""What the probe itself shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_from_memory(reason: str | None) -> bool:
     return code in _CODES if code is not None else "cache" in (reason or "").lower()
 
 
-def find(observed: Observed) -> Iterator[Finding]:
+def cached_read(observed: Observed) -> Iterator[Finding]:
     """Yield a finding when read repetitions were answered from a cache and direct I/O would help.
 
     A loop device that reads its backing file through the page cache is left out: no setting of
@@ -65,4 +65,25 @@ def _fix(observed: Observed) -> Fix:
     return Fix(
         f"Measure with direct I/O (the default). {further}",
         ("trimtab", "check", observed.path.path, "--direct"),
+    )
+
+
+def probe_files_left(observed: Observed) -> Iterator[Finding]:
+    """Yield a finding that names the directories which killed probes left."""
+    left = observed.left_behind
+    if not left:
+        return
+    yield Finding(
+        id="probe-files-left",
+        severity=Severity.INFO,
+        title=f"{len(left)} director{'y' if len(left) == 1 else 'ies'} of a killed probe remain",
+        target=observed.target,
+        seen=Seen(len(left), "directories", "left by probes that no longer run"),
+        source=left[0],
+        why=(
+            "A probe that is killed outright (SIGKILL, power loss) cannot remove its files; they "
+            "take space until someone removes them."
+        ),
+        fix=Fix("Remove them; no probe uses them.", ("rm", "-r", "--", *left)),
+        confidence=0.9,
     )
