@@ -22,8 +22,7 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.tunables import decide
-from trimtab.act.wishes import matches
+from trimtab.act.tunables import decide, matches
 from trimtab.message import Message
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.policies import TunablesPolicy

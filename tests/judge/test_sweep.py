@@ -12,12 +12,12 @@ from tests.support.counts import at_most, series_counts
 from tests.support.known import known
 from tests.support.sentences import numbers
 
-from trimtab.judge.randomised_blocks import fit_blocks
 from trimtab.judge.scaling import scaling
 from trimtab.judge.settings import (
     best_settings,
     dunnett_quantile,
     factor_effects,
+    fit_blocks,
     geometric_mean,
     heat_map,
     ordered_levels,

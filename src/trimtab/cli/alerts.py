@@ -72,7 +72,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
         standing = whole_standing(record.store, place)
     sent = tuple(alert for alert in alerts if alert.phase is not Phase.NOTED)
     show(
-        lambda: documents.alerted.AlertsDocument(record.location, place.name, sent),
+        lambda: documents.kept.AlertsDocument(record.location, place.name, sent),
         lambda: print_alerts(standing, sent, has_receivers=_has_receivers(record.site)),
     )
 
@@ -93,11 +93,11 @@ def test(where: str | None) -> None:
     failed = [entry.receiver for entry in tried if entry.reason is not None]
     error = ToolError(f"not delivered to {', '.join(failed)}", code="alert-undelivered")
     receivers = tuple(
-        documents.alerted.ReceiverRow(entry.receiver, entry.reason is None, entry.reason)
+        documents.kept.ReceiverRow(entry.receiver, entry.reason is None, entry.reason)
         for entry in tried
     )
     show(
-        lambda: documents.alerted.AlertsTestDocument(site.name, receivers),
+        lambda: documents.kept.AlertsTestDocument(site.name, receivers),
         lambda: print_trial(site.name, tried),
         error=error if failed else None,
     )

@@ -103,7 +103,7 @@ class Reading:
     """
 
     name: str
-    value: float | int | str | bool | None
+    value: float | int | str | bool | None = None
     source: str | None = None
     reason: str | None = None
     label: str | None = None

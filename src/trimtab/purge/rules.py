@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import RefusedError, UsageError
 from trimtab.purge.index.manifest import Lack, TimeTrust
 from trimtab.purge.policy import TIMES, Exemption, Policy, TimeName
-from trimtab.units import EpochS, format_bytes, format_duration, plural
+from trimtab.units import EpochS, Since1970, format_bytes, format_duration, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -241,10 +240,9 @@ def moment(at_s: int) -> str:
     >>> moment(0), moment(2**60)
     ('1970-01-01 00:00 UTC', 'beyond the year 9999')
     """
-    try:
-        return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (ValueError, OverflowError, OSError):
-        return "beyond the year 9999" if at_s > 0 else "before the year 1"
+    if (at := Since1970(1).time(at_s)) is not None:
+        return f"{at:%Y-%m-%d %H:%M UTC}"
+    return "beyond the year 9999" if at_s > 0 else "before the year 1"
 
 
 def _require_root(policy: Policy, index: IndexFacts) -> None:

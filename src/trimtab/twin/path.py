@@ -82,9 +82,7 @@ class TwinPath:
             "read_only": False,
         }
         readings = tuple(
-            Reading(name, known[name], SOURCE)
-            if name in known
-            else Reading(name, None, reason=_SERVERS)
+            Reading(name, known[name], SOURCE) if name in known else Reading(name, reason=_SERVERS)
             for name in TELEMETRY_UNITS
         )
         return Snapshot(at, self.name, True, (TargetSnapshot(self.targets()[0], readings),))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,8 @@ from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.cli.render.purge_tables import owner
 from trimtab.cli.render.screen import ROWS, print_screen
-from trimtab.cli.render.text import print_sentences, print_table, table, utc_moment
+from trimtab.cli.render.text import print_sentences, print_table, table
+from trimtab.purge.rules import moment
 from trimtab.purge.signs import KINDS, MAY_BE, statement
 from trimtab.units import format_bytes, plural
 from trimtab.visible import shell_text, visible
@@ -73,7 +73,7 @@ def command(
 def print_evasion(signs: Signs, directory: Path) -> None:
     """Print signs, what they may be, and what was not looked for."""
     root = visible(signs.manifest.root.decode("utf-8", "surrogateescape"))
-    as_of = _moment(signs.manifest.as_of_s)
+    as_of = moment(signs.manifest.as_of_s)
     count = plural(len(signs.found), "sign").capitalize() if signs.found else "No sign"
     answer = f"{count} that files are kept alive unused: {root}, as of {as_of}."
     more = []
@@ -93,8 +93,8 @@ def _print_body(signs: Signs, out: Console) -> None:
                 owner(sign.uid),
                 f"{sign.files:,}",
                 format_bytes(sign.allocated_bytes),
-                _moment(sign.first_s),
-                _moment(sign.last_s),
+                moment(sign.first_s),
+                moment(sign.last_s),
             )
         print_table(out, made)
         if len(signs.found) > top:
@@ -113,10 +113,3 @@ def _meanings(signs: Signs) -> Iterator[str]:
             yield f"{kind}, of {owner(example.uid)}: {example.words}. It may be {MAY_BE[kind]}"
     if kinds:
         yield "None of this is proof, and no plan or run goes by it: ask the owner."
-
-
-def _moment(at_s: int) -> str:
-    try:
-        return utc_moment(datetime.fromtimestamp(at_s, UTC))
-    except (ValueError, OverflowError, OSError):
-        return "beyond all dates"

@@ -18,7 +18,7 @@ from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published
 from trimtab.purge.plan.model import Plan
-from trimtab.units import format_bytes, format_duration, format_exact_percent, plural
+from trimtab.units import Since1970, format_bytes, format_duration, format_exact_percent, plural
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
@@ -199,7 +199,5 @@ def _published(published: Published, mails: MailResult | None) -> Iterator[tuple
 
 
 def _day(at_s: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):
-        return "-"
+    at = Since1970(1).time(at_s)
+    return "-" if at is None else f"{at:%Y-%m-%d}"

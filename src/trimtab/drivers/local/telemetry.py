@@ -79,7 +79,7 @@ def readings(host: Host, state: LocalState) -> tuple[Reading, ...]:
             *_trim(host, state),
             *_allocator(host, state),
             *_drives(state.health),
-            *(Reading(name, None, reason=reason) for name, reason in _ELSEWHERE.items()),
+            *(Reading(name, reason=reason) for name, reason in _ELSEWHERE.items()),
         ]
     )
 

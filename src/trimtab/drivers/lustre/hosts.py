@@ -25,7 +25,7 @@ def server_snapshot(server: ServerView, cpu: Cpu) -> HostSnapshot:
     busy = cpu.get(server.name)
     readings = [network_bytes(server), network_errors(server), checksum_errors(server)]
     if isinstance(busy, NotAvailable):
-        readings.append(Reading("server_cpu_fraction", None, reason=busy.reason))
+        readings.append(Reading("server_cpu_fraction", reason=busy.reason))
     elif busy is not None:
         readings.append(Reading("server_cpu_fraction", busy, source="/proc/stat"))
     return HostSnapshot(

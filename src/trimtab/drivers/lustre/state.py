@@ -80,7 +80,7 @@ def _server(view: View, target: str) -> Iterator[Reading]:
         source = f"{servers[0].served[target]} on {servers[0].name}"
         yield Reading(name, servers[0].name, source=source)
         return
-    yield Reading(name, None, reason=why_not_served(view, target))
+    yield Reading(name, reason=why_not_served(view, target))
     for server in servers:
         source = f"{server.served[target]} on {server.name}"
         yield Reading(name, server.name, source=source, label=server.name)
@@ -95,11 +95,11 @@ def _failover(view: View, target: str) -> Reading:
     name = "failover_active"
     server = serving(view, target)
     if isinstance(server, NotAvailable):
-        return Reading(name, None, reason=server.reason)
+        return Reading(name, reason=server.reason)
     home = view.home.get(target)
     if home is None:
         reason = "the site file's [servers.home] names no home for it"
-        return Reading(name, None, reason=reason)
+        return Reading(name, reason=reason)
     source = f"home is {home}: the site file's [servers.home]"
     return Reading(name, server.name != home, source=source)
 
@@ -116,13 +116,13 @@ def _import_state(view: View, target: str) -> Iterator[Reading]:
     worst = next((link for link in apart if link.state != INACTIVE), next(iter(apart), None))
     shown = worst or next(iter(known), None)
     if shown is None:
-        yield Reading("import_state", None, reason=f"no connection to {target} is visible")
+        yield Reading("import_state", reason=f"no connection to {target} is visible")
     else:
         yield Reading("import_state", shown.state, source=shown.source)
     for link in _one_of_each(links):
         if link.state is None:
             reason = f"{link.source} names no state"
-            yield Reading("import_state", None, reason=reason, label=link.by)
+            yield Reading("import_state", reason=reason, label=link.by)
         elif apart:
             yield Reading("import_state", link.state, source=link.source, label=link.by)
 
@@ -157,14 +157,14 @@ def _creation(view: View, target: str, server: ServerView | None) -> Iterator[Re
         yield Reading(name, False, source=closed)
     elif not known:
         missing = by_mdt[0].reason if by_mdt else "no MDT is known"
-        yield Reading(name, None, reason=missing)
+        yield Reading(name, reason=missing)
     elif any(reading.value for reading in known):
         source = next(reading.source for reading in known if reading.value)
         yield Reading(name, True, source=source)
     elif len(known) < len(by_mdt):
         silent = next(reading for reading in by_mdt if reading.value is None)
         reason = f"{known[0].source}; of {silent.label}: {silent.reason}"
-        yield Reading(name, None, reason=reason)
+        yield Reading(name, reason=reason)
     else:
         yield Reading(name, False, source=known[0].source)
     # One row for each MDT would be 5,000 on a large system, all alike: those that are.
@@ -176,7 +176,7 @@ def _creation_by(view: View, target: str, mdt: str) -> Reading:
     name = "create_enabled"
     mds = view.mds_of.get(mdt)
     if mds is None:
-        return Reading(name, None, reason=why_not_served(view, mdt), label=mdt)
+        return Reading(name, reason=why_not_served(view, mdt), label=mdt)
     device = f"osp.{view.file_system}-{target}-osc-{mdt}"
     numbers = {
         leaf: mds.parameters.number(f"{device}.{leaf}")
@@ -197,7 +197,7 @@ def _creation_by(view: View, target: str, mdt: str) -> Reading:
     missing = [leaf for leaf, value in numbers.items() if value is None]
     if missing:
         why = mds.why_no("parameters", f"osp.*.{missing[0]}")
-        return Reading(name, None, reason=why, label=mdt)
+        return Reading(name, reason=why, label=mdt)
     return Reading(name, True, source=f"{device}.prealloc_status=0", label=mdt)
 
 
@@ -227,11 +227,11 @@ def _mdt_creation(view: View, target: str, server: ServerView | None) -> Reading
     if closed is not None:
         return Reading(name, False, source=closed)
     if server is None:
-        return Reading(name, None, reason=why_not_served(view, target))
+        return Reading(name, reason=why_not_served(view, target))
     parameter = f"mdt.{view.file_system}-{target}.no_create"
     if server.parameters.number(parameter) == 0:
         return Reading(name, True, source=f"{parameter}=0 on {server.name}")
-    return Reading(name, None, reason=server.why_no("parameters", "mdt.*.no_create"))
+    return Reading(name, reason=server.why_no("parameters", "mdt.*.no_create"))
 
 
 # Degraded, read-only
@@ -247,10 +247,10 @@ def _degraded(view: View, target: str, server: ServerView | None) -> Reading:
     if line is not None and "D" in line.flags:
         return Reading(name, True, source=f"{view.client.space_source}: flag D")
     if target.startswith("MDT"):
-        return Reading(name, None, reason="Lustre keeps no such flag for an MDT")
+        return Reading(name, reason="Lustre keeps no such flag for an MDT")
     if line is not None and line.problem is None:
         return Reading(name, False, source=f"{view.client.space_source}: no flag D")
-    return Reading(name, None, reason=why_not_served(view, target))
+    return Reading(name, reason=why_not_served(view, target))
 
 
 def _read_only(
@@ -267,7 +267,7 @@ def _read_only(
     if line is not None and "R" in line.flags:
         return Reading(name, True, source=f"{view.client.space_source}: flag R")
     if server is None or backing is None:
-        return Reading(name, None, reason=why_not_served(view, target))
+        return Reading(name, reason=why_not_served(view, target))
     kind = "mdt" if target.startswith("MDT") else "obdfilter"
     parameter = f"{kind}.{view.file_system}-{target}.readonly"
     flag = server.parameters.number(parameter)
@@ -279,9 +279,9 @@ def _read_only(
         if backing.description.fs_type == "ldiskfs":
             # Its flag stays 0 when it aborts its journal, so without errors_count nothing is known.
             reason = f"no device of {target} was found on {server.name}: errors_count is not known"
-            return Reading(name, None, reason=reason)
+            return Reading(name, reason=reason)
         if flag is None:
-            return Reading(name, None, reason=server.why_no("parameters", f"{kind}.*.readonly"))
+            return Reading(name, reason=server.why_no("parameters", f"{kind}.*.readonly"))
         return Reading(name, False, source=f"{parameter}=0 on {server.name}")
     return _read_only_by_errors(server, backing)
 
@@ -292,19 +292,19 @@ def _read_only_by_errors(server: ServerView, backing: Backing) -> Reading:
     path = f"{backing.ext4.settings}/errors_count"
     errors = server.host.read_number(path)
     if isinstance(errors, NotAvailable):
-        return Reading(name, None, reason=errors.reason)
+        return Reading(name, reason=errors.reason)
     if errors == 0:
         return Reading(name, False, source=f"{path} is 0 on {server.name}")
     log = server.kernel_log
     if isinstance(log, NotAvailable):
         reason = f"{path} is {errors}: it may have turned read-only ({log.reason})"
-        return Reading(name, None, reason=reason)
+        return Reading(name, reason=reason)
     if backing.ext4.device in {*log.read_only_remounts, *log.journals_aborted}:
         return Reading(name, True, source=f"kernel log of {server.name}: journal aborted")
     if log.begins_at_boot:
         return Reading(name, False, source=f"kernel log of {server.name} from boot: no abort")
     reason = f"{path} is {errors}: it may have turned read-only; the kernel log begins after boot"
-    return Reading(name, None, reason=reason)
+    return Reading(name, reason=reason)
 
 
 def error_text(code: int) -> str:

@@ -75,13 +75,13 @@ def _jobs(view: View) -> Reading:
     """Return the running jobs of the whole machine, the same with each target."""
     name, jobs = "concurrent_jobs", view.client.jobs
     if isinstance(jobs, NotAvailable):
-        return Reading(name, None, reason=jobs.reason)
+        return Reading(name, reason=jobs.reason)
     return Reading(name, jobs, source=" ".join(JOBS))
 
 
 def _nothing(reason: str, names: Iterable[str] = TELEMETRY_UNITS) -> Iterator[Reading]:
     for name in names:
-        yield Reading(name, None, reason=reason)
+        yield Reading(name, reason=reason)
 
 
 def _space(view: View, target: str, backing: Backing | None) -> Iterator[Reading]:
@@ -134,7 +134,7 @@ def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Rea
     is_mdt = target.startswith("MDT")
     names = (operations, *moved) if is_mdt else moved
     if not is_mdt:
-        yield Reading(operations, None, reason="an OST serves no metadata operations")
+        yield Reading(operations, reason="an OST serves no metadata operations")
     if server is None:
         yield from _nothing(why_not_served(view, target), names)
         return
@@ -154,7 +154,7 @@ def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Rea
         if is_mdt and counter not in stats.counters:
             # Data-on-MDT is counted where there is some; older versions do not count it at all.
             reason = f"{parameter} lists no {counter}: no data on this MDT, or it is not counted"
-            yield Reading(name, None, reason=reason)
+            yield Reading(name, reason=reason)
         else:
             yield counted_bytes(name, stats, counter, parameter)
 
@@ -171,10 +171,10 @@ def counted_bytes(name: str, stats: Stats, counter: str, source: str) -> Reading
     counted = stats.counters.get(counter)
     if counted is None:
         if stats.snapshot_time_s is None or counter in stats.unread:
-            return Reading(name, None, reason=f"{source} has no {counter}")
+            return Reading(name, reason=f"{source} has no {counter}")
         return Reading(name, 0, source=f"{source}: no {counter} yet")
     if counted.sum is None:
-        return Reading(name, None, reason=f"{source}: {counter} has no sum")
+        return Reading(name, reason=f"{source}: {counter} has no sum")
     return Reading(name, counted.sum, source=f"{source}: {counter}")
 
 
@@ -187,7 +187,7 @@ def _machine(view: View, target: str, server: ServerView | None) -> Iterator[Rea
     yield network_bytes(server)
     yield network_errors(server)
     reason = f"they are counted for {server.name}, not for its targets"
-    yield Reading("checksum_errors_total", None, reason=reason)
+    yield Reading("checksum_errors_total", reason=reason)
 
 
 def network_bytes(server: ServerView) -> Reading:
@@ -206,7 +206,7 @@ def _of_lnet(server: ServerView, name: str, total: Callable[[LnetStats], int]) -
     text = server.parameters.get("stats")
     counted = None if text is None else parse_lnet_stats(text)
     if counted is None:
-        return Reading(name, None, reason=server.why_no("parameters", "stats of LNet"))
+        return Reading(name, reason=server.why_no("parameters", "stats of LNet"))
     return Reading(name, total(counted), source=f"LNet stats of {server.name}")
 
 
@@ -220,7 +220,7 @@ def checksum_errors(server: ServerView) -> Reading:
     name = "checksum_errors_total"
     log = server.kernel_log
     if isinstance(log, NotAvailable):
-        return Reading(name, None, reason=log.reason)
+        return Reading(name, reason=log.reason)
     count = log.bad_checksums
     source = f"BAD CHECKSUM messages in the kernel log of {server.name}"
     if log.begins_at_boot:
@@ -228,4 +228,4 @@ def checksum_errors(server: ServerView) -> Reading:
     if count:
         return Reading(name, count, source=f"{source}, which no longer reaches back to boot")
     reason = f"the kernel log of {server.name} no longer reaches back to boot; it shows none"
-    return Reading(name, None, reason=reason)
+    return Reading(name, reason=reason)

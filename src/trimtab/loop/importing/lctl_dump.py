@@ -201,7 +201,7 @@ def _traffic(parameters: Parameters, target: TargetName) -> Iterator[Reading]:
             yield counted_bytes(reading, stats, counter, name)
         elif target.kind == "ost" and last:
             reason = f"{name} stands last, and may have been cut before its {counter}"
-            yield Reading(reading, None, reason=reason)
+            yield Reading(reading, reason=reason)
         elif target.kind == "ost":
             yield counted_bytes(reading, stats, counter, name)
 

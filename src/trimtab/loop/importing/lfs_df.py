@@ -112,7 +112,7 @@ class _Rounded:
                 reading
                 for column, (size, _) in zip(_SPACE, sizes, strict=True)
                 for reading in (
-                    Reading(column, None, reason=why),
+                    Reading(column, reason=why),
                     Reading(column, size, source=source, label=ROUNDED),
                 )
             ]
@@ -245,9 +245,9 @@ def _readings(
     for name, column in zip(names, columns, strict=True):
         value = None if line is None else getattr(line, column)
         if line is None:
-            yield Reading(name, None, reason=f"{command} has no line for it in the file")
+            yield Reading(name, reason=f"{command} has no line for it in the file")
         elif value is None:
             problem = line.problem or "the line has no number"
-            yield Reading(name, None, reason=f"{command}: {problem}")
+            yield Reading(name, reason=f"{command}: {problem}")
         else:
             yield Reading(name, value, source=f"{command}, line {line.line}")

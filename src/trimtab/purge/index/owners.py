@@ -32,8 +32,3 @@ def group_name(gid: int) -> str | None:
         return grp.getgrgid(gid).gr_name
     except (KeyError, OverflowError):
         return None
-
-
-def nobody(_number: int) -> str | None:
-    """Return no name: for tests and hosts that know none."""
-    return None

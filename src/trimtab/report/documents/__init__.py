@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from trimtab.report.documents import acting as acting
-    from trimtab.report.documents import alerted as alerted
     from trimtab.report.documents import judged as judged
     from trimtab.report.documents import kept as kept
     from trimtab.report.documents import measured as measured
@@ -31,8 +30,8 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "probe": "measured.ProbeDocument",
     "sweep": "judged.SweepDocument",
     "watch": "kept.WatchDocument",
-    "alerts": "alerted.AlertsDocument",
-    "alerts-test": "alerted.AlertsTestDocument",
+    "alerts": "kept.AlertsDocument",
+    "alerts-test": "kept.AlertsTestDocument",
     "watch-status": "kept.WatchStateDocument",
     "import": "measured.ImportDocument",
     "status": "kept.StatusDocument",
@@ -97,6 +96,6 @@ def declare(document: type) -> None:
 
 def __getattr__(name: str) -> ModuleType:
     """Import a module of documents when it is used: ``documents.kept.RunsDocument``."""
-    if name not in {"acting", "alerted", "judged", "kept", "measured", "purged", "simulated"}:
+    if name not in {"acting", "judged", "kept", "measured", "purged", "simulated"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"{__name__}.{name}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trimtab.model.action import Plan
+from trimtab.model.alert import Alert
 from trimtab.model.event import Event
 from trimtab.model.finding import Finding
 from trimtab.model.run import Run
@@ -184,3 +185,38 @@ shape(
 shape(OutputRow, inline={"output": ()})
 shape(StatusDocument, inline={"status": ()})
 shape(WatchStateDocument, inline={"state": ()})
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsDocument:
+    """``trimtab alerts SITE --json``: the ledger, the oldest first, and what waits."""
+
+    store: str
+    site: str
+    alerts: tuple[Alert, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverRow:
+    """One receiver that was tried.
+
+    Attributes
+    ----------
+    delivered
+        Whether it took the test message.
+    """
+
+    receiver: str
+    delivered: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsTestDocument:
+    """``trimtab alerts test SITE --json``: each receiver, and whether it took a test message."""
+
+    site: str
+    receivers: tuple[ReceiverRow, ...]
+
+
+shape(Alert, omit=["site", "facts"])

@@ -360,7 +360,7 @@ _MDT_KNOWN: Final = frozenset(
     }
 )
 _MDT_UNKNOWN: Final = tuple(
-    Reading(name, None, reason="of an MDT it is not simulated")
+    Reading(name, reason="of an MDT it is not simulated")
     for name in TELEMETRY_UNITS
     if name not in _MDT_KNOWN
 )

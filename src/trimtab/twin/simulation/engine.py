@@ -8,8 +8,9 @@ very end of an epoch belongs to it (a change there to the next).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Literal
@@ -22,7 +23,7 @@ from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_text
-from trimtab.twin.scenario.model import Change, ProbeLoad, Scenario
+from trimtab.twin.scenario.model import Change, Gating, ProbeLoad, Scenario
 from trimtab.twin.simulation import guests, laws, policies
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.bytes_of_osts import unfolded
@@ -48,7 +49,6 @@ from trimtab.twin.simulation.own_settings import (
     placements_of,
     windows_of,
 )
-from trimtab.twin.simulation.parts import Flow, looks, spans
 from trimtab.twin.simulation.placement import shares_of
 from trimtab.twin.simulation.population import COHORT_S, Population
 from trimtab.twin.simulation.probes import Agenda, Moment, load_at, run_job, run_survey
@@ -57,7 +57,7 @@ from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.simulation.trace import Trace
-from trimtab.twin.simulation.traffic import Asks, Moved, laid_out, layers_of, probed, serve
+from trimtab.twin.simulation.traffic import Asks, Layers, Moved, laid_out, layers_of, probed, serve
 from trimtab.twin.simulation.usage import Usage
 
 Array = NDArray[np.float64]
@@ -597,3 +597,52 @@ class Simulation:
             self.miniature.walks_per_request,
             state.create_enabled,
         )
+
+
+Array = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Flow:
+    """What went through an epoch, bytes on one OST of each column.
+
+    Attributes
+    ----------
+    moved
+        When each probe began, and what it moved.
+    terms
+        How the OSTs are in this epoch, once somebody asked.
+    layers
+        What they and the clients carry in the part that is under way.
+    """
+
+    written: Array
+    deleted: Array
+    purged: Array
+    moved: list[tuple[datetime, Moved]] = field(default_factory=list)
+    terms: OstTerms | None = None
+    layers: Layers | None = None
+
+
+def spans(start: datetime, end: datetime, parts: int) -> Iterator[datetime]:
+    """Yield both ends, and between them what divides the time into so many parts."""
+    yield from (start + (end - start) * part / parts for part in range(parts))
+    yield end
+
+
+def looks(
+    start: datetime, end: datetime, gating: Gating, closed: NDArray[np.bool_], fullest: Array
+) -> Sequence[datetime]:
+    """Return an epoch's ends, and between them the times at which gating may change something.
+
+    Parameters
+    ----------
+    closed
+        By gating, each column.
+    fullest
+        How full each may be at the end.
+    """
+    parts = math.ceil((end - start).total_seconds() / gating.every_s - 1e-9)
+    if parts <= 1 or not (closed | (fullest > gating.limit)).any():
+        return (start, end)
+    return tuple(spans(start, end, parts))
