@@ -8,9 +8,8 @@ very end of an epoch belongs to it (a change there to the next).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Literal
@@ -23,8 +22,8 @@ from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_text
-from trimtab.twin.scenario.model import Change, Gating, ProbeLoad, Scenario
-from trimtab.twin.simulation import guests, laws, policies
+from trimtab.twin.scenario.model import Change, ProbeLoad, Scenario
+from trimtab.twin.simulation import guests, laws, policies, traffic
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.bytes_of_osts import unfolded
 from trimtab.twin.simulation.columns import columns_of, with_more
@@ -57,7 +56,7 @@ from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.simulation.trace import Trace
-from trimtab.twin.simulation.traffic import Asks, Layers, Moved, laid_out, layers_of, probed, serve
+from trimtab.twin.simulation.traffic import Asks, Moved, laid_out, layers_of, probed, serve
 from trimtab.twin.simulation.usage import Usage
 
 Array = NDArray[np.float64]
@@ -200,14 +199,14 @@ class Simulation:
         self.now = end
         self._epoch += 1
 
-    def _flow(self, faults: tuple[Trouble, ...], start: datetime, end: datetime) -> Flow:
+    def _flow(self, faults: tuple[Trouble, ...], start: datetime, end: datetime) -> traffic.Flow:
         """Let probes run, users write and delete, operators purge and gating look when it is due.
 
         Where OSTs may close or open within the epoch, it passes in parts from one look to the next:
         few open OSTs would otherwise take the writes of a whole epoch, whatever their limit.
         """
         written, deleted, purged = np.zeros((3, self.columns.count))
-        flow = Flow(written, deleted, purged)
+        flow = traffic.Flow(written, deleted, purged)
         placing = self._shares()
         for part, (begun, until) in enumerate(pairwise(self._looks(faults, placing, start, end))):
             if part > 0:
@@ -228,7 +227,7 @@ class Simulation:
 
     def _traffic(
         self,
-        flow: Flow,
+        flow: traffic.Flow,
         part: int,
         faults: tuple[Trouble, ...],
         placing: Placing,
@@ -287,9 +286,9 @@ class Simulation:
         most = self.usage.expected(
             self.scenario, self.columns, placing[0], faults=faults, start=start, end=end
         )
-        return looks(start, end, gating, state.closed_by_gating, state.fullness_after(most))
+        return traffic.looks(start, end, gating, state.closed_by_gating, state.fullness_after(most))
 
-    def _lay_out(self, flow: Flow, start: datetime, end: datetime) -> Array:
+    def _lay_out(self, flow: traffic.Flow, start: datetime, end: datetime) -> Array:
         """Let the layout beneath pass the epoch; return bytes of probes on one OST of each column.
 
         It does so in steps of an hour at most, with jobs, trims and resets at their times: what a
@@ -298,7 +297,7 @@ class Simulation:
         parts = drive_steps((end - start).total_seconds())
         member, weight = self.columns.member, self.columns.weight
         whole = np.zeros(self.columns.count)
-        for begun, until in pairwise(spans(start, end, parts)):
+        for begun, until in pairwise(traffic.spans(start, end, parts)):
             runs = [run for at, run in flow.moved if begun < at <= until]
             burst, burst_files = laid_out(runs, member, weight)
             self.miniature.advance(
@@ -597,52 +596,3 @@ class Simulation:
             self.miniature.walks_per_request,
             state.create_enabled,
         )
-
-
-Array = NDArray[np.float64]
-
-
-@dataclass(slots=True)
-class Flow:
-    """What went through an epoch, bytes on one OST of each column.
-
-    Attributes
-    ----------
-    moved
-        When each probe began, and what it moved.
-    terms
-        How the OSTs are in this epoch, once somebody asked.
-    layers
-        What they and the clients carry in the part that is under way.
-    """
-
-    written: Array
-    deleted: Array
-    purged: Array
-    moved: list[tuple[datetime, Moved]] = field(default_factory=list)
-    terms: OstTerms | None = None
-    layers: Layers | None = None
-
-
-def spans(start: datetime, end: datetime, parts: int) -> Iterator[datetime]:
-    """Yield both ends, and between them what divides the time into so many parts."""
-    yield from (start + (end - start) * part / parts for part in range(parts))
-    yield end
-
-
-def looks(
-    start: datetime, end: datetime, gating: Gating, closed: NDArray[np.bool_], fullest: Array
-) -> Sequence[datetime]:
-    """Return an epoch's ends, and between them the times at which gating may change something.
-
-    Parameters
-    ----------
-    closed
-        By gating, each column.
-    fullest
-        How full each may be at the end.
-    """
-    parts = math.ceil((end - start).total_seconds() / gating.every_s - 1e-9)
-    if parts <= 1 or not (closed | (fullest > gating.limit)).any():
-        return (start, end)
-    return tuple(spans(start, end, parts))
