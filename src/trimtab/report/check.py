@@ -131,10 +131,11 @@ def _numbers(
     free_bytes: float | None = None,
 ) -> Section:
     """Return what a run says by itself, over time and against earlier ones, and what it lacks."""
-    lines = (*map(_against_earlier, comparisons), cost_text(run, free_bytes))
     none = "No number was judged." if run else "Nothing was measured."
+    said = () if verdicts else (none,)
+    lines = (*said, *map(_against_earlier, comparisons), cost_text(run, free_bytes))
     return Section(
-        "Numbers" if verdicts else none,
+        "Numbers",
         lines=tuple(filter(None, lines)),
         tables=(
             table(
