@@ -132,8 +132,8 @@ def _numbers(
 ) -> Section:
     """Return what a run says by itself, over time and against earlier ones, and what it lacks."""
     none = "No number was judged." if run else "Nothing was measured."
-    said = () if verdicts else (none,)
-    lines = (*said, *map(_against_earlier, comparisons), cost_text(run, free_bytes))
+    missing = () if verdicts else (none,)
+    lines = (*missing, *map(_against_earlier, comparisons), cost_text(run, free_bytes))
     return Section(
         "Numbers",
         lines=tuple(filter(None, lines)),
