@@ -80,7 +80,7 @@ def from_memory(world: World) -> list[Explanation]:
     return list(explain_incidents(incidents, known, WorldSource(plain)))
 
 
-@pytest.mark.parametrize("count", repetitions(gate=3, soak=60))
+@pytest.mark.parametrize("count", repetitions(gate=2, soak=60))
 def test_a_world_is_told_alike_from_a_store(count: int, tmp_path: Path) -> None:
     for seed in SHORT[:count]:
         world = make_world(seed)

@@ -35,7 +35,7 @@ from trimtab.purge.index.questions import By
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 SEEDS = int(os.environ.get("TRIMTAB_CHAOS_SEEDS", "200"))
-IN_THE_GATE = 5
+IN_THE_GATE = 3
 CALLS_PER_S = 400.0
 ATTEMPTS = 12
 """Of the client in one seed: faults hit the first of them alone, so that it ends."""

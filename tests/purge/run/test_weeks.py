@@ -358,7 +358,7 @@ def live(seed: str, directory, lease_s: float) -> Weeks:
 
 
 @pytest.mark.parametrize("lease_s", [0.0, 60.0], ids=["alone", "one of several"])
-@pytest.mark.parametrize("worlds", repetitions(gate=25, soak=3000))
+@pytest.mark.parametrize("worlds", repetitions(gate=15, soak=3000))
 def test_whatever_happens_in_weeks_what_must_not_happen_does_not(
     tmp_path, monkeypatch, worlds, lease_s
 ):
