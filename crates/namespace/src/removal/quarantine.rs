@@ -65,8 +65,9 @@ pub const CELL_FILES: [(&[u8], usize, usize); 4] =
 
 const TAKEN: &[u8] = b"taken";
 const ORIGINS: &[u8] = b"origins";
-/// What the note of a row takes up.
-const ROW_BYTES: usize = size_of::<u64>();
+const NOTE_BYTES: usize = size_of::<u64>();
+/// What the notes of a row take up: that it is here, that it goes back, and that it had gone back.
+const ROW_BYTES: usize = 3 * NOTE_BYTES;
 /// What the note of a row has besides when the row is about to go back.
 const BACK: u64 = 1 << 63;
 /// What the name of a note beside a stranded file ends with.
@@ -292,7 +293,7 @@ impl Cell {
     pub(super) fn begin(&mut self, rows: usize) {
         let logged = std::mem::take(&mut self.logged);
         // Room is set aside now: a full file system must not take the note away half-way.
-        self.log.take_if(|log| !make_room(log, logged, 2 * rows * ROW_BYTES));
+        self.log.take_if(|log| !make_room(log, logged, rows * ROW_BYTES));
     }
 
     /// Notes that these rows are in here now, before the first of them is removed.
@@ -378,10 +379,10 @@ impl Leftover {
 
     /// The rows that were taken so far, and for each whether it was about to go back.
     pub(super) fn taken(&self) -> Vec<(u64, bool)> {
-        let (mut rows, mut word, mut at) = (Vec::new(), [0; ROW_BYTES], 0);
+        let (mut rows, mut word, mut at) = (Vec::new(), [0; NOTE_BYTES], 0);
         let Some(log) = &self.log else { return rows };
         while log.read_exact_at(&mut word, at).is_ok() {
-            at += ROW_BYTES as u64;
+            at += NOTE_BYTES as u64;
             let noted = u64::from_le_bytes(word);
             rows.extend((noted & !BACK).checked_sub(1).map(|row| (row, noted & BACK != 0)));
         }

@@ -62,8 +62,10 @@ pub(super) fn recover(
         for (number, is_back) in cell.taken() {
             let Ok(row) = numbers.binary_search(&number) else { continue };
             recovered.taken.insert(row);
-            if is_back {
-                recovered.back.insert(row);
+            // Noted here too: the cells that were left go one by one, and the one that says this may
+            // be gone already when this run is killed, and the one that the file was taken into not.
+            if is_back && recovered.back.insert(row) {
+                cell_of_ours.note_back(number);
             }
         }
     }

@@ -377,6 +377,31 @@ fn what_was_left_is_put_back_where_nothing_may_go() {
 }
 
 #[test]
+fn what_went_back_is_known_in_whichever_order_the_cells_go() {
+    let world = World::new();
+    let root = Root::open(world.directory.path()).unwrap();
+    let (checks, rows) = (Checks { before_s: 0, ..checks(&root) }, [world.row()]);
+    let job = job(&root, &checks, &rows);
+    let quarantine = Quarantine::open(&root, b".q").unwrap();
+    let cell = |number| quarantine.cell(&root, number).unwrap();
+    let recover = |cell: &mut Cell| {
+        let left = quarantine.leftovers(&[cell]).unwrap();
+        super::recovery::recover(&job, &[0], &quarantine, cell, &left)
+    };
+    // Three runs that are killed: while the file is aside, when it is back, and while the third
+    // removes what the first two have left.
+    let (mut first, mut second, mut third) = (cell(0), cell(1), cell(2));
+    let parent = Parent::open(&root, &rows[0].parent).unwrap();
+    first.take(&parent.descriptor, b"file", 3, false).unwrap();
+    first.note(std::iter::once(0));
+    assert_eq!(recover(&mut second).verdicts[0].outcome, Outcome::PutBack);
+    assert!(recover(&mut third).verdicts.is_empty());
+    quarantine.remove_cell(&second.directory, &second.name);
+    let recovered = recover(&mut cell(3));
+    assert!(recovered.taken.contains(&0) && recovered.back.contains(&0), "{recovered:?}");
+}
+
+#[test]
 fn what_was_left_and_is_not_as_planned_is_put_back() {
     let world = World::new();
     let used = |_: &World, path: &Path| {
