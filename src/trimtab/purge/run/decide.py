@@ -375,7 +375,7 @@ def _accounted(state: State, outcome: Outcome) -> State:
         todo=joined((*without(state.todo, outcome.batch.rows), *outcome.not_begun())),
         pace=next_pace(state.pace, state.terms.pace, outcome),
         spent=state.spent + outcome.spent,
-        needed_bytes=None if needed is None else max(0, needed - outcome.freed_bytes),
+        needed_bytes=None if needed is None else max(0, needed - outcome.lessens_bytes),
         freed_bytes=state.freed_bytes + outcome.freed_bytes,
         rows_done=state.rows_done + outcome.batch.rows.count - left,
         troubles=state.troubles + outcome.count(*TROUBLES),

@@ -131,6 +131,11 @@ class DoneLine:
     do: Literal["done"] = "done"
 
     @property
+    def lessens_bytes(self) -> int:
+        """By how much less has to go: see `Outcome.lessens_bytes`."""
+        return max(self.bytes, self.freed_bytes) if self.recovered else self.freed_bytes
+
+    @property
     def spent(self) -> Spent:
         """What of it counts against the caps."""
         by_user = {uid: size for uid, (_, size) in self.by_user.items()}
