@@ -162,9 +162,13 @@ def test_what_earlier_runs_freed_is_in_the_first_measurement_of_the_next(world):
     recover = world.restorer.recover
     world.restorer.recover = lambda *rows: replace(recover(*rows), freed_bytes=50 * FILE_BYTES)
     world.surroundings.others_bytes = 40 * FILE_BYTES
-    result = run(world.job(terms=late), apply=True)
+    told = []
+    result = run(world.job(terms=late), apply=True, progress=told.append)
     assert result.reason is StopReason.TARGET
     assert len(world.there()) == 10
+    # Nor is what an earlier run still needed a measurement of this one.
+    assert told[0].doing == "objects of deleted files are being destroyed"
+    assert told[0].needed_bytes is None
 
 
 def test_at_or_under_the_target_a_run_ends_and_nothing_is_wrong(world):
