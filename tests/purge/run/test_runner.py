@@ -21,7 +21,7 @@ from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, ToolError
 from trimtab.purge.policy import Caps
-from trimtab.purge.run.journal import read
+from trimtab.purge.run.journal import Journal, read
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import (
     BeginLine,
@@ -366,6 +366,22 @@ def test_a_signal_ends_it_after_the_batch_and_all_of_that_is_on_record(world, nu
     assert 21 in gone
     assert run(world.job(id="second"), apply=True).reason is StopReason.TARGET
     assert world.there() == set(range(50, 100))
+
+
+def test_a_line_is_written_whole_before_a_signal_ends_the_run(world, monkeypatch):
+    offer, whole = Journal.offer, []
+
+    def offered(journal, line):
+        if isinstance(line, NeedLine):
+            os.kill(os.getpid(), signal.SIGTERM)
+        taken = offer(journal, line)
+        whole.append(type(line))
+        return taken
+
+    monkeypatch.setattr(Journal, "offer", offered)
+    with pytest.raises(RunInterrupted):
+        run(world.job(), apply=True)
+    assert whole[-2:] == [NeedLine, EndLine]
 
 
 def test_what_was_moved_aside_is_put_back_though_the_plan_has_expired(world):

@@ -302,7 +302,9 @@ class Run(Account):
                 break
             if self._others() and _only_claims(instruction, event, after):
                 return self._bide(state)
-            if self.journal.offer(self._need_line(state, after, event)):
+            with shielded():
+                is_written = self.journal.offer(self._need_line(state, after, event))
+            if is_written:
                 break
         else:
             return settling(state, self.now_s())
