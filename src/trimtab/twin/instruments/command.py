@@ -114,7 +114,8 @@ def parse_options(
             raise UsageError(f"{program}: option {name} has no value", code="option-without-value")
         value = read(text)
         if value is None:
-            raise UsageError(f"{program}: {name} has no value {text!r}", code="wrong-type")
+            message = f"{program}: the twin does not play {name} {text}"
+            raise UsageError(message, code="wrong-type")
         if value is NOT_PLAYED:
             raise _not_played(program, f"{name} {text}", known)
         values[name] = {**values.get(name, {}), **value} if isinstance(value, dict) else value
