@@ -337,7 +337,7 @@ LAYERS: Final[tuple[Callable[[Constants], dict[str, Prediction]], ...]] = (
 
 
 def predictions(constants: Constants = FITTED) -> dict[str, Prediction]:
-    """Return what the layers say of each row, by its id in `trimtab.twin.calibration`."""
+    """Return what the layers say of each row of ``statements.csv``, by its id."""
     rows: dict[str, Prediction] = {}
     for layer in LAYERS:
         rows |= layer(constants)

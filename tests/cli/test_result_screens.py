@@ -43,10 +43,11 @@ from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.index.query import Answer
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 from trimtab.report.check import check_document
+from trimtab.report.kit import row, table
 from trimtab.report.ladder import ladder_document
 from trimtab.report.purge import horizon_document, runs_document
 from trimtab.report.scenario import scenario_document, scenarios_document
-from trimtab.report.sections import Document
+from trimtab.report.sections import Document, Section
 from trimtab.report.size import size_document
 from trimtab.report.sweep import sweep_document
 from trimtab.report.whatif import assumed, whatif_document
@@ -265,3 +266,24 @@ def test_with_all_a_document_has_every_cell_at_every_width(
         "".join(cell.text.split()) for table in tables for row in table.rows for cell in row.cells
     ))  # fmt: skip
     assert wanted - shown == Counter()
+
+
+@pytest.mark.cli
+def test_a_section_has_its_title_where_anything_beside_charts_is_to_be_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folds = (("more", table(("what",), [row("a row")])),)
+    sections = (
+        Section("Repair", commands=("systemctl start fstrim.timer",)),
+        Section("Drawn", charts=(lambda: None,)),
+        Section("Opened", folds=folds),
+    )
+    document = Document("check", "scratch", "now", "info", "An answer.", (), sections)
+    show = partial(print_document, document)
+    lines = "\n".join(printed(show, capsys, monkeypatch, width=80))
+    assert "Repair\n    systemctl start fstrim.timer" in lines
+    assert "Drawn" not in lines
+    assert "Opened" not in lines
+    everything = printed(show, capsys, monkeypatch, width=80, extent=Extent(everything=True))
+    assert "Opened" in everything
+    assert [section.is_empty for section in sections] == [False, True, False]

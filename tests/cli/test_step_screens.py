@@ -83,9 +83,8 @@ def _notified(*, fresh: bool) -> None:
 
 
 def _armed(effective_at: datetime | None) -> None:
-    at_s = None if effective_at is None else effective_at.timestamp()
     by = SimpleNamespace(name="olga", person=1001)
-    print_armed(cast(Any, SimpleNamespace(loaded=LOADED, by=by, effective_at_s=at_s)))
+    print_armed(cast(Any, SimpleNamespace(loaded=LOADED, by=by, effective_at=effective_at)))
 
 
 def _recovered(count: int) -> None:
@@ -205,5 +204,10 @@ def test_a_plan_says_its_target_as_it_was_set_and_that_nobody_is_given_notice(ca
     assert "that does not reach 0.5 %." in said
     loaded = SimpleNamespace(plan=plan, directory=PLAN, publication=PUBLICATION)
     by = SimpleNamespace(person=7, name="ada")
-    print_armed(cast(Any, SimpleNamespace(loaded=loaded, by=by, effective_at_s=1e9)))
+    print_armed(
+        cast(
+            Any,
+            SimpleNamespace(loaded=loaded, by=by, effective_at=datetime(2001, 9, 9, tzinfo=UTC)),
+        )
+    )
     assert "no notice period: users cannot object" in " ".join(capsys.readouterr().out.split())

@@ -8,7 +8,7 @@ the fastest is taken, and the others are named.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -157,7 +157,7 @@ class Chooser:
         self, series: Series, run: Run, metric: str, notes: tuple[str, ...]
     ) -> _Candidate | None:
         """Return the sum over targets with figures of their own, in each survey of the week."""
-        newest = run.believed_of_targets(metric)
+        newest = _of_targets(run, metric)
         if not newest:
             return None
         since = None if series.last_at is None else series.last_at - WINDOW
@@ -165,7 +165,7 @@ class Chooser:
         surveys = [
             (other.id, sum(by_target.values()))
             for other in reversed(others)  # by time
-            if (by_target := other.believed_of_targets(metric)).keys() == newest.keys()
+            if (by_target := _of_targets(other, metric)).keys() == newest.keys()
         ]
         rate = Estimate(sum(newest.values()), basis=Basis.REPETITIONS)
         if len(surveys) >= RUNS_MINIMUM:
@@ -307,6 +307,12 @@ class Chooser:
             return None
         total = sum(filter(None, used)) + sum(filter(None, available))
         return sum(filter(None, used)) / total if total > 0 else None
+
+
+def _of_targets(run: Run, metric: str) -> dict[str, float]:
+    """Return target to its rate; 0 is of a repetition that did not finish, not what it delivers."""
+    finished = tuple(sample for sample in run.samples if sample.value)
+    return replace(run, samples=finished).believed_of_targets(metric)
 
 
 def layer_of(run: Run) -> Layer | None:

@@ -143,8 +143,7 @@ def whole_standing(store: Store, place: Place) -> SiteStanding:
 
 def _as_kept(explanation: Explanation) -> IncidentStatus:
     incident = explanation.incident
-    likeliest = explanation.causes[0] if explanation.causes else None
-    named = None if explanation.unexplained else likeliest
+    named = explanation.likeliest
     return IncidentStatus(
         site=incident.site,
         id=incident.id,

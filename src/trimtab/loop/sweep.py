@@ -12,11 +12,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.judge.sweep import analyse_sweep, measured_points
-from trimtab.launch.bounded import Space
 from trimtab.launch.interruption import shielded
 from trimtab.loop.probing.probe import ProbeRunner, Progress, RunContext
 from trimtab.loop.probing.reach import THIS_HOST, Reach
@@ -274,16 +274,14 @@ class SweepWork:
         self, todo: Iterable[SweepPoint], probes: Mapping[str, SiteProbe]
     ) -> None:
         """Refuse now what a point would be refused for hours later: the space that it takes."""
-        spaces: dict[str, Space] = {}
+        space_of = cache(self.reach.writable_space)
         for point in {_key(point.levels): point for point in todo}.values():
             probe = probes[_key(point.levels)]
             if probe.is_one_command:
                 continue  # its command alone knows what it writes
-            path = directory_of(self.site, probe)
-            if path not in spaces:
-                spaces[path] = self.reach.writable_space(path)
+            space = space_of(directory_of(self.site, probe))
             try:
-                spec_of(probe, spaces[path].available_bytes, self.reach.processors)
+                spec_of(probe, space.available_bytes, self.reach.processors)
             except RefusedError as error:
                 problem = f"{levels_text(point.levels)}: {error.message}"
                 raise RefusedError(problem, code=error.code, hint=error.hint) from error

@@ -129,9 +129,9 @@ def rank(explanation: Explanation) -> tuple[int, float, float]:
 
 def cause_text(explanation: Explanation) -> str:
     """Return the likeliest cause with its probability, or that none is named."""
-    if explanation.unexplained or not explanation.causes:
+    cause = explanation.likeliest
+    if cause is None:
         return "cause unknown"
-    cause = explanation.causes[0]
     return f"{visible(cause.title)} ({format_percent(cause.confidence, 0)})"
 
 

@@ -22,13 +22,7 @@ from trimtab.report.kit import GOAL_TONES, SEVERITY_TONES, Cell, Row, Table, row
 from trimtab.report.layers import layer_table, layers_text
 from trimtab.report.sections import Document, Section
 from trimtab.report.traces import latency_chart, timeline_chart
-from trimtab.units import (
-    enumerated,
-    format_duration,
-    format_percent,
-    format_value,
-    plural,
-)
+from trimtab.units import enumerated, format_duration, format_percent, format_value, plural
 from trimtab.visible import shell_text
 
 Trace = TypeVar("Trace", Timeline, LatencyHistogram)

@@ -256,11 +256,7 @@ def _effect(change: ChangePoint) -> Cell:
         return Cell("not known")
     if (unit := change.of_unit) is not None:
         return Cell(unit)
-    interval = change.effect_interval
-    if interval is None:
-        return Cell(effect_text(change.effect))
-    low, high = (f"{100 * (ratio - 1):+.1f}" for ratio in (interval.low, interval.high))
-    return Cell(effect_text(change.effect), f"{low} to {high} %")
+    return Cell(effect_text(change.effect), text.change_range_text(change.effect_interval))
 
 
 def _targets(tails: TargetTails, surveys: pl.DataFrame | None, place: int) -> Section:

@@ -355,7 +355,7 @@ def _target(seen: TargetSnapshot, name: str, trimmed_at: datetime | None) -> Ite
     elif factors := _values_of(seen, "drive_write_amplification"):
         mean = sum(factors) / len(factors)
         yield Row("trimtab_target_write_amplification_ratio", (name,), mean)
-    times = [at for at in (trimmed_at, _moment(seen.value("last_trim_at"))) if at is not None]
+    times = [at for at in (trimmed_at, seen.moment("last_trim_at")) if at is not None]
     if times:
         at_s = max(times).timestamp()
         yield Row("trimtab_target_trimmed_timestamp_seconds", (name,), at_s)
@@ -374,14 +374,6 @@ def _values_of(seen: TargetSnapshot, name: str) -> list[float]:
 def _sum_of(seen: TargetSnapshot, name: str) -> float | None:
     values = _values_of(seen, name)
     return sum(values) if values else None
-
-
-def _moment(value: object) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return at if at is not None and at.tzinfo is not None else None
 
 
 def _watch(now: SiteNow) -> Iterator[Row]:

@@ -128,6 +128,18 @@ def ratio_text(interval: Interval) -> str:
     return f"{interval.low:.3f} to {interval.high:.3f} ({interval.level * 100:g} %)"
 
 
+def change_text(ratio: float | None) -> str:
+    """Return by how much a ratio differs from 1, as ``+3.2 %``; nothing where it is not known."""
+    return "" if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
+
+
+def change_range_text(interval: Interval | None) -> str:
+    """Return an interval of ratios as `change_text` does: ``-1.0 to +3.2 %``."""
+    if interval is None:
+        return ""
+    return f"{(interval.low - 1) * 100:+.1f} to {change_text(interval.high)}"
+
+
 def metric_text(metric: str) -> str:
     """Return a metric's name in words: ``write bandwidth``, ``read IOPS``."""
     words = metric.replace("_", " ")

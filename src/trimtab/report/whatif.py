@@ -97,7 +97,7 @@ def whatif_answers(swept: Swept) -> list[str]:
         words = f"{best.goal.title} is highest with {chosen.combination.title}"
         words += f": {value_text(figure.median or 0.0, best.goal.unit)}"
         if best.row and figure.difference is not None:
-            words += f", {change_text(figure, best.goal.unit)} against the first"
+            words += f", {_difference_text(figure, best.goal.unit)} against the first"
         if best.tied:
             words += f"; {plural(len(best.tied), 'other')} within chance of it"
         if not best.tested:
@@ -187,7 +187,7 @@ def _figures_table(figures: Sequence[SummedFigure], *, first: bool) -> Table | N
             continue
         change = "-"
         if not first and figure.difference is not None and not is_nothing(figure):
-            change = change_text(figure, kind.unit)
+            change = _difference_text(figure, kind.unit)
         rows.append(row(kind.title, _figure_cell(figure, kind.unit), change))
     return table(("figure", "median over seeds>", "against the first>"), rows)
 
@@ -280,7 +280,7 @@ def is_nothing(figure: SummedFigure) -> bool:
     return figure.difference is None or abs(figure.difference) <= 1e-9 * abs(figure.median)
 
 
-def change_text(figure: SummedFigure, unit: str) -> str:
+def _difference_text(figure: SummedFigure, unit: str) -> str:
     """Return how a figure differs from that of the first combination."""
     assert figure.difference is not None
     assert figure.median is not None

@@ -1,9 +1,9 @@
 """The constants of the twin that are fitted, all of them; everything else is printed or follows.
 
-A constant stands for one physical cause. `FITTED_ON` and `HELD_OUT` name the rows of the table of
-`trimtab.twin.calibration` that constants may see and those that they may not: they were written
-down before the first fit. ``benchmarks/reproduction/fit.py`` fits and
-writes the values here.
+A constant stands for one physical cause. `FITTED_ON` and `HELD_OUT` name the rows of
+``benchmarks/reproduction/statements.csv`` that constants may see and those that they may not: they
+were written down before the first fit. ``benchmarks/reproduction/fit.py`` fits and writes the
+values here.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Constant:
     low, high
         What physics allows; a fit that ends there is a finding, not a value.
     fitted_on
-        Rows of the calibration table.
+        Rows of ``statements.csv``.
     """
 
     name: str

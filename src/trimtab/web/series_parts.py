@@ -144,10 +144,11 @@ def _within(frame: pl.DataFrame, since: datetime | None, until: datetime | None)
 def _effect_text(effect: Effect) -> str:
     words = effect.change.value.replace("_", " ").capitalize()
     if effect.ratio is not None:
-        words += f": {100 * (effect.ratio - 1):+.1f} %"
+        words += f": {text.change_text(effect.ratio)}"
     if (interval := effect.ratio_interval) is not None:
-        low, high = (f"{100 * (end - 1):+.1f}" for end in (interval.low, interval.high))
-        words += f" ({low} to {high} %, {format_percent(interval.level, 0)} interval)"
+        words += (
+            f" ({text.change_range_text(interval)}, {format_percent(interval.level, 0)} interval)"
+        )
     # A reason of these says the same figures again.
     known = code_of(effect.reason) in {"better", "worse"} and effect.ratio_interval is not None
     return f"{words}." if known else f"{words}. {text.sentence(effect.reason)}"

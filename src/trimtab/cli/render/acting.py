@@ -17,7 +17,7 @@ from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan,
 from trimtab.report.answers import actions_answer, plan_answer
 from trimtab.report.headline import site_troubles
 from trimtab.report.runs import telling_length
-from trimtab.report.text import metric_text
+from trimtab.report.text import change_text, metric_text
 from trimtab.units import format_bytes
 from trimtab.visible import visible
 
@@ -154,7 +154,7 @@ def _effects(plan: PlanEffect) -> str:
 
 
 def _effect(effect: Effect) -> str:
-    ratio = "" if effect.ratio is None else f" ({100 * (effect.ratio - 1):+.1f} %)"
+    ratio = "" if effect.ratio is None else f" ({change_text(effect.ratio)})"
     change = effect.change.value.replace("_", " ")
     return f"{metric_text(effect.metric or 'value')}: {change}{ratio}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -109,8 +110,9 @@ def _print_section(out: Console, section: Section, rows: int) -> None:
     from rich.text import Text
 
     everything = options.extent().everything
-    folds = section.folds if everything or section.folded else ()
-    if not (section.lines or any(section.tables) or folds or section.notes):
+    if not (everything or section.folded):
+        section = replace(section, folds=())
+    if section.is_empty:
         return  # charts alone
     if section.folded and not everything:
         print_wrapped(out, section.title, "dim")
@@ -123,7 +125,7 @@ def _print_section(out: Console, section: Section, rows: int) -> None:
         out.print(Text(f"    {visible(command)}", style="cyan"), soft_wrap=True)
     for table in section.tables:
         print_table(out, table, rows)
-    for title, folded in folds:
+    for title, folded in section.folds:
         print_wrapped(out, title, "bold", indent=2)
         print_table(out, folded, rows)
     shown = options.extent().rows(_NOTES)

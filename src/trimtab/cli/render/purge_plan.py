@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,20 +10,19 @@ from trimtab.cli.options import extent
 from trimtab.cli.render.purge_tables import owner
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import print_facts, print_sentences, utc_moment
-from trimtab.loop.purging.arming import Armed
-from trimtab.loop.purging.place import PurgePlace
-from trimtab.loop.purging.planning import Made
 from trimtab.purge.horizon.horizon import HorizonStatus
-from trimtab.purge.notice.mailing import MailResult
-from trimtab.purge.notice.notify import Published
-from trimtab.purge.plan.model import Plan
 from trimtab.units import Since1970, format_bytes, format_duration, format_exact_percent, plural
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trimtab.purge.plan.model import Candidates
+    from trimtab.loop.purging.arming import Armed
+    from trimtab.loop.purging.place import PurgePlace
+    from trimtab.loop.purging.planning import Made
+    from trimtab.purge.notice.mailing import MailResult
+    from trimtab.purge.notice.notify import Published
+    from trimtab.purge.plan.model import Candidates, Plan
 
 _SHOWN: Final = 10
 _SHORT_ID: Final = 13
@@ -150,12 +148,11 @@ def print_armed(armed: Armed) -> None:
     by = f"Armed by {visible(armed.by.name or who)}"
     expires = utc_moment(plan.expires_at)
     run, then = ["trimtab", "purge", "run", str(armed.loaded.directory), "--apply"], "It is run by:"
-    if armed.effective_at_s is None:
+    if armed.effective_at is None:
         answer = f"{by}; a second person has to arm it too, before {expires}."
         run, then = ["trimtab", "purge", "arm", str(armed.loaded.directory)], "That person enters:"
     else:
-        effective = datetime.fromtimestamp(armed.effective_at_s, UTC)
-        begin = utc_moment(max(effective, publication.not_before))
+        begin = utc_moment(max(armed.effective_at, publication.not_before))
         answer = f"{by}: it may be run from {begin} until {expires}."
     answer += _unnoticed(plan)
     print_screen(answer, partial(_print_armed, armed), more=[then], command=shell_text(run))
@@ -170,9 +167,8 @@ def _print_armed(armed: Armed, out: Console) -> None:
     publication = armed.loaded.publication
     assert publication is not None
     facts = [("plan", armed.loaded.plan.id[:_SHORT_ID])]
-    if armed.effective_at_s is not None:
-        effective = utc_moment(datetime.fromtimestamp(armed.effective_at_s, UTC))
-        facts.append(("counts from", effective))
+    if armed.effective_at is not None:
+        facts.append(("counts from", utc_moment(armed.effective_at)))
     print_facts(out, [*facts, ("notice ends", utc_moment(publication.not_before))])
 
 

@@ -41,7 +41,7 @@ def log_actions(store: Store, site: str, actions: Iterable[Action]) -> None:
         of_kind = [e for e in wrote if (e.plan, e.instruction.kind) == (plan, kind)]
         for action in tuple(of_kind):
             event = logged.get(action.id)
-            until = None if event is None else event.until or event.at
+            until = None if event is None else event.end
             of_kind = [each for each in of_kind if until is None or each.at > until]
         if of_kind:
             store.add_event(_event(site, of_kind))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError
@@ -46,11 +46,15 @@ class Armed:
         return len({armed.person for armed in self.everybody if armed.person is not None})
 
     @property
-    def effective_at_s(self) -> float | None:
-        """Seconds since 1970 from which on it counts; ``None``: a second person is missing."""
+    def effective_at(self) -> datetime | None:
+        """Whole second from which on it counts; ``None``: a second person is missing."""
         if self.arming.kind == "delay":
-            return min(armed.at_s for armed in self.everybody) + self.arming.delay_s
-        return self.by.at_s if self.people > 1 else None
+            at_s = min(armed.at_s for armed in self.everybody) + self.arming.delay_s
+        elif self.people > 1:
+            at_s = self.by.at_s
+        else:
+            return None
+        return datetime.fromtimestamp(int(at_s), UTC)
 
 
 def approval_on(

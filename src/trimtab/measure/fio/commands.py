@@ -1,4 +1,4 @@
-"""The commands that run fio: on files for a probe, and on whole drives or RAID devices.
+"""The command that runs fio on the files of a probe.
 
 Notes
 -----

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch
-from trimtab.record.chain import unlinked, value_of
+from trimtab.record.chain import StrictLine, unlinked, value_of
 from trimtab.units import format_duration, plural
 
 if TYPE_CHECKING:
@@ -22,11 +22,10 @@ CHANGED_HINT: Final = (
     "another directory, let 20 hours pass, since the caps know nothing of what it counted, and "
     "make a new plan"
 )
-_STRICT: Final = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)
-class PlanLine:
+class PlanLine(StrictLine):
     """Which plan the journal is of: its first line.
 
     Attributes
@@ -40,7 +39,6 @@ class PlanLine:
         By what the file system is known again.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     plan: str
     sha256: str
     rows: int
@@ -65,7 +63,7 @@ class PlanLine:
 
 
 @dataclass(frozen=True, slots=True)
-class BeginLine:
+class BeginLine(StrictLine):
     """A run begins.
 
     Attributes
@@ -78,7 +76,6 @@ class BeginLine:
         Of a dry run: what would keep it from deleting, a sentence each.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
     at: datetime
     apply: bool
@@ -92,10 +89,9 @@ class BeginLine:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageLine:
+class UsageLine(StrictLine):
     """How full the file system was, and how many objects were still being destroyed."""
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
     at: datetime
     used_bytes: int
@@ -105,7 +101,7 @@ class UsageLine:
 
 
 @dataclass(frozen=True, slots=True)
-class DoneLine:
+class DoneLine(StrictLine):
     """What a batch came to; of a dry run (not ``apply``) no `ClaimLine` stands before it.
 
     Attributes
@@ -114,7 +110,6 @@ class DoneLine:
         Files and bytes as listed, by uid.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
     at: datetime
     apply: bool
@@ -191,17 +186,16 @@ class RunPace:
 
 
 @dataclass(frozen=True, slots=True)
-class SyncedLine:
+class SyncedLine(StrictLine):
     """The file system has on stable storage what every `DoneLine` before this one says."""
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
     at: datetime
     do: Literal["synced"] = "synced"
 
 
 @dataclass(frozen=True, slots=True)
-class UndoneLine:
+class UndoneLine(StrictLine):
     """Files are there again that a batch had deleted: power was cut before that was on the disk.
 
     Attributes
@@ -214,7 +208,6 @@ class UndoneLine:
         As listed; they were counted as deleted and were not.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
     at: datetime
     batch: Rows
@@ -226,7 +219,7 @@ class UndoneLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleasedLine:
+class ReleasedLine(StrictLine):
     """A person ended a batch that no run did, as `trimtab purge recover` does without its plan.
 
     What had been put aside is back. Which of the other rows were deleted nobody can tell; the next
@@ -238,7 +231,6 @@ class ReleasedLine:
         Of the rows that may have been deleted, as listed: all of them count against the caps.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     at: datetime
     rows: Rows
     files: int
@@ -253,7 +245,7 @@ class ReleasedLine:
 
 
 @dataclass(frozen=True, slots=True)
-class EndLine:
+class EndLine(StrictLine):
     """A run ended, and why.
 
     Attributes
@@ -262,7 +254,6 @@ class EndLine:
         Files that were found moved aside and that no row explains, escaped: a person has to look.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
     at: datetime
     reason: str
@@ -273,7 +264,7 @@ class EndLine:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedLine:
+class SharedLine(StrictLine):
     """Who may carry the plan out, written before its first batch.
 
     Attributes
@@ -283,14 +274,13 @@ class SharedLine:
         the plan out, and a batch belongs to its run while that has the lock of the file system.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     at: datetime
     lease_s: float
     do: Literal["shared"] = "shared"
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimLine:
+class ClaimLine(StrictLine):
     """A run is about to deal with a batch, and nobody else is: from here on files may be gone.
 
     Its number is the token that fences: only the run that claimed a batch last can end it.
@@ -302,7 +292,6 @@ class ClaimLine:
         the batch has ended.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
     at: datetime
     rows: Rows
@@ -320,7 +309,7 @@ class ClaimLine:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeoverLine:
+class TakeoverLine(StrictLine):
     """A run takes a batch over from one that has not ended it in time, to recover it.
 
     Attributes
@@ -329,7 +318,6 @@ class TakeoverLine:
         The run that had it.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
     at: datetime
     of: str
@@ -338,7 +326,7 @@ class TakeoverLine:
 
 
 @dataclass(frozen=True, slots=True)
-class NeedLine:
+class NeedLine(StrictLine):
     """How full the file system was, and what all hosts together have still to free.
 
     Attributes
@@ -350,7 +338,6 @@ class NeedLine:
         It is the first measurement of a run that found nobody else at work.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
     at: datetime
     used_bytes: int

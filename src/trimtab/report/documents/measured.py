@@ -18,11 +18,7 @@ from trimtab.model.run import METRIC_UNITS, RawOutput, Run, Sample
 from trimtab.model.site import Checked
 from trimtab.model.survey import SLOW, Spread, Standing, Survey, SurveyPlan
 from trimtab.model.target import SiteState, TargetState, Trouble
-from trimtab.model.telemetry import (
-    HostSnapshot,
-    Reading,
-    TargetSnapshot,
-)
+from trimtab.model.telemetry import HostSnapshot, Reading, TargetSnapshot
 from trimtab.model.verdict import Comparison, Verdict
 from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, mapped, shape
 

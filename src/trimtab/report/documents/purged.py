@@ -16,9 +16,7 @@ from trimtab.purge.horizon.horizon import Horizon, OwnedBy
 from trimtab.purge.horizon.replay import Replay, UserReplay
 from trimtab.purge.horizon.targets import GroupHorizon, ost_name
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.index.manifest import (
-    Manifest,
-)
+from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.owners import user_name
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.plan.model import Plan, PlannedRules, UserTotals
@@ -142,7 +140,7 @@ class PurgeArmDocument:
     name: str
     kind: str
     people: int
-    effective_at_s: EpochS | None
+    effective_at: datetime | None
     not_before: datetime
     expires_at: datetime
 

@@ -41,7 +41,7 @@ def _text(command: LoadCommand, result: IorResult) -> str:
         f"Machine             : Linux {result.host}",
         "TestID              : 0",
         f"StartTime           : {began}",
-        f"Path                : {command.files[0]}",
+        f"Path                : {command.first_file}",
         f"FS                  : {size}   Used FS: {used}   Inodes: {inodes}"
         f"   Used Inodes: {used_inodes}",
         "",
@@ -141,7 +141,7 @@ def _json(command: LoadCommand, result: IorResult) -> str:
 def _space(command: LoadCommand, result: IorResult) -> str:
     size, used, inodes, used_inodes = space_of(result.space)
     return (
-        f'"Path": "{command.files[0]}","Capacity": "{size}", "Used Capacity": "{used}",'
+        f'"Path": "{command.first_file}","Capacity": "{size}", "Used Capacity": "{used}",'
         f'"Inodes": "{inodes}", "Used Inodes" : "{used_inodes}"'
     )
 

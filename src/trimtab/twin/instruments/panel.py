@@ -2,7 +2,7 @@
 
 From one snapshot to the next mostly numbers change. The first is made as `snapshot_of` makes it;
 as long as the same targets have the same readings, those that follow put their numbers into its
-rows. What comes out decodes to the very snapshot (``tests/twin/instruments/test_panel.py``).
+rows. What comes out decodes to the very snapshot (``tests/twin/instruments/test_snapshots.py``).
 """
 
 from __future__ import annotations
