@@ -11,6 +11,7 @@ from trimtab.errors import TrimtabError
 from trimtab.explain.purging import REMEMBERED, purge_troubles
 from trimtab.explain.troubles import site_state
 from trimtab.loop.event_log import Place
+from trimtab.loop.keeping import keeping
 from trimtab.loop.sites import site_file, where_of
 from trimtab.loop.status import GOING_ON, incident_status, slow_targets, status_of
 from trimtab.loop.watching.agenda import PURGE_PLAN
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from trimtab.model.site import Site
     from trimtab.model.status import Status
     from trimtab.model.telemetry import Snapshot
+    from trimtab.record.derived import Sums
     from trimtab.record.store import Store
 
 
@@ -58,6 +60,38 @@ def standing_of(
     until
         What came later is not looked at.
     """
+
+    def make() -> SiteStanding:
+        return _standing(
+            store,
+            place,
+            snapshot=snapshot,
+            judgement=judgement,
+            explanations=explanations,
+            until=until,
+        )
+
+    if not (snapshot is judgement is explanations is until is None):
+        return make()
+    where = None if place.site is None else where_of(place.site)
+
+    def rests_on(sums: Sums) -> object:
+        rows = (sums.runs, sums.slots, sums.tables)
+        return [sorted(of.items()) for of in rows], place.limits, where
+
+    with keeping(store, place.name) as look:
+        return look.remembered("standing", SiteStanding, rests_on, make)
+
+
+def _standing(
+    store: Store,
+    place: Place,
+    *,
+    snapshot: Snapshot | None,
+    judgement: SiteJudgement | None,
+    explanations: Sequence[Explanation] | None,
+    until: datetime | None,
+) -> SiteStanding:
     name = place.name
     slow = slow_targets(store, name, until=until)
     stored = snapshot is None

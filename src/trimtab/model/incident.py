@@ -183,7 +183,7 @@ class Instrument:
     metric: str
     notices_below: float | None
     saw: bool
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from trimtab.record.alerting import AlertRecords
 from trimtab.record.copying import CopyRecords
 from trimtab.record.counting import CountRecords
 from trimtab.record.database import open_database
+from trimtab.record.derived import DerivedRecords
 from trimtab.record.explaining import ExplainingRecords
 from trimtab.record.failures import is_taken
 from trimtab.record.history import HistoryRecords
@@ -41,6 +42,7 @@ class Store(
     AlertRecords,
     CountRecords,
     CopyRecords,
+    DerivedRecords,
 ):
     """Everything that is kept of all sites, in one database with its raw outputs beside it.
 

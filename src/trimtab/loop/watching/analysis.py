@@ -33,7 +33,6 @@ from trimtab.record.kept import KeptIncident
 from trimtab.record.slots import Slot
 
 if TYPE_CHECKING:
-    from trimtab.loop.site_judgement import Recollections
     from trimtab.record.store import Store
 
 LOOK_AGAIN: Final = timedelta(days=1)
@@ -77,7 +76,6 @@ class IncidentWatch:
         self._looked_at: datetime | None = None
         self._snapshots_until: datetime | None = None
         self._waiting: list[Confirming] = []
-        self._recollections: Recollections = {}
 
     def due(self, now: datetime) -> tuple[Confirming, ...]:
         """Return the confirming probes that are due, once each."""
@@ -215,10 +213,9 @@ class IncidentWatch:
             return
         place = Place(name, self._site)
         try:
-            looked = self.looks(self._store, place, now, before, self._recollections)
+            looked = self.looks(self._store, place, now)
         except UsageError:  # runs, and none of them tells of the file system yet
             return
-        self._recollections = looked.recollections
         if looked.unkept is not None:
             self._log.error("incidents were not kept", extra=fields(problem=looked.unkept))
         for explanation in new_among(looked.explanations, before):
