@@ -30,12 +30,12 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 
 from trimtab.cli.opened import opened  # noqa: E402
+from trimtab.config.targets import ost_name  # noqa: E402
 from trimtab.loop.explaining.incidents import incidents_of  # noqa: E402
 from trimtab.loop.twin_run import Wanted, run_twin  # noqa: E402
 from trimtab.model.event import Event, EventKind  # noqa: E402
 from trimtab.model.incident import Explanation  # noqa: E402
 from trimtab.record.store import Store  # noqa: E402
-from trimtab.twin.instruments.layout import ost_name  # noqa: E402
 from trimtab.twin.scenario.geometry import capacity_bytes  # noqa: E402
 from trimtab.twin.scenario.load import load_scenario  # noqa: E402
 from trimtab.twin.scenario.model import (  # noqa: E402

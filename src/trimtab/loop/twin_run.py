@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.targets import ost_name
 from trimtab.errors import RefusedError, UsageError
 from trimtab.launch.interruption import interruptible, lifted, shielded
 from trimtab.loop.stores import open_store
@@ -24,7 +25,6 @@ from trimtab.twin.diary import Diary
 from trimtab.twin.emerging import Emerging
 from trimtab.twin.instruments.failures import FailureKind, failure_of
 from trimtab.twin.instruments.ior import Space
-from trimtab.twin.instruments.layout import ost_name
 from trimtab.twin.kept import TwinRun
 from trimtab.twin.life import Life
 from trimtab.twin.scenario.model import ProbeLoad, Scenario

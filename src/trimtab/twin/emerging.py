@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.twin.instruments.layout import ost_name
+from trimtab.config.targets import ost_name
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.throttling import throttling

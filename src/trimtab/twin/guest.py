@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.config.targets import ost_name
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.bounded import PROBE_PREFIX, NameList, PathState, Removal, Space
-from trimtab.twin.instruments.layout import ost_name
 from trimtab.twin.life import Life
 from trimtab.twin.simulation.bytes_of_osts import folded
 from trimtab.twin.simulation.streams import stream

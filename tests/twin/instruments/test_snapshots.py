@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.twin.instruments.states import START, changed, state_of
 
+from trimtab.config.targets import ost_name
 from trimtab.model.telemetry import CONNECTED, TELEMETRY_UNITS
 from trimtab.record import batch
-from trimtab.twin.instruments.layout import Layout, ost_name
+from trimtab.twin.instruments.layout import Layout
 from trimtab.twin.instruments.panel import Panel
 from trimtab.twin.instruments.snapshots import snapshot_of
 from trimtab.twin.instruments.state import CRITERIA, SettingState, expanded

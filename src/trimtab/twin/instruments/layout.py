@@ -16,22 +16,6 @@ CLIENT: Final = "nid001000"
 """The compute node that is looked at."""
 
 
-def ost_name(number: int) -> str:
-    """Return Lustre's name of an OST, without the file system's.
-
-    Examples
-    --------
-    >>> ost_name(10)
-    'OST000a'
-    """
-    return f"OST{number:04x}"
-
-
-def mdt_name(number: int) -> str:
-    """Return Lustre's name of an MDT, without the file system's."""
-    return f"MDT{number:04x}"
-
-
 @lru_cache(maxsize=64)
 def _numbered(word: str, count: int) -> tuple[str, ...]:
     return tuple(f"{word}{number:04d}" for number in range(count))

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.config.targets import mdt_name, ost_name
 from trimtab.model.telemetry import (
     TELEMETRY_UNITS,
     HostSnapshot,
@@ -23,7 +24,7 @@ from trimtab.model.telemetry import (
     Target,
     TargetSnapshot,
 )
-from trimtab.twin.instruments.layout import CLIENT, MDTS_PER_SERVER, Layout, mdt_name, ost_name
+from trimtab.twin.instruments.layout import CLIENT, MDTS_PER_SERVER, Layout
 from trimtab.twin.instruments.state import (
     CRITERIA,
     MdtState,

@@ -37,6 +37,10 @@ class Columns:
         """How many real OSTs there are."""
         return len(self.member)
 
+    def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean of each column's real OSTs."""
+        return np.bincount(self.member, values, minlength=self.count) / self.weight
+
 
 def columns_of(count: int, classes: int | None, apart: Collection[int] = ()) -> Columns:
     """Return the columns of ``count`` OSTs.

@@ -17,7 +17,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab._core import OstFleet
 from trimtab.config.schedule import find_zone
+from trimtab.config.targets import mdt_name, ost_name
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
@@ -36,7 +38,6 @@ from trimtab.twin.simulation.faults import (
     conditions,
     log_faults,
 )
-from trimtab.twin.simulation.layout import Layout
 from trimtab.twin.simulation.mdts import MdtTrims
 from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.miniature import Miniature, drive_steps
@@ -103,7 +104,7 @@ class Simulation:
         scenario: Scenario,
         threads: int | None = None,
         *,
-        layout: Callable[[Scenario, int, int | None], Layout] | None = None,
+        layout: Callable[[Scenario, int, int | None], OstFleet] | None = None,
         rates: StackRates | None = None,
         windows: Callable[[Scenario, Array], Array] = throttling,
     ) -> None:
@@ -266,7 +267,7 @@ class Simulation:
             moment = self._moment(at, faults, placing, terms)
             moved.append(self._measure(probe, moment, at, wanted.room_taken))
             flow.moved.append((at, moved[-1]))
-        by_probes = probed(moved, self.columns.member, weight, seconds)
+        by_probes = probed(moved, self.columns, seconds)
         asks = Asks(wanted.placed, wanted.filling, reads)
         written, read = serve(self.state, self.columns, layers, by_probes, asks)
         self.usage.write(self.scenario.users, self.state, wanted, written)
@@ -295,11 +296,10 @@ class Simulation:
         drive copies depends on what it is given between two trims, not on how long an epoch is.
         """
         parts = drive_steps((end - start).total_seconds())
-        member, weight = self.columns.member, self.columns.weight
         whole = np.zeros(self.columns.count)
         for begun, until in pairwise(traffic.spans(start, end, parts)):
             runs = [run for at, run in flow.moved if begun < at <= until]
-            burst, burst_files = laid_out(runs, member, weight)
+            burst, burst_files = laid_out(runs, self.columns)
             self.miniature.advance(
                 self.state,
                 written=flow.written / parts,
@@ -341,7 +341,7 @@ class Simulation:
         settings = self.own_settings if kind == "ost" else self.own_mdt_settings
         settings.set(self.scenario, number, values)
         osts = np.flatnonzero(self.columns.member == number).tolist() if kind == "ost" else []
-        name = f"OST{osts[0]:04x}" if osts else f"MDT{number:04x}"
+        name = ost_name(osts[0]) if osts else mdt_name(number)
         text = ", ".join(f"{key}: {value!r}" for key, value in values.items())
         self.log.add(EventKind.CONFIG_CHANGE, self.now, f"{text} of {name}", osts=osts)
         if osts:
@@ -449,7 +449,7 @@ class Simulation:
 
     def _guest(self, bytes_of_osts: Sequence[tuple[float, str]], sign: float) -> None:
         each = unfolded(bytes_of_osts, self.columns.osts)
-        change = guests.of_columns(each, self.columns.member, self.columns.weight)
+        change = self.columns.means(each)
         state = self.state
         state.guest_bytes = np.maximum(state.guest_bytes + sign * change, 0.0)
         self._count_space()

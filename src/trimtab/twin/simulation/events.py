@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Iterable
 from datetime import datetime
-from functools import cache
 
+from trimtab.config.targets import ost_name
 from trimtab.model.event import Event, EventKind
+from trimtab.model.identifier import identifier_with
 
 SOURCE = "twin"
 
@@ -39,7 +39,7 @@ class EventLog:
         scripted: bool = False,
     ) -> None:
         """Keep an event; no OSTs: of the whole."""
-        targets = tuple(map(_name, osts))
+        targets = tuple(map(ost_name, osts))
         made = self._id(at)
         if scripted:
             self.scripted.add(made)
@@ -49,12 +49,4 @@ class EventLog:
         """Return a UUIDv7 of the event's time and number; nothing of it comes from a clock."""
         text = f"{self.site}\0{self.seed}\0{len(self.events)}"
         low = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=10).digest(), "big")
-        value = (int(at.timestamp() * 1000) << 80) | low
-        value = (value & ~(0xF << 76)) | (0x7 << 76)
-        value = (value & ~(0x3 << 62)) | (0x2 << 62)
-        return str(uuid.UUID(int=value))
-
-
-@cache
-def _name(ost: int) -> str:
-    return f"OST{ost:04x}"
+        return identifier_with(at, low)

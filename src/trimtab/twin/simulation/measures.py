@@ -39,15 +39,7 @@ class OstTerms:
 
 @dataclass(frozen=True, slots=True)
 class OstRates:
-    """What each real OST could do if nobody else asked, bytes/s."""
-
-    write: Array
-    read: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Writes and reads of OSTs: what users ask of each real one at one moment, bytes/s."""
+    """Writes and reads of each real OST, bytes/s: what it could do alone, or what users ask."""
 
     write: Array
     read: Array

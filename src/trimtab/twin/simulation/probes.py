@@ -15,7 +15,7 @@ from trimtab.message import Message
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
-from trimtab.twin.simulation.measures import Load, OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstRates, OstTerms
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.traffic import SURVEY_BYTES, Moved
@@ -135,10 +135,10 @@ class Moment:
     room: Array
 
 
-def load_at(scenario: Scenario, moment: Moment, at: datetime) -> Load:
+def load_at(scenario: Scenario, moment: Moment, at: datetime) -> OstRates:
     """Return what users' jobs ask of each real OST just then."""
     seconds = int(at.timestamp())
-    return Load(
+    return OstRates(
         competing(moment.user_rate, scenario.users, stream(scenario.seed, "competing", seconds)),
         competing(moment.user_read_rate, scenario.users, stream(scenario.seed, "reading", seconds)),
     )
@@ -190,7 +190,12 @@ def run_job(
 
 
 def _moved(
-    files: Array, each: float, *, beside: tuple[OstRates, Load], got: JobResult, timeout_s: float
+    files: Array,
+    each: float,
+    *,
+    beside: tuple[OstRates, OstRates],
+    got: JobResult,
+    timeout_s: float,
 ) -> Moved:
     """Return what a job moved until it ended or its time was over, and users beside it."""
     could, load = beside
@@ -235,7 +240,9 @@ def run_survey(
     return SurveyRun(probe.name, at, "ok", write, read), moved
 
 
-def _surveyed(write: Array, read: Array, takes: Bools, *, beside: tuple[OstRates, Load]) -> Moved:
+def _surveyed(
+    write: Array, read: Array, takes: Bools, *, beside: tuple[OstRates, OstRates]
+) -> Moved:
     """Return what a survey moved on the OSTs that answer and have room, and users beside it."""
     could, load = beside
     takes = takes & (write > 0.0) & (read > 0.0)

@@ -11,7 +11,7 @@ from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Clients, Osts, ProbeLoad, Raid, Scenario, Server
 from trimtab.twin.simulation.faults import Conditions
-from trimtab.twin.simulation.measures import Load, OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstRates, OstTerms
 from trimtab.twin.stack import client, hardware, raid
 from trimtab.twin.stack import ost as ost_layer
 from trimtab.twin.stack.job import IorJob, JobResult, placed_job, survey_share
@@ -66,7 +66,7 @@ class StackRates:
         read.flags.writeable = False
         return _Fixed(scenario, troubles, terms.server, machine.groups, ceilings, answers, read)
 
-    def survey(self, rates: OstRates, competing: Load) -> tuple[Array, Array]:
+    def survey(self, rates: OstRates, competing: OstRates) -> tuple[Array, Array]:
         """Return what obdfilter-survey sees of each OST."""
         return (
             survey_share(rates.write, competing.write),
@@ -78,7 +78,7 @@ class StackRates:
         scenario: Scenario,
         probe: ProbeLoad,
         rates: OstRates,
-        competing: Load,
+        competing: OstRates,
         ost_of_task: NDArray[np.int64],
         *,
         client_share: tuple[float, float],
