@@ -61,7 +61,7 @@ class TwinDriver:
     """
 
     name = DRIVER
-    capabilities = ABLE
+    capabilities: frozenset[str] = ABLE
 
     def __init__(self, life: Life, path: str) -> None:
         self.life = life
