@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.judge.frame import frame_of
 from trimtab.judge.rolling import rolling
 from trimtab.model.check import HistoryPoint
 from trimtab.model.site import LIMITS
+from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.columns import Columns
 from trimtab.twin.simulation.miniature import GROUP_UNITS
@@ -190,7 +190,7 @@ def _told_from(simulated: Simulated) -> float:
     return part * float(simulated.state.capacity_bytes @ simulated.columns.weight)
 
 
-def _horizon_s(by_day: NDArray[np.float64]) -> float | None:
+def _horizon_s(by_day: Array) -> float | None:
     """Return within which age, in whole days, all but a hundredth of the bytes lie."""
     whole = float(by_day.sum())
     if whole <= 0:
@@ -203,7 +203,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
-def _over_time(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float | None:
+def _over_time(values: Array, weight: Array) -> float | None:
     """Return the mean over epochs and OSTs; columns that were not there yet are left out."""
     if not values.size:
         return None

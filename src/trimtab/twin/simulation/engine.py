@@ -15,13 +15,13 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab._core import OstFleet
 from trimtab.config.schedule import find_zone
 from trimtab.config.targets import mdt_name, ost_name
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_text
 from trimtab.twin.scenario.model import Change, ProbeLoad, Scenario
@@ -60,7 +60,6 @@ from trimtab.twin.simulation.trace import Trace
 from trimtab.twin.simulation.traffic import Asks, Moved, laid_out, layers_of, probed, serve
 from trimtab.twin.simulation.usage import Usage
 
-Array = NDArray[np.float64]
 Placing = tuple[Array, bool]
 """How often each OST gets a new file, and whether files go around the open ones."""
 
@@ -130,7 +129,7 @@ class Simulation:
         self._faults_reported = 0
         self._calm: Conditions | None = None
         self._shown: Conditions | None = None
-        self._carriers: tuple[Conditions, NDArray[np.int64]] | None = None
+        self._carriers: tuple[Conditions, Integers] | None = None
         self._operations = Operations(scenario, self.now, self.zone, self.log)
         self.state = State.empty(self.columns.count, ost_capacity_bytes(scenario.osts))
         self.usage = Usage(scenario, self.state, self.columns, self.zone, self.log)
@@ -413,7 +412,7 @@ class Simulation:
 
     def meet(
         self,
-        ost_of_task: NDArray[np.int64],
+        ost_of_task: Integers,
         *,
         at: datetime,
         nodes: int,
@@ -543,7 +542,7 @@ class Simulation:
         state.server = self._servers(troubles)[first]
         state.names_resolve = troubles.names_resolve
 
-    def _servers(self, troubles: Conditions) -> NDArray[np.int64]:
+    def _servers(self, troubles: Conditions) -> Integers:
         if self._carriers is None or self._carriers[0] is not troubles:
             moved = carriers(troubles.moved, self.scenario.osts.per_server)
             self._carriers = (troubles, moved)

@@ -10,8 +10,8 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.measures import OstRates
 from trimtab.twin.simulation.streams import stream
@@ -19,14 +19,12 @@ from trimtab.twin.stack import client, hardware
 from trimtab.twin.stack.job import USER_STREAM_BYTES_PER_S
 from trimtab.twin.stack.sharing import Resource, max_min, slowest_rate
 
-Array = NDArray[np.float64]
-
 
 def task_rates(
     scenario: Scenario,
     could: OstRates,
     competing: OstRates,
-    ost_of_task: NDArray[np.int64],
+    ost_of_task: Integers,
     *,
     nodes: int,
     tasks_per_node: int,

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab._core import OstFleet
-
-Array = NDArray[np.float64]
+from trimtab.twin.arrays import Array
 
 LOOPS = ("c0", "c1", "c2", "c3", "c4")
 """Of the family that has most; the others count nothing in the last."""

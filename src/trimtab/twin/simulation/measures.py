@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.simulation.faults import Conditions
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,7 @@ class OstTerms:
     amplification: Array
     walks_per_request: Array
     window: Array
-    server: NDArray[np.int64]
+    server: Integers
     conditions: Conditions
 
 

@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab._core import OstFleet
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.layout import LOOPS, Window, table
 from trimtab.twin.simulation.state import State
-
-Array = NDArray[np.float64]
 
 GROUP_UNITS = 2048
 UNIT_BYTES = 64 * 1024
@@ -129,7 +127,7 @@ class Miniature:
         deleted: Array,
         purged: Array,
         burst: Array,
-        burst_files: NDArray[np.int64],
+        burst_files: Integers,
         resets: int,
     ) -> None:
         """Let an epoch, or a part of it, pass: bytes on one OST of each column."""
@@ -156,7 +154,7 @@ class Miniature:
         self.layout.reset(columns)
         self._look()
 
-    def trim(self, columns: NDArray[np.int64]) -> Array:
+    def trim(self, columns: Integers) -> Array:
         """Trim OSTs; return the part of each that its drives still held."""
         self._now()
         return np.array(self.layout.trim(columns.tolist()))

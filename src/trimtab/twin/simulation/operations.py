@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.errors import UsageError
 from trimtab.model.event import EventKind
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation import policies
 from trimtab.twin.simulation.accounts import Accounts
@@ -19,8 +19,6 @@ from trimtab.twin.simulation.miniature import Miniature
 from trimtab.twin.simulation.population import Population
 from trimtab.twin.simulation.state import State
 from trimtab.units import format_bytes, format_percent, plural
-
-Array = NDArray[np.float64]
 
 
 def is_last_stretch(start: float, length: float) -> bool:
@@ -176,7 +174,7 @@ class Operations:
         state: State,
         columns: Columns,
         miniature: Miniature,
-        which: NDArray[np.int64],
+        which: Integers,
         at: datetime,
     ) -> float:
         """Trim some columns; return the bytes of the whole that drives let go."""
@@ -190,7 +188,7 @@ class Operations:
         state: State,
         columns: Columns,
         miniature: Miniature,
-        which: NDArray[np.int64],
+        which: Integers,
         at: datetime,
     ) -> float:
         trimmed_bytes = miniature.trim(which) * state.capacity_bytes[which]

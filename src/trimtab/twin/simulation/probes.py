@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.config.schedule import Schedule, parse_schedule
 from trimtab.message import Message
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
@@ -22,8 +22,6 @@ from trimtab.twin.simulation.traffic import SURVEY_BYTES, Moved
 from trimtab.twin.stack import client
 from trimtab.twin.stack.job import JobResult
 
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 _INSTANT = timedelta(microseconds=1)
 Status = Literal["ok", "unfinished", "failed", "not_started"]
 
@@ -241,7 +239,7 @@ def run_survey(
 
 
 def _surveyed(
-    write: Array, read: Array, takes: Bools, *, beside: tuple[OstRates, OstRates]
+    write: Array, read: Array, takes: Flags, *, beside: tuple[OstRates, OstRates]
 ) -> Moved:
     """Return what a survey moved on the OSTs that answer and have room, and users beside it."""
     could, load = beside
@@ -259,9 +257,7 @@ def _surveyed(
     )
 
 
-def place_files(
-    files: int, chosen: Array, even: bool, draws: np.random.Generator
-) -> NDArray[np.int64]:
+def place_files(files: int, chosen: Array, even: bool, draws: np.random.Generator) -> Integers:
     """Return the OST of each of a job's files, one stripe a file.
 
     Parameters

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Clients, Osts, ProbeLoad, Raid, Scenario, Server
@@ -15,8 +15,6 @@ from trimtab.twin.simulation.measures import OstRates, OstTerms
 from trimtab.twin.stack import client, hardware, raid
 from trimtab.twin.stack import ost as ost_layer
 from trimtab.twin.stack.job import IorJob, JobResult, placed_job, survey_share
-
-Array = NDArray[np.float64]
 
 
 class StackRates:
@@ -79,7 +77,7 @@ class StackRates:
         probe: ProbeLoad,
         rates: OstRates,
         competing: OstRates,
-        ost_of_task: NDArray[np.int64],
+        ost_of_task: Integers,
         *,
         client_share: tuple[float, float],
     ) -> JobResult:
@@ -124,10 +122,10 @@ class _Fixed:
 
     scenario: Scenario
     troubles: Conditions
-    server: NDArray[np.int64]
+    server: Integers
     groups: float
     ceilings: ost_layer.Ceilings
-    answers: NDArray[np.bool_]
+    answers: Flags
     read: Array
 
     def holds(self, scenario: Scenario, terms: OstTerms) -> bool:
@@ -151,7 +149,7 @@ def _left_of_arrays(troubles: Conditions, layout: Raid) -> tuple[Array, Array]:
     )
 
 
-def _server_share(server: NDArray[np.int64], per_server: int) -> Array:
+def _server_share(server: Integers, per_server: int) -> Array:
     """Return the part of a server's own share that an OST has: less while it carries others'."""
     carried = np.bincount(server)[server]
     return np.minimum(1.0, per_server / carried)

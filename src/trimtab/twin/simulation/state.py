@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.simulation.layout import LOOPS
-
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Numbers = NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -52,12 +48,12 @@ class State:
     capacity_bytes: Array
     used_bytes: Array
     guest_bytes: Array
-    closed_by_gating: Bools
-    closed_by_hand: Bools
-    answers: Bools
-    failover_active: Bools
-    degraded: Bools
-    server: Numbers
+    closed_by_gating: Flags
+    closed_by_hand: Flags
+    answers: Flags
+    failover_active: Flags
+    degraded: Flags
+    server: Integers
     bytes_written_total: Array
     client_bytes_written_total: Array
     write_bytes_per_s: Array
@@ -113,13 +109,13 @@ class State:
         return self.fullness + 4.0 * expected / self.capacity_bytes
 
     @property
-    def create_enabled(self) -> Bools:
+    def create_enabled(self) -> Flags:
         """Whether new files may come."""
         return ~(self.closed_by_gating | self.closed_by_hand)
 
 
 _BY_LOOP = frozenset({"useless_loops_total", "groups_considered_total"})
-_DTYPES: dict[Any, type] = {Array: float, Bools: bool, Numbers: np.int64}
+_DTYPES: dict[Any, type] = {Array: float, Flags: bool, Integers: np.int64}
 _COLUMNS = {name: _DTYPES[kind] for name, kind in get_type_hints(State).items() if kind in _DTYPES}
 """Data type of each array; what is no array is of the whole."""
 _FIRST: dict[str, float | bool] = {"answers": True, "last_trim_s": np.nan, "amplification": 1.0}

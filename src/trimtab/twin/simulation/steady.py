@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.faults import conditions
 from trimtab.twin.simulation.measures import OstRates, OstTerms
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.throttling import throttling
-
-Array = NDArray[np.float64]
 
 
 def steady_rates(

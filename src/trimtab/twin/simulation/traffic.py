@@ -19,15 +19,14 @@ from datetime import datetime
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.scenario.model import Clients, Gating
 from trimtab.twin.simulation.columns import Columns
 from trimtab.twin.simulation.measures import OstRates, OstTerms
 from trimtab.twin.simulation.state import State
 from trimtab.twin.stack.sharing import Resource, max_min
 
-Array = NDArray[np.float64]
 SURVEY_BYTES: Final = 64 * 2**30
 """That a survey writes to each OST, and reads from it: seconds at the rates of flash, more than a
 server's cache hides."""
@@ -124,7 +123,7 @@ def _sum(arrays: Sequence[Array]) -> Array:
     return arrays[0] if len(arrays) == 1 else sum(arrays[1:], arrays[0])
 
 
-def laid_out(moved: Sequence[Moved], columns: Columns) -> tuple[Array, NDArray[np.int64]]:
+def laid_out(moved: Sequence[Moved], columns: Columns) -> tuple[Array, Integers]:
     """Return what probes wrote to one OST of each column: bytes, and in how many files."""
     if not moved:
         return np.zeros(columns.count), np.zeros(columns.count, np.int64)
@@ -276,7 +275,7 @@ def spans(start: datetime, end: datetime, parts: int) -> Iterator[datetime]:
 
 
 def looks(
-    start: datetime, end: datetime, gating: Gating, closed: NDArray[np.bool_], fullest: Array
+    start: datetime, end: datetime, gating: Gating, closed: Flags, fullest: Array
 ) -> Sequence[datetime]:
     """Return an epoch's ends, and between them the times at which gating may change something.
 

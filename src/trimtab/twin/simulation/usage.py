@@ -8,9 +8,9 @@ from datetime import datetime, tzinfo
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.model.event import EventKind
+from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.model import Lifetime, Scenario, Users
 from trimtab.twin.simulation.accounts import Accepted, Accounts
 from trimtab.twin.simulation.columns import Columns
@@ -23,7 +23,6 @@ from trimtab.twin.simulation.population import Population
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.streams import stream
 
-Array = NDArray[np.float64]
 _REREAD_DAYS = 56.0
 """Within which `Users.reread_share` of what is old is read again."""
 _ALMOST_ALL = 1.0 - 1e-9
