@@ -176,7 +176,7 @@ def _measurement(survey: _Survey) -> Measurement:
         requested=present({"file_size_bytes": size_mib and size_mib * _MIB, "path": survey.path}),
         reported=present({"targets": 1, "targets_measured": len(survey.rows)})
         | _slowest(survey, believed),
-        warnings=tuple(warnings),
+        warnings=warnings,
     )
 
 

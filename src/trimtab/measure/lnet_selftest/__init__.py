@@ -80,8 +80,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
         complaints = "; ".join([*others, *(error for test in tests for error in test.errors)])
         problem = "lst measured nothing" + (f": {complaints[:300]}" if complaints else "")
         raise DataError(problem, code="no-result", line=1)
-    names = told_apart(group.group for group in groups)
-    return tuple(group.measurement(name) for group, name in zip(groups, names, strict=True))
+    return told_apart(group.measurement() for group in groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class _Group:
             return sides.pop() if len(sides) == 1 else None
         return _SIDES.get(self.group.lower())
 
-    def measurement(self, name: str) -> Measurement:
+    def measurement(self) -> Measurement:
         side = self.side()
         samples = tuple(self._samples(side))
         problems = Notes([*self.test.problems[:3], *self.test.errors[:3]])
@@ -123,7 +122,7 @@ class _Group:
             samples,
             problems,
             "no interval has a figure",
-            name=name,
+            name=self.group,
             layer="network",
             requested=self._requested(side),
             reported=self._reported(side),
