@@ -241,13 +241,6 @@ def _unquoted(value: str) -> object:
     return None if isinstance(plain, str) else plain
 
 
-def replace_key(
-    scenario: Scenario, name: str, value: object, *, for_good: bool = False
-) -> Scenario:
-    """Return the scenario with one setting at another value; see `replace_keys`."""
-    return replace_keys(scenario, {name: value}, for_good=for_good)
-
-
 def replace_keys(
     scenario: Scenario, values: Mapping[str, object], *, for_good: bool = False
 ) -> Scenario:
