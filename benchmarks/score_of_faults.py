@@ -244,9 +244,9 @@ def simulated(put: Put, seed: int, directory: Path, length: Length = WHOLE) -> P
     return run_twin(wanted, progress=lambda _text, _part: None).site_file
 
 
-def noted(put: Put, seed: int) -> list[Event]:
+def noted(put: Put) -> list[Event]:
     """Return the events that an open book has of what was put in: none of a silent OST."""
-    log = EventLog("scored", seed)
+    log = EventLog("scored")
     for change in put.changes:
         for key, value in change.set.items():
             log.add(EventKind.CONFIG_CHANGE, change.at, f"{key}: {value!r} ({change.detail})")
@@ -312,7 +312,7 @@ def judged(
         left = {} if calm is None else left_of(rates_of(record.store), calm, put, length)
         for book in books:
             if book == "open":
-                record.store.add_events(noted(put, seed))
+                record.store.add_events(noted(put))
             explained = incidents_of(record.store, record.place, now=record.now)
             row = scored(explained.explanations, put, truth, KINDS[name], length)
             rows.append({"fault": name, "seed": seed, "book": book, **row, **left})

@@ -226,10 +226,8 @@ class _Keeper:
             writer.survey(survey.at, self._probes[survey.probe], rates, osts=self._surveyed())
         self._surveys = len(trace.surveys)
         for event in simulation.events[self._events :]:
-            if self._wanted.closed_book and event.id in simulation.log.scripted:
-                continue
-            about = {"until": event.until, "targets": event.targets, "source": event.source}
-            writer.event(event.at, event.kind, event.detail, **about)
+            if not (self._wanted.closed_book and event.id in simulation.log.scripted):
+                writer.event(event)
         self._events = len(simulation.events)
         if writer.truth is not None:
             values, member = trace.last(), simulation.columns.member

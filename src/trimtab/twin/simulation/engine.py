@@ -117,7 +117,7 @@ class Simulation:
         self.columns = columns_of(scenario.osts.count, scenario.resolution.classes, self._apart)
         self.own_settings, self.own_mdt_settings = OwnSettings(OF_OST), OwnSettings(OF_MDT)
         self.mdt_trims = MdtTrims(scenario.mdts)
-        self.log = EventLog(scenario.name, scenario.seed)
+        self.log = EventLog(scenario.name)
         self.trace = Trace()
         self._epoch = 0
         self._rates = rates or StackRates()
@@ -130,9 +130,9 @@ class Simulation:
         self._calm: Conditions | None = None
         self._shown: Conditions | None = None
         self._carriers: tuple[Conditions, Integers] | None = None
-        self._operations = Operations(scenario, self.now, self.zone, self.log)
+        self._operations = Operations(self)
         self.state = State.empty(self.columns.count, ost_capacity_bytes(scenario.osts))
-        self.usage = Usage(scenario, self.state, self.columns, self.zone, self.log)
+        self.usage = Usage(self)
         self._count_space()
         self._user_rate = np.zeros(self.columns.count)
         self._user_read_rate = np.zeros(self.columns.count)
@@ -187,8 +187,8 @@ class Simulation:
         troubles = self._conditions(faults, start, end)
         self._show_conditions(troubles)
         day = int((end - self.scenario.start).total_seconds() // COHORT_S)
-        self.usage.begin_day(day, self.scenario.users)
-        self.usage.begin_epoch(self.scenario, self._epoch, start, end)
+        self.usage.begin_day(day)
+        self.usage.begin_epoch(self._epoch, start, end)
         flow = self._flow(faults, start, end)
         burst = self._lay_out(flow, start, end)
         self.state.write_bytes_per_s = (flow.written + burst) / seconds
@@ -213,16 +213,9 @@ class Simulation:
                 placing = self._shares()
             flow.written += self._traffic(flow, part, faults, placing, (begun, until))
             flow.deleted += self.usage.delete((until - begun).total_seconds())
-            flow.purged += self._operations.purge(
-                self.scenario,
-                self.population,
-                self.accounts,
-                capacity=float(self.state.capacity_bytes @ self.columns.weight),
-                start=begun,
-                end=until,
-            )
+            flow.purged += self._operations.purge(begun, until)
             self._count_space()
-            self._operations.gate(self.scenario, self.state, self.columns, until)
+            self._operations.gate(until)
         return flow
 
     def _traffic(
@@ -248,9 +241,6 @@ class Simulation:
         layers = flow.layers
         books = laws.Books.of(self.state) if laws.are_checked() else None
         wanted = self.usage.want(
-            self.scenario,
-            self.state,
-            self.columns,
             placing[0],
             most=float(np.where(placing[0] > 0.0, layers.write, 0.0) @ weight),
             draw=(self._epoch, part),
@@ -259,7 +249,7 @@ class Simulation:
             end=end,
         )
         self._user_rate = wanted.placed / seconds
-        reads = self.usage.reads(self.scenario.users, self.state, seconds)
+        reads = self.usage.reads(seconds)
         self._user_read_rate = reads / seconds
         moved: list[Moved] = []
         for probe, at in self._agenda.due(end):
@@ -269,7 +259,7 @@ class Simulation:
         by_probes = probed(moved, self.columns, seconds)
         asks = Asks(wanted.placed, wanted.filling, reads)
         written, read = serve(self.state, self.columns, layers, by_probes, asks)
-        self.usage.write(self.scenario.users, self.state, wanted, written)
+        self.usage.write(wanted, written)
         if books is not None:
             laws.check_traffic(layers, by_probes, (written, read), weight, seconds=seconds)
             demand, whole = self.usage.new_demand, float(written @ weight)
@@ -283,9 +273,7 @@ class Simulation:
         gating, state = self.scenario.gating, self.state
         if not gating.enabled:
             return (start, end)
-        most = self.usage.expected(
-            self.scenario, self.columns, placing[0], faults=faults, start=start, end=end
-        )
+        most = self.usage.expected(placing[0], faults=faults, start=start, end=end)
         return traffic.looks(start, end, gating, state.closed_by_gating, state.fullness_after(most))
 
     def _lay_out(self, flow: traffic.Flow, start: datetime, end: datetime) -> Array:
@@ -312,9 +300,7 @@ class Simulation:
                     self.scenario.allocator.reset_s,
                 ),
             )
-            self._operations.trim(
-                self.scenario, self.state, self.columns, self.miniature, start=begun, end=until
-            )
+            self._operations.trim(begun, until)
             whole += burst
         return whole
 
@@ -363,9 +349,7 @@ class Simulation:
         self._check_column(column)
         if not is_last_stretch(start, length):
             return 0.0
-        return self._operations.trim_now(
-            self.state, self.columns, self.miniature, np.array([column]), self.now
-        )
+        return self._operations.trim_now(column)
 
     def trim_mdt(self, number: int, start: float = 0.0, length: float = 1.0) -> float:
         """Trim an MDT now; see `trim`."""
