@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from benchmarks.reproduction.classes import classes_of
+from benchmarks.reproduction.classes import FITTED_ON, classes_of
 from benchmarks.reproduction.statements import Row, SeededRow, needing, row
 
-from trimtab.twin.constants import FITTED, FITTED_ON, Constants
+from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.model import Clients, Osts, Raid, Server
 from trimtab.twin.stack import client, network, ost, raid

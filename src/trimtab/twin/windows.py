@@ -192,21 +192,6 @@ def slowdown(terms: Terms) -> Window:
     return _simulated(_rounded(terms))
 
 
-def gain(terms: Terms) -> float:
-    """Return what turning throttling off adds to the write, as a fraction of it.
-
-    Raises
-    ------
-    UsageError
-        There can be no such group or load.
-    """
-    on, off = (
-        slowdown(replace(terms, queue=replace(terms.queue, writeback_throttling=state)))
-        for state in (True, False)
-    )
-    return off.write_bytes_per_s / on.write_bytes_per_s - 1.0
-
-
 def _rounded(terms: Terms) -> Terms:
     amplification = round(terms.amplification / _AMPLIFICATION_STEP) * _AMPLIFICATION_STEP
     load = 1.0 if terms.load >= _BUSY else round(terms.load / _LOAD_STEP) * _LOAD_STEP

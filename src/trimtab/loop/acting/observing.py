@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.act.ledger import still_counting
 from trimtab.act.observed import Observed
+from trimtab.config.targets import ost_name
 from trimtab.explain.troubles import site_state
 from trimtab.loop.acting.verdicts import with_verdicts
 from trimtab.loop.purging.place import purge_place
@@ -140,8 +141,7 @@ def pools(driver: Driver) -> dict[str, frozenset[str]] | NotAvailable:
     if isinstance(members, NotAvailable):
         return members
     return {
-        pool: frozenset(f"OST{number:04x}" for number in numbers)
-        for pool, numbers in members.items()
+        pool: frozenset(ost_name(number) for number in numbers) for pool, numbers in members.items()
     }
 
 

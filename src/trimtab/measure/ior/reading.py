@@ -26,6 +26,7 @@ from trimtab.measure.measurement import (
     Notes,
     Phase,
     beginning,
+    concluded,
     missing,
     tail,
 )
@@ -224,17 +225,18 @@ def _why_no_test(run: IorRun, text: str) -> str | None:
 
 
 def _failed(run: IorRun, place: int, problem: str) -> Measurement:
-    return Measurement(
-        kind="ior",
-        status=RunStatus.FAILED,
-        problems=(problem,),
+    return concluded(
+        "ior",
+        (),
+        [problem],
+        None,
         tool_version=run.version,
         name=_name(place, 0),
         layer="client",
         began=moment(run.began),
         ended=moment(run.finished),
         host=_host(run),
-        warnings=tuple(dict.fromkeys(run.early.warnings)),
+        warnings=run.early.warnings,
         missing=_NOT_PRINTED,
     )
 

@@ -9,12 +9,13 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from trimtab.config.targets import ost_name
 from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.forecast import Growth
 from trimtab.purge.horizon.horizon import Horizon, OwnedBy
 from trimtab.purge.horizon.replay import Replay, UserReplay
-from trimtab.purge.horizon.targets import GroupHorizon, ost_name
+from trimtab.purge.horizon.targets import GroupHorizon
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.owners import user_name

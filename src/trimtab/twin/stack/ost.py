@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from trimtab.twin.arrays import Array
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.stack import network, raid
 from trimtab.twin.stack.hardware import Hardware, small_operations_per_s
@@ -26,8 +27,6 @@ REQUEST_BYTES: Final = 1024**2
 BASE_CORE_S: Final = 0.4e-3
 """Processor time of a 1 MiB write apart from the allocator's: an assumption. It has to stay under
 32 cores / (34 GB/s / 1 MiB) = 1 ms, since an E1000 writes that with faster drives (source S5)."""
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
