@@ -16,7 +16,20 @@ import numpy as np
 import pytest
 from tests.purge.run.hosts import audit
 from tests.purge.run.lines import plan_line
-from tests.purge.run.world import CODE_OF, CODES, NOW_S, Answer, Table, policy, situation, with_plan
+from tests.purge.run.world import (
+    CODE_OF,
+    CODES,
+    NOW_S,
+    Answer,
+    Table,
+    candidates,
+    policy,
+    publication,
+    situation,
+    time_of,
+    with_plan,
+    with_planned,
+)
 from tests.support.counts import repetitions, seeded
 
 from trimtab.purge.horizon.usage import Usage
@@ -94,11 +107,11 @@ class Weeks:
         """Let the guards see the world as it is, but for some changes."""
         good = with_plan(
             situation(),
-            target=TARGET,
-            user_bytes=self.held,
-            not_before_s=NOW_S - 1,
-            expires_at_s=NOW_S + 11 * 24 * HOUR_S,
+            horizon={"target": TARGET},
+            candidates=candidates(2000, 2**31, self.held),
+            expires_at=time_of(NOW_S + 11 * 24 * HOUR_S),
         )
+        good = with_planned(good, publication=publication(not_before_s=NOW_S - 1))
         good = replace(good, policy=policy(target=TARGET, caps=self.caps))
         self.now = replace(good, **changes)  # type: ignore[arg-type]
 

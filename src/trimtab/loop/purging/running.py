@@ -36,13 +36,13 @@ from trimtab.purge.policy_file import load_policy
 from trimtab.purge.run.arming import read_arming, who_now
 from trimtab.purge.run.aside import stranded
 from trimtab.purge.run.decide import Terms
-from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_line, terms_of
+from trimtab.purge.run.facts import frees_late, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import Progress, StopReason
 from trimtab.purge.run.reserve import clear, set_aside
 from trimtab.purge.run.result import RunInterrupted, RunResult
 from trimtab.purge.run.runner import Job, Sharing, run
-from trimtab.purge.run.situation import PlanFacts, Situation, Totals
+from trimtab.purge.run.situation import Planned, Situation
 from trimtab.purge.run.state import IN_QUARANTINE
 from trimtab.purge.run.surroundings import HostSurroundings
 from trimtab.units import plural
@@ -153,8 +153,7 @@ def run_plan(
     servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
     world = HostSurroundings(
         policy,
-        _plan_facts(loaded, published_beside(loaded, key, place)[0], policy, changes, now_s),
-        index_facts(plan),
+        _planned(loaded, published_beside(loaded, key, place)[0], policy, changes, now_s),
         read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
         journals=place.journals,
         canary=options.apply,
@@ -425,25 +424,18 @@ def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
     return rules.old_enough_before_s - more_s * (1 if rules.reads_count else 2)
 
 
-def _plan_facts(
+def _planned(
     loaded: LoadedPlan,
     previous: LoadedPlan | None,
     policy: Policy,
     changes: tuple[str, ...],
     now_s: int,
-) -> PlanFacts:
+) -> Planned:
     exempt = path_troubles(
         policy, look_beneath(policy.root), now_s=now_s, planned=policy_of(loaded)
     )
     last = None if previous is None else previous.plan.candidates
-    return plan_facts(
-        loaded.plan,
-        loaded.publication,
-        changes=changes,
-        previous=None if last is None else Totals(last.files, last.allocated_bytes),
-        atime_settings=loaded.plan.index.atime_settings,
-        exempt_troubles=first_troubles(list(exempt)),
-    )
+    return Planned(loaded.plan, loaded.publication, changes, last, first_troubles(list(exempt)))
 
 
 def _codes() -> dict[int, str]:

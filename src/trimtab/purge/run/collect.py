@@ -157,8 +157,6 @@ def _facts(root: str, directory: int, mountinfo: str | None) -> RootFacts:
             root_inode=state.st_ino,
             root_path=_path_within(mount, root),
         ),
-        device=state.st_dev,
-        inode=state.st_ino,
         read_only=mount.read_only,
         atime_settings=atime_settings(mount),
     )

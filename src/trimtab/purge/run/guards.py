@@ -20,13 +20,13 @@ from trimtab.purge.run.situation import (
     SWITCH_WITHOUT_DIRECTORY,
     ServerClock,
     Situation,
-    Totals,
 )
 from trimtab.purge.run.state import CAPS_WINDOW_S
 from trimtab.units import format_bytes, format_duration, plural
 from trimtab.visible import visible
 
-JUMP_FLOOR: Final = Totals(1000, 2**30)
+JUMP_FLOOR_FILES: Final = 1000
+JUMP_FLOOR_BYTES: Final = 2**30
 """A plan below this cannot jump: from 3 files to 10 is no sign of anything."""
 
 
@@ -64,10 +64,11 @@ class Guard:
 
 def published(now: Situation) -> str | None:
     """Users were told a whole notice period ago."""
-    at_s, not_before_s = now.plan.published_at_s, now.plan.not_before_s
-    if at_s is None or not_before_s is None:
+    publication = now.planned.publication
+    if publication is None:
         return "the plan was never published: its users do not know of it"
-    left_s = max(not_before_s, at_s + now.policy.notice_s) - now.now_s
+    noticed_s = publication.published_at.timestamp() + now.policy.notice_s
+    left_s = max(publication.not_before.timestamp(), noticed_s) - now.now_s
     if left_s > 0:
         return f"the notice period is not over for another {format_duration(left_s)}"
     return None
@@ -78,7 +79,7 @@ def made_before(now: Situation) -> str | None:
 
     Every time that a plan goes by (its scan, its notice period, its end) counts from then on.
     """
-    ahead_s = now.index.planned_at_s - now.now_s
+    ahead_s = now.planned.plan.made_at.timestamp() - now.now_s
     if ahead_s > now.policy.guards.clock_difference_max_s:
         return f"the plan was made {format_duration(ahead_s)} from now, by some clock"
     return None
@@ -86,32 +87,32 @@ def made_before(now: Situation) -> str | None:
 
 def valid(now: Situation) -> str | None:
     """The plan has not expired."""
-    over_s = now.now_s - now.plan.expires_at_s
+    over_s = now.now_s - now.planned.plan.expires_at.timestamp()
     return None if over_s < 0 else f"the plan expired {format_duration(over_s)} ago"
 
 
 def signed(now: Situation) -> str | None:
     """Nobody changed the plan since it was made."""
-    return now.plan.signature
+    return now.planned.signature
 
 
 def policy_unchanged(now: Situation) -> str | None:
     """The policy allows nothing that it did not when users were told; keeping more is fine."""
-    if not now.plan.changes:
-        return None
-    return f"the policy was loosened since the plan was made: {'; '.join(now.plan.changes)}"
+    changes = "; ".join(now.planned.changes)
+    return f"the policy was loosened since the plan was made: {changes}" if changes else None
 
 
 def allowed(now: Situation) -> str | None:
     """The site's administrator named this root as one that may be purged."""
     if now.allow_list.trouble is not None:
         return now.allow_list.trouble
-    shown = visible(now.plan.root.decode("utf-8", "surrogateescape"))
-    if now.plan.root != now.policy.root.encode("utf-8", "surrogateescape"):
+    root = now.planned.plan.file_system.root
+    shown = visible(root)
+    if root != now.policy.root:
         return f"the plan is of {shown}, the policy of {visible(now.policy.root)}"
-    if now.plan.root.strip(b"/") == b"" or not now.plan.root.startswith(b"/"):
+    if root.strip("/") == "" or not root.startswith("/"):
         return f"{shown or 'an empty path'} is never purged"
-    if now.plan.root not in now.allow_list.roots:
+    if root.encode("utf-8") not in now.allow_list.roots:
         return f"{shown} is not among the roots that {visible(now.policy.guards.allow_list)} allows"
     return None
 
@@ -141,10 +142,10 @@ def not_killed(now: Situation) -> str | None:
 
 def expected_mount(now: Situation) -> str | None:
     """What is mounted at the root is the file system that the index is of."""
-    root, expected = now.root, now.plan.file_system
+    root, expected = now.root, now.planned.plan.file_system.identity
     if root.trouble is not None:
         return root.trouble
-    if expected is None or root.file_system is None:
+    if root.file_system is None:
         return "it is not known which file system the plan is of, or which is mounted"
     if not expected.is_same(root.file_system):
         if expected.may_be_same(root.file_system) and expected.name == root.file_system.name:
@@ -166,7 +167,7 @@ def expected_mount(now: Situation) -> str | None:
 
 def same_atime(now: Situation) -> str | None:
     """Reads are recorded as they were when the file system was scanned."""
-    before, after = now.plan.atime_settings, now.root.atime_settings
+    before, after = now.planned.plan.index.atime_settings, now.root.atime_settings
     if before is None or after is None:
         return "it is not known how reads are recorded now, or were when it was scanned"
     changed = _changed(before, after)
@@ -175,7 +176,7 @@ def same_atime(now: Situation) -> str | None:
 
 def index_whole(now: Situation) -> str | None:
     """The index holds all there is, and knows files by their identity."""
-    return "; ".join(now.index.obstacles) or None
+    return "; ".join(now.planned.plan.index.obstacles) or None
 
 
 def index_young(now: Situation) -> str | None:
@@ -183,7 +184,8 @@ def index_young(now: Situation) -> str | None:
 
     Not older now: the notice period lies between, and every file is looked at again anyway.
     """
-    age_s = now.index.planned_at_s - now.index.ended_at_s
+    plan = now.planned.plan
+    age_s = (plan.made_at - plan.index.ended_at).total_seconds()
     most_s = now.policy.guards.index_age_max_s
     if age_s < 0:
         return "the index is of a time after the plan that was made from it"
@@ -215,13 +217,15 @@ def usage_known(now: Situation) -> str | None:
 
 def no_jump(now: Situation) -> str | None:
     """There are not suddenly many more candidates: an index or a clock is wrong more often."""
-    before, after, factor = now.plan.previous, now.plan.totals, now.policy.guards.jump_factor
+    before, after = now.planned.previous, now.planned.plan.candidates
+    factor = now.policy.guards.jump_factor
     if before is None:
         return None
-    if after.files > factor * max(before.files, JUMP_FLOOR.files):
+    if after.files > factor * max(before.files, JUMP_FLOOR_FILES):
         return f"candidates jumped from {before.files:,} to {plural(after.files, 'file', ',')}"
-    if after.bytes > factor * max(before.bytes, JUMP_FLOOR.bytes):
-        return f"candidates jumped from {format_bytes(before.bytes)} to {format_bytes(after.bytes)}"
+    sizes = before.allocated_bytes, after.allocated_bytes
+    if sizes[1] > factor * max(sizes[0], JUMP_FLOOR_BYTES):
+        return f"candidates jumped from {format_bytes(sizes[0])} to {format_bytes(sizes[1])}"
     return None
 
 
@@ -254,7 +258,7 @@ def nothing_left(now: Situation) -> str | None:
 
 def exempt_kept(now: Situation) -> str | None:
     """Every exempt path is one that the directories list, and was not added since in vain."""
-    return "; ".join(now.plan.exempt_troubles) or None
+    return "; ".join(now.planned.exempt_troubles) or None
 
 
 def caps_left(now: Situation) -> str | None:

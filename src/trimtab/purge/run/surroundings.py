@@ -20,8 +20,7 @@ from trimtab.purge.run.reserve import give_back
 from trimtab.purge.run.situation import (
     ArmingFacts,
     CanaryFacts,
-    IndexFacts,
-    PlanFacts,
+    Planned,
     RootFacts,
     ServerClock,
     Situation,
@@ -80,8 +79,7 @@ class HostSurroundings:
     def __init__(
         self,
         policy: Policy,
-        plan: PlanFacts,
-        index: IndexFacts,
+        planned: Planned,
         arming: ArmingFacts,
         *,
         journals: Path,
@@ -93,7 +91,7 @@ class HostSurroundings:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.policy, self.plan, self.index, self.arming = policy, plan, index, arming
+        self.policy, self.planned, self.arming = policy, planned, arming
         self.journals, self.canary, self.site = journals, canary, site or Site()
         self.quarantine = quarantine
         self.owner, self.clock, self.sleep = owner, clock, sleep
@@ -170,8 +168,7 @@ class HostSurroundings:
         return Situation(
             now_s=self.clock(),
             policy=self.policy,
-            plan=self.plan,
-            index=self.index,
+            planned=self.planned,
             root=root,
             allow_list=collect.allow_list(Path(guards.allow_list), owner=self.owner),
             arming=self.arming,
@@ -199,7 +196,7 @@ class HostSurroundings:
         return after
 
 
-def _place_of(root: RootFacts) -> tuple[int | None, int | None, str | None]:
+def _place_of(root: RootFacts) -> tuple[int | None, int | None, str | None] | None:
     """Return which directory of which mount it is."""
-    mount = None if root.file_system is None else root.file_system.mount
-    return root.device, root.inode, mount
+    system = root.file_system
+    return None if system is None else (system.device, system.root_inode, system.mount)
