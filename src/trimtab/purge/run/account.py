@@ -12,6 +12,7 @@ from typing import Final
 from trimtab.errors import ToolError, TrimtabError
 from trimtab.launch.interruption import shielded
 from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.plan.model import same_named
 from trimtab.purge.plan.names import escape
 from trimtab.purge.run.decide import State, Terms
 from trimtab.purge.run.journal import Journal
@@ -40,7 +41,7 @@ from trimtab.purge.run.state import (
     Listed,
     Outcome,
     Rows,
-    count_by_user,
+    counted,
     latency_of,
     outcome_of,
 )
@@ -212,13 +213,8 @@ class Account:
 
     def undone_line(self, batch: Rows, rows: tuple[Rows, ...]) -> UndoneLine:
         """Return the line of rows whose files are there again."""
-        by_user: dict[int, tuple[int, int]] = {}
-        for part in rows:
-            count_by_user(by_user, self.job.listing.listed(part))
-        at = moment_of(self.now_s())
-        files = sum(count for count, _ in by_user.values())
-        size = sum(total for _, total in by_user.values())
-        return UndoneLine(self.job.id, at, batch, rows, files, size, by_user)
+        totals = counted(map(self.job.listing.listed, rows))
+        return UndoneLine(self.job.id, moment_of(self.now_s()), batch, rows, *totals)
 
     def sync(self) -> None:
         """See to it that what was done outlasts a power cut, and journal that it does."""
@@ -284,28 +280,21 @@ class Account:
     def result(self, state: State, stop: Stop) -> RunResult:
         """Return what the run came to, in the end."""
         after, deleted_at_s = self.after, self.deleted_at_s
-        return RunResult(
+        return same_named(
+            RunResult,
+            self,
             id=self.job.id,
-            apply=self.apply,
             reason=stop.reason,
             text=stop.text,
             objections=stop.objections or self.objections,
-            files=self.files,
-            bytes=self.bytes,
-            freed_bytes=self.freed_bytes,
             outcomes=dict(self.outcomes),
-            before=self.before,
             after=None if after is None else after.usage,
             after_s=None if after is None or deleted_at_s is None else after.at_s - deleted_at_s,
             in_flight=None if after is None else after.in_flight,
-            unmeasured=self.unmeasured,
             rows_left=sum(rows.count for rows in state.todo),
-            recovered_rows=self.recovered_rows,
             unexplained=tuple(self.unexplained),
             journal=self.journal.path,
-            undone_rows=self.undone_rows,
             users=len(self.users),
-            pace=self.pace,
             outcome_bytes=dict(self.outcome_bytes),
         )
 

@@ -73,7 +73,7 @@ from trimtab.purge.run.result import RunInterrupted, RunResult
 from trimtab.purge.run.shared import GRACE, Claim
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.standing import Unsettled
-from trimtab.purge.run.state import Batch, Listed, Outcome, Rows, Spent, count_by_user, joined
+from trimtab.purge.run.state import Batch, Listed, Outcome, Rows, Spent, counted, joined
 
 _LOOK: Final = Look(Rows(0, 0))
 """Look at what comes next, whatever that is by then."""
@@ -263,13 +263,8 @@ class Run(Account):
         return self.state, instruction
 
     def _claim_line(self, batch: Batch, listed: Listed) -> ClaimLine:
-        taken = batch.taken()
-        by_user: dict[int, tuple[int, int]] = {}
-        for rows in taken:
-            count_by_user(by_user, listed.part(rows))
-        at, files = moment_of(self.now_s()), sum(rows.count for rows in taken)
-        size = listed.bytes_of(taken)
-        return ClaimLine(self.job.id, at, batch.rows, batch.leave, files, size, by_user)
+        totals, at = counted(map(listed.part, batch.taken())), moment_of(self.now_s())
+        return ClaimLine(self.job.id, at, batch.rows, batch.leave, *totals)
 
     def _done(self, outcome: Outcome) -> Ended:
         at_s = self.now_s()
