@@ -23,11 +23,10 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.policy import Arming, Caps
 from trimtab.purge.run.guards import (
+    EACH_BATCH,
     GUARDS,
-    before_batch,
-    before_deleting,
-    before_dry_run,
-    before_recovery,
+    IN_DRY_RUN,
+    TO_RECOVER,
     objections,
 )
 from trimtab.purge.run.situation import (
@@ -279,7 +278,7 @@ def test_caps_are_made_absolute():
 
 
 def test_what_may_change_on_the_way_is_asked_before_every_batch():
-    assert {guard.name for guard in before_batch()} == {
+    assert {guard.name for guard in EACH_BATCH} == {
         "kill-switch",
         "mount",
         "published",
@@ -287,11 +286,10 @@ def test_what_may_change_on_the_way_is_asked_before_every_batch():
         "valid",
         "atime",
     }
-    assert before_deleting() == GUARDS
 
 
 def test_a_dry_run_asks_all_but_what_would_change_something():
-    left_out = set(GUARDS) - set(before_dry_run())
+    left_out = set(GUARDS) - set(IN_DRY_RUN)
     assert {guard.name for guard in left_out} == {"canary", "clocks"}
 
 
@@ -305,5 +303,5 @@ def test_a_switch_that_is_not_there_is_not_to_be_removed():
 
 
 def test_files_that_were_moved_aside_do_not_wait_for_a_plan_that_has_expired():
-    names = {guard.name for guard in before_recovery()}
+    names = {guard.name for guard in TO_RECOVER}
     assert names == {"root-user", "signature", "allow-list", "mount", "journal"}

@@ -1,5 +1,6 @@
 """Whole runs over real files: what is journalled, what stops them, what they do after any end."""
 
+import errno
 import os
 import signal
 from dataclasses import replace
@@ -248,6 +249,19 @@ def test_what_is_kept_is_counted_by_its_reason_and_others_go_in_its_place(world)
     assert [standing.fate(row) for row in (3, 7, 20, 52, 53)] == [
         "touched", "gone", "touched", "deleted", None,
     ]  # fmt: skip
+
+
+def test_errors_of_the_system_are_counted_and_whether_changes_were_seen(world):
+    answer = world.remover._answer
+    errors = [[(1, errno.EACCES), (2, errno.EACCES)], [(9, errno.EIO)]]
+    world.remover._answer = lambda names: replace(
+        answer(names), errors=errors.pop(0) if errors else []
+    )
+    world.remover.watches = False
+    result = run(world.job(), apply=True)
+    assert (result.errors, result.unwatched) == ({errno.EACCES: 2, errno.EIO: 1}, True)
+    world.remover.watches = None
+    assert not run(world.job(), apply=False).unwatched
 
 
 def test_a_users_cap_keeps_that_users_files_and_not_the_others(world):

@@ -67,7 +67,7 @@ class Host:
             good.arming,
             journals=self.journals,
             canary=canary,
-            site=site,
+            site=site or Site(),
             owner=OWNER,
             clock=lambda: self.at_s,
             sleep=self.sleep,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -36,7 +36,7 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import Caps
 from trimtab.purge.report import report
 from trimtab.purge.run.decide import Terms
-from trimtab.purge.run.guards import before_deleting, objections
+from trimtab.purge.run.guards import objections
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.pace import PaceLimits
@@ -199,6 +199,7 @@ class Restorer:
     """Puts back what was moved aside; every file is too young for it."""
 
     weeks: Weeks
+    watches: bool | None = None
 
     def sweep(self) -> tuple[list[tuple[int, int]], list[bytes]]:
         return [], []
@@ -216,7 +217,7 @@ class Restorer:
         names = [self.weeks._seen(row) or "too_young" for row in _rows(first, count)]
         return self.weeks._answer(names)
 
-    def take_over(self, first: int, count: int, quarantines: Sequence[str], /) -> Answer:
+    def take_over(self, first: int, count: int, quarantines: list[str], /) -> Answer:
         return self.recover(first, count)
 
     def delete(self, first: int, count: int, until_s: float | None = None, /) -> Answer:
@@ -249,6 +250,7 @@ def job_of(weeks: Weeks, directory, number: int, *, apply: bool) -> Job:
         return replace(answer, freed_bytes=size)
 
     class Remover:
+        watches = True
         check, delete, recover = staticmethod(weeks.check), staticmethod(freed), weeks.recover
 
     return Job(
@@ -355,7 +357,7 @@ def live(seed: str, directory, lease_s: float) -> Weeks:
             seen = weeks.usage()
             before = Usage(seen.used_bytes - pending, seen.available_bytes + pending)
             now = replace(weeks.now, now_s=weeks.at_s, usage=seen)
-            weeks.frozen = not apply or bool(objections(now, before_deleting()))
+            weeks.frozen = not apply or bool(objections(now))
             known = list(weeks.deleted)
             result = None
             with suppress(Killed):

@@ -150,6 +150,7 @@ class Answer:
     latency_s_median: float = 0.001
     latency_s_p99: float = 0.002
     unexplained: Sequence[bytes] = ()
+    errors: Sequence[tuple[int, int]] = ()
 
 
 @dataclass
@@ -176,6 +177,7 @@ class SlowRemover:
     restoring: bool = False
     asked: list[tuple[str, int, int]] = field(default_factory=list)
     before: Callable[[str, int], None] = lambda _call, _row: None
+    watches: bool | None = None
 
     def check(self, first: int, count: int) -> Answer:
         self.asked.append(("check", first, count))
@@ -190,7 +192,7 @@ class SlowRemover:
         self.asked.append(("recover", first, count))
         return self._answer([self._recover(row) for row in range(first, first + count)])
 
-    def take_over(self, first: int, count: int, quarantines: Sequence[str]) -> Answer:
+    def take_over(self, first: int, count: int, quarantines: list[str]) -> Answer:
         raise AssertionError((first, count, quarantines))
 
     def sweep(self) -> tuple[list[tuple[int, int]], list[bytes]]:

@@ -15,8 +15,8 @@ from trimtab.loop.purging.place import PurgePlace
 from trimtab.purge.notice.accounts import Accounts, SystemAccounts
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published, mail, publish, write_names
-from trimtab.purge.plan.key import SigningKey, read_key
-from trimtab.purge.plan.load import LoadedPlan, load_plan, published_before, require_plan
+from trimtab.purge.plan.key import SigningKey
+from trimtab.purge.plan.load import LoadedPlan, published_before
 from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import parse_policy
 from trimtab.purge.run.collect import root_facts
@@ -67,9 +67,7 @@ def notify(
     again
         Whether mails whose fate is not known are sent once more.
     """
-    require_plan(directory)
-    key = read_key(place.key, owner=place.owner)
-    loaded = load_plan(directory, key, owner=place.owner)
+    loaded, key = place.plan(directory)
     previous, passed_over = published_beside(loaded, key, place)
     notices = policy_of(loaded).notices
     published = publish(
@@ -100,9 +98,7 @@ def names_of(directory: Path, users: Sequence[str], *, place: PurgePlace) -> tup
     RefusedError, UsageError, DataError, UnreadableError
         As `load_plan` and `trimtab.purge.notice.notify.write_names` have them.
     """
-    require_plan(directory)
-    key = read_key(place.key, owner=place.owner)
-    loaded = load_plan(directory, key, owner=place.owner)
+    loaded, _ = place.plan(directory)
     return tuple(write_names(loaded, user, owner=place.owner) for user in users)
 
 

@@ -119,6 +119,8 @@ class Account:
         self.files = self.bytes = self.freed_bytes = self.recovered_rows = 0
         self.outcomes: Counter[str] = Counter()
         self.outcome_bytes: Counter[str] = Counter()
+        self.errors: Counter[int] = Counter()
+        self.unwatched = False
         self.users: set[int] = set()
         self.pace = RunPace()
         self.latency_s_p99: float | None = None
@@ -167,7 +169,7 @@ class Account:
         latencies: list[tuple[int, float, float]] = []
         for rows in (batch.rows,) if recovered else batch.taken():
             answer = ask(rows.first, rows.count)
-            names[_within(batch, rows)] = _named(answer, rows, self.job.codes, recovered)
+            names[_within(batch, rows)] = self._named(answer, rows, recovered)
             answers.append(answer)
             latencies.append((rows.count, answer.latency_s_median, answer.latency_s_p99))
         for left in batch.leave:
@@ -206,10 +208,26 @@ class Account:
         """Yield the rows whose files are there, of those that were deleted."""
         for first in range(rows.first, rows.end, SYNC_ROWS):
             part = Rows(first, min(SYNC_ROWS, rows.end - first))
-            names = _named(restorer.check(part.first, part.count), part, self.job.codes, False)
+            names = self._named(restorer.check(part.first, part.count), part, False)
             for number, name in enumerate(names):
                 if name not in ABSENT:
                     yield Rows(part.first + number, 1)
+
+    def _named(self, answer: RemovalBatch, rows: Rows, recovered: bool) -> Sequence[str]:
+        """Return the outcome of each row by its name."""
+        if len(answer.outcomes) != rows.count:
+            raise ToolError(
+                f"the remover was given {rows.count} rows and accounts for {len(answer.outcomes)}",
+                code="remover-contradictory",
+                hint="nothing more is deleted; run again, and the batch is recovered",
+            )
+        self.errors.update(number for _, number in answer.errors)
+        names = {code: self.job.codes.get(code, "unknown") for code in set(answer.outcomes)}
+        names = {code: NOT_BEGUN if n == TOO_LATE else n for code, n in names.items()}
+        if recovered:
+            # It is where it was, and too young for the restorer as every file is: it is done again.
+            names = {code: NOT_BEGUN if n in INTACT else n for code, n in names.items()}
+        return [names[code] for code in answer.outcomes]
 
     def undone_line(self, batch: Rows, rows: tuple[Rows, ...]) -> UndoneLine:
         """Return the line of rows whose files are there again."""
@@ -296,30 +314,13 @@ class Account:
             journal=self.journal.path,
             users=len(self.users),
             outcome_bytes=dict(self.outcome_bytes),
+            errors=dict(self.errors),
         )
 
 
 def _within(batch: Batch, rows: Rows) -> slice:
     start = rows.first - batch.rows.first
     return slice(start, start + rows.count)
-
-
-def _named(
-    answer: RemovalBatch, rows: Rows, codes: Mapping[int, str], recovered: bool
-) -> Sequence[str]:
-    """Return the outcome of each row by its name."""
-    if len(answer.outcomes) != rows.count:
-        raise ToolError(
-            f"the remover was given {rows.count} rows and accounts for {len(answer.outcomes)}",
-            code="remover-contradictory",
-            hint="nothing more is deleted; run again, and the batch is recovered",
-        )
-    names = {code: codes.get(code, "unknown") for code in set(answer.outcomes)}
-    names = {code: NOT_BEGUN if n == TOO_LATE else n for code, n in names.items()}
-    if recovered:
-        # It is where it was, and too young for the restorer as every file is: it is done again.
-        names = {code: NOT_BEGUN if n in INTACT else n for code, n in names.items()}
-    return [names[code] for code in answer.outcomes]
 
 
 def _sentences(objections: Sequence[Objection]) -> tuple[str, ...]:

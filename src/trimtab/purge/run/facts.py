@@ -48,7 +48,6 @@ def terms_of(
     apply: bool,
     whole_plan: bool = False,
     ends_at_s: float | None = None,
-    frees_late: bool = False,
 ) -> Terms:
     """Return what a run is to come to, from the policy.
 
@@ -56,8 +55,6 @@ def terms_of(
     ----------
     whole_plan
         A dry run goes on when the target would be reached: to see what would become of every file.
-    frees_late
-        See `frees_late`.
     """
     return Terms(
         apply=apply,
@@ -67,7 +64,7 @@ def terms_of(
         settle_s_max=float(now.policy.guards.settle_s),
         settle_s_min=min(15.0, float(now.policy.guards.settle_s)),
         ends_at_s=ends_at_s,
-        frees_late=frees_late,
+        frees_late=frees_late(now.planned.plan.file_system.kind),
     )
 
 

@@ -1,4 +1,4 @@
-"""What has to hold before a run may delete: one function a guard, all of them asked.
+"""What has to hold before a run may delete: guards, all of them asked.
 
 A guard returns why it objects, or ``None``. Nothing here looks at the machine: `collect` brings the
 facts. What is not known is an objection, as what is wrong is.
@@ -91,11 +91,6 @@ def valid(now: Situation) -> str | None:
     return None if over_s < 0 else f"the plan expired {format_duration(over_s)} ago"
 
 
-def signed(now: Situation) -> str | None:
-    """Nobody changed the plan since it was made."""
-    return now.planned.signature
-
-
 def policy_unchanged(now: Situation) -> str | None:
     """The policy allows nothing that it did not when users were told; keeping more is fine."""
     changes = "; ".join(now.planned.changes)
@@ -135,11 +130,6 @@ def armed(now: Situation) -> str | None:
     return None
 
 
-def not_killed(now: Situation) -> str | None:
-    """Nobody pulled the kill switch."""
-    return now.kill_switch
-
-
 def expected_mount(now: Situation) -> str | None:
     """What is mounted at the root is the file system that the index is of."""
     root, expected = now.root, now.planned.plan.file_system.identity
@@ -174,11 +164,6 @@ def same_atime(now: Situation) -> str | None:
     return f"how reads are recorded changed since the scan: {changed}" if changed else None
 
 
-def index_whole(now: Situation) -> str | None:
-    """The index holds all there is, and knows files by their identity."""
-    return "; ".join(now.planned.plan.index.obstacles) or None
-
-
 def index_young(now: Situation) -> str | None:
     """The plan was made from an index that was not old by then.
 
@@ -210,11 +195,6 @@ def clocks_agree(now: Situation) -> str | None:
     return f"clocks are apart from this host's: {', '.join(wrong)}" if wrong else None
 
 
-def usage_known(now: Situation) -> str | None:
-    """It can be told how full the file system is; at or under its target a run ends by itself."""
-    return "it is not known how full the file system is" if now.usage is None else None
-
-
 def no_jump(now: Situation) -> str | None:
     """There are not suddenly many more candidates: an index or a clock is wrong more often."""
     before, after = now.planned.previous, now.planned.plan.candidates
@@ -229,36 +209,11 @@ def no_jump(now: Situation) -> str | None:
     return None
 
 
-def privileged(now: Situation) -> str | None:
-    """The process may delete other people's files."""
-    return None if now.root_user else "this process does not run as root"
-
-
 def canary(now: Situation) -> str | None:
     """A file of another user can be made and removed: no root squash, no missing right."""
     if now.canary is None:
         return "no canary file was made"
     return now.canary.trouble
-
-
-def frees_space(now: Situation) -> str | None:
-    """A deleted file's space becomes free."""
-    return now.keeps_deleted
-
-
-def journal_safe(now: Situation) -> str | None:
-    """The journal does not lie where it could be deleted, or cannot grow."""
-    return now.journal_trouble
-
-
-def nothing_left(now: Situation) -> str | None:
-    """No other plan has a batch without an end, or files that wait for a person."""
-    return "; ".join(now.leftovers) or None
-
-
-def exempt_kept(now: Situation) -> str | None:
-    """Every exempt path is one that the directories list, and was not added since in vain."""
-    return "; ".join(now.planned.exempt_troubles) or None
 
 
 def caps_left(now: Situation) -> str | None:
@@ -282,7 +237,7 @@ def caps_left(now: Situation) -> str | None:
 GUARDS: Final = (
     Guard(
         "kill-switch",
-        not_killed,
+        lambda now: now.kill_switch,
         "remove the file when deleting is wanted again",
         each_batch=True,
         hints={
@@ -290,33 +245,68 @@ GUARDS: Final = (
             SWITCH_UNREADABLE: "make its directory readable for root",
         },
     ),
-    Guard("root-user", privileged, "run it as root", to_recover=True),
-    Guard("signature", signed, "make a new plan, and find out who changed this one", False, True),
+    Guard(
+        "root-user",
+        lambda now: None if now.root_user else "this process does not run as root",
+        "run it as root",
+        to_recover=True,
+    ),
+    Guard(
+        "signature",
+        lambda now: now.planned.signature,
+        "make a new plan, and find out who changed this one",
+        to_recover=True,
+    ),
     Guard("allow-list", allowed, "add it, one absolute path a line, if it is meant", False, True),
     Guard("mount", expected_mount, "mount the right one, or plan anew", True, True),
-    Guard("journal", journal_safe, "put it on another file system", False, True),
+    # It does not lie where it could be deleted, and can grow.
+    Guard("journal", lambda now: now.journal_trouble, "put it on another file system", False, True),
     Guard("published", published, "publish it: trimtab purge notify PLAN; then wait", True),
     Guard("made", made_before, "set the clocks right, and make a new plan", True),
     Guard("valid", valid, "make a new plan", True),
     Guard("policy", policy_unchanged, "make a new plan under the new policy"),
     Guard("armed", armed, "arm it, and wait or let a second person arm it too"),
-    Guard("index", index_whole, "scan anew and make a new plan"),
+    # It holds all there is, and knows files by their identity.
+    Guard(
+        "index",
+        lambda now: "; ".join(now.planned.plan.index.obstacles) or None,
+        "scan anew and make a new plan",
+    ),
     Guard("index-age", index_young, "scan anew and make a new plan"),
     Guard("atime", same_atime, "find out what changed; then scan anew and make a new plan", True),
-    Guard("usage", usage_known, "see why its use cannot be asked for"),
+    # At or under its target a run ends by itself.
+    Guard(
+        "usage",
+        lambda now: "it is not known how full the file system is" if now.usage is None else None,
+        "see why its use cannot be asked for",
+    ),
     Guard("jump", no_jump, "look at the plan; the one after it is compared with this one"),
+    # No other plan has a batch without an end, or files that wait for a person.
     Guard(
         "leftovers",
-        nothing_left,
+        lambda now: "; ".join(now.leftovers) or None,
         "run that plan once more; where it is lost: trimtab purge recover ROOT --restore",
     ),
-    Guard("exempt", exempt_kept, "write the path as the scan has it, or take the exemption out"),
+    # Every exempt path is one that the directories list, and was not added since in vain.
+    Guard(
+        "exempt",
+        lambda now: "; ".join(now.planned.exempt_troubles) or None,
+        "write the path as the scan has it, or take the exemption out",
+    ),
     Guard("caps", caps_left, "wait until it is free again"),
-    Guard("space", frees_space, "empty it, or switch it off, before files are deleted"),
+    Guard(
+        "space",
+        lambda now: now.keeps_deleted,
+        "empty it, or switch it off, before files are deleted",
+    ),
     Guard("canary", canary, "give root on this client its rights", in_dry_run=False),
     Guard("clocks", clocks_agree, "see to the time service of these hosts", in_dry_run=False),
 )
-"""Every guard; all that object are told, in this order."""
+"""Every guard, as a run asks them that deletes; all that object are told, in this order."""
+IN_DRY_RUN: Final = tuple(guard for guard in GUARDS if guard.in_dry_run)
+EACH_BATCH: Final = tuple(guard for guard in GUARDS if guard.each_batch)
+TO_RECOVER: Final = tuple(guard for guard in GUARDS if guard.to_recover)
+"""Those that hold back even the recovery of an interrupted batch."""
 
 
 def objections(now: Situation, guards: tuple[Guard, ...] = GUARDS) -> tuple[Objection, ...]:
@@ -327,26 +317,6 @@ def objections(now: Situation, guards: tuple[Guard, ...] = GUARDS) -> tuple[Obje
         for g, reason in objections_found
         if reason is not None
     )
-
-
-def before_deleting() -> tuple[Guard, ...]:
-    """Return the guards of a run that deletes: all."""
-    return GUARDS
-
-
-def before_dry_run() -> tuple[Guard, ...]:
-    """Return the guards that a dry run can tell something of."""
-    return tuple(guard for guard in GUARDS if guard.in_dry_run)
-
-
-def before_batch() -> tuple[Guard, ...]:
-    """Return the guards that are asked before every batch."""
-    return tuple(guard for guard in GUARDS if guard.each_batch)
-
-
-def before_recovery() -> tuple[Guard, ...]:
-    """Return the guards that hold back even the recovery of an interrupted batch."""
-    return tuple(guard for guard in GUARDS if guard.to_recover)
 
 
 def _named(identity: FileSystemIdentity) -> str:

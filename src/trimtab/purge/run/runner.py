@@ -169,7 +169,7 @@ class Run(Account):
         now = job.surroundings.situation()
         self.by_others = spent_since(job.journals, job.plan, shared.since, but=self.journal.path)
         now = replace(now, spent=self.by_others + shared.spent)
-        kinds = guards.before_deleting() if self.apply else guards.before_dry_run()
+        kinds = guards.GUARDS if self.apply else guards.IN_DRY_RUN
         self.objections = guards.objections(now, kinds)
         self.write_begin(now)
         # A dry run claims nothing, and looks at what others have open too.
@@ -184,7 +184,7 @@ class Run(Account):
 
     def _loop(self, now: Situation) -> Stop:
         """Carry out instructions until one says stop, and journal why."""
-        recovers = self.apply and not guards.objections(now, guards.before_recovery())
+        recovers = self.apply and not guards.objections(now, guards.TO_RECOVER)
         if recovers:
             while self._took_over():
                 pass
@@ -235,7 +235,7 @@ class Run(Account):
     def _look(self, instruction: Look) -> Looked:
         known = {objection.guard for objection in self.objections}
         now = self.job.surroundings.situation()
-        objections = guards.objections(now, guards.before_batch())
+        objections = guards.objections(now, guards.EACH_BATCH)
         new = tuple(objection for objection in objections if objection.guard not in known)
         self.listed = self.job.listing.listed(instruction.rows)
         return Looked(self.now_s(), new, self.listed)
@@ -258,6 +258,7 @@ class Run(Account):
                 return remover.delete(first, count, until_s)
 
             outcome = self.answered(batch, listed, delete if self.apply else remover.check)
+            self.unwatched |= self.apply and remover.watches is False
             self.state, instruction = handle(state, self._done(outcome))
         self.tell(self.state, "checking and deleting" if self.apply else "checking")
         return self.state, instruction
