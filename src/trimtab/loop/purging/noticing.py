@@ -12,7 +12,7 @@ from trimtab.launch.process import utc_now
 from trimtab.loop.mail import Mailer
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.place import PurgePlace
-from trimtab.purge.notice.accounts import Accounts, SystemAccounts
+from trimtab.purge.notice.accounts import find_account
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published, mail, publish, write_names
 from trimtab.purge.plan.key import SigningKey
@@ -54,7 +54,6 @@ def notify(
     with_mail: bool,
     again: bool = False,
     accept_unknown: bool = False,
-    accounts: Accounts | None = None,
     clock: Callable[[], datetime] = utc_now,
     progress: Callable[[int, int], None] | None = None,
 ) -> Notified:
@@ -74,7 +73,7 @@ def notify(
         loaded,
         key,
         notices,
-        accounts=accounts or SystemAccounts(),
+        accounts=find_account,
         clock=clock,
         previous=previous,
         accept_unknown=accept_unknown,
