@@ -168,8 +168,8 @@ def test_parameters_of_other_versions() -> None:
 def test_space_and_flags() -> None:
     found = _df("versions/lfs_df_v")
     assert (found.file_system, found.mount, found.complete) == ("scratch", "/scratch", True)
-    assert found.problems == ()
-    assert [line.target for line in found.lines] == [
+    assert found.problems == []
+    assert [*found.lines] == [
         "MDT0000",
         "MDT0001",
         "OST0000",
@@ -177,15 +177,13 @@ def test_space_and_flags() -> None:
         "OST0002",
         "OST0003",
     ]
-    line = found.lines[3]
+    line = found.lines["OST0001"]
     assert (line.total, line.used, line.available) == (3833116 * KIB, 1528 * KIB, 3605492 * KIB)
-    assert {line.flags for line in found.lines} == {"f"}
+    assert {line.flags for line in found.lines.values()} == {"f"}
     inodes = _df("versions/lfs_df_i", inodes=True)
-    assert (inodes.complete, inodes.lines[2].total, inodes.lines[2].available) == (
-        True,
-        262144,
-        261775,
-    )
+    assert inodes.complete
+    objects = inodes.lines["OST0000"]
+    assert (objects.total, objects.available) == (262144, 261775)
     for name in ("versions/lfs_df", "versions/lfs_df_o", "versions/lfs_df_path"):
         assert _df(name).complete
 
@@ -202,40 +200,40 @@ def test_space_and_flags() -> None:
 def test_flags_tell_little(name: str, target: str, flags: str) -> None:
     found = parse_lfs_df(_recorded(name))[-1]
     assert found.complete
-    assert [line.flags for line in found.lines if line.target == target] == [flags]
+    assert [line.flags for line in found.lines.values() if line.target == target] == [flags]
 
 
 def test_two_outputs_in_one() -> None:
     found = parse_lfs_df(_recorded("create_gating/23_state"))
     assert [one.complete for one in found] == [True, True]
-    assert [one.lines[4].flags for one in found] == ["Nf", "N"]
+    assert [[*one.lines.values()][4].flags for one in found] == ["Nf", "N"]
 
 
 @pytest.mark.parametrize("name", ["lfs_df_h", "lfs_df_ih", "lfs_df_help", "lfs_df_json"])
 def test_what_is_not_for_machines_gives_no_number(name: str) -> None:
     for inodes in (False, True):
         found = _df(f"versions/{name}", inodes=inodes)
-        assert (found.lines, found.summary, found.complete) == ((), None, False)
+        assert (found.lines, found.summary, found.complete) == ({}, None, False)
         assert found.problems
 
 
 def test_a_lost_ost() -> None:
     hung = _df("ost_down/02_lfs_df_t5")
-    assert [line.target for line in hung.lines] == ["MDT0000", "MDT0001", "OST0000"]
+    assert [*hung.lines] == ["MDT0000", "MDT0001", "OST0000"]
     assert not hung.complete
     assert hung.problems[-1] == "the summary is missing: the output was cut"
     lazy, verbose = parse_lfs_df(_recorded("ost_down/03_lfs_df_lazy"))
     # Left out without a word: only who knows the targets can tell.
     assert (lazy.complete, len(lazy.lines)) == (True, 5)
     assert (verbose.complete, len(verbose.lines)) == (True, 6)
-    assert verbose.lines[3].problem == "inactive device"
-    assert (verbose.lines[3].target, verbose.lines[3].total) == ("OST0001", None)
+    assert verbose.lines["OST0001"].problem == "inactive device"
+    assert verbose.lines["OST0001"].total is None
 
 
 def test_a_lost_root() -> None:
-    assert parse_lfs_df(_recorded("readonly_target/lfs_df")) == ()
+    assert parse_lfs_df(_recorded("readonly_target/lfs_df")) == []
     found = _df("readonly_target/lfs_df_v")
-    assert (found.mount, found.complete, found.lines) == ("/scratch", False, ())
+    assert (found.mount, found.complete, found.lines) == ("/scratch", False, {})
     assert "not a Lustre file system" in found.problems[0]
 
 
@@ -248,8 +246,8 @@ def test_three_file_systems_of_edison_and_one_of_cori() -> None:
         ("snx11168", "/global/cscratch1", 253, True),
         ("snx11025", "/scratch1", 25, True),
     ]
-    line = found[3].lines[-1]
-    assert (line.target, line.index, line.used) == ("OST0017", 23, 66254194572 * KIB)
+    line = [*found[3].lines.values()][-1]
+    assert (line.target, line.used) == ("OST0017", 66254194572 * KIB)
     assert present(found[2].summary).used == 13195383146952 * KIB
     lines = text.split("\n")
     # Any one line less in any file system, and the sums tell.
@@ -370,7 +368,7 @@ def _values_of(parameters: Parameters) -> dict[str, object]:
 def _lines_of(stdout: str, *, inodes: bool) -> dict[tuple[int, object], object]:
     found: dict[tuple[int, object], object] = {}
     for one in parse_lfs_df(stdout, inodes=inodes):
-        for line in one.lines:
+        for line in one.lines.values():
             found[line.line, line.target] = line
         if one.summary is not None:
             found[one.summary.line, "summary"] = one.summary
