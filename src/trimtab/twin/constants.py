@@ -1,7 +1,8 @@
 """The constants of the twin that are fitted, all of them; everything else is printed or follows.
 
 A constant stands for one physical cause, and names the rows of
-``benchmarks/reproduction/statements.csv`` that its fit may see; they were written down before the first fit, and every other row is held out.
+``benchmarks/reproduction/statements.csv`` that its fit may see; they were written down before the
+first fit, and every other row is held out.
 ``benchmarks/reproduction/fit.py`` fits and writes the values here.
 """
 

@@ -63,7 +63,7 @@ class HostRemover(SlowRemover):
             return "deleted"
         return "gone"
 
-    def take_over(self, first: int, count: int, quarantines: Sequence[str]) -> Answer:
+    def take_over(self, first: int, count: int, quarantines: list[str]) -> Answer:
         assert self.restoring
         back = set()
         for name in quarantines:

@@ -73,25 +73,23 @@ def command(file: Path, directory: Path, root: str, source: str, **options_given
     """
     from trimtab.cli.render.purge_index import print_index
     from trimtab.cli.render.purge_progress import import_progress, meter
-    from trimtab.loop.purging.importing import ListDescription, import_index
+    from trimtab.loop.purging.importing import import_index
+    from trimtab.purge.index.importing import ListDescription
+    from trimtab.purge.index.manifest import Source
     from trimtab.report import documents
 
-    description = ListDescription(
-        root=root,
-        source=source,
-        printf=options_given["printf"],
-        column_map=options_given["column_map"],
-        delimiter=options_given["delimiter"],
-        beneath=os.fsencode(options_given["beneath"] or ""),
-        started=options_given["started"],
-        ended=options_given["ended"],
-        complete=options_given["complete"],
-        mounted=options_given["mounted"],
-        users=options_given["users"],
-        groups=options_given["groups"],
+    described = ListDescription(
+        Source(source),
+        os.fsencode(root),
+        complete=options_given.pop("complete"),
+        beneath=os.fsencode(options_given.pop("beneath") or ""),
+        format_text=options_given.pop("printf"),
+        column_map=options_given.pop("column_map"),
+        delimiter=options_given.pop("delimiter"),
     )
     with meter() as display:
-        manifest = import_index(file, directory, description, progress=import_progress(display))
+        progress = import_progress(display)
+        manifest = import_index(file, directory, described, progress=progress, **options_given)
     show(
         lambda: documents.purged.IndexDocument(str(directory), manifest),
         lambda: print_index(manifest, directory),

@@ -16,7 +16,7 @@ from typing import Final
 from trimtab.drivers.lustre.asking import sudo_of, views_of
 from trimtab.drivers.lustre.changelog import ChangelogUsers, mdts_of
 from trimtab.drivers.lustre.changelog_child import clear, read
-from trimtab.drivers.lustre.reads import changelog_request
+from trimtab.drivers.lustre.reads import OF_FOLLOWING, request
 from trimtab.errors import ToolError
 from trimtab.launch.child import ask_child, reason_of
 from trimtab.launch.fleet import FanOut
@@ -57,8 +57,8 @@ def ask_users_by_server(
     ToolError, DataError
         As `ask_users`.
     """
-    request = changelog_request(deadline_s=servers.timeout_s, sudo=sudo_of(servers))
-    views = views_of(servers.mds, request, servers, file_system, fan_out=fan_out)
+    question = request(OF_FOLLOWING, deadline_s=servers.timeout_s, sudo=sudo_of(servers))
+    views = views_of(servers.mds, question, servers, file_system, fan_out=fan_out)
     answers: dict[str, Mapping[str, ChangelogUsers] | None] = {}
     for name, view in views.items():
         if view.lacks("parameters"):

@@ -22,7 +22,6 @@ from trimtab.loop.status import GOING_ON
 from trimtab.measure.plain import as_number
 from trimtab.model.action import Action, Outcome
 from trimtab.model.site import Site
-from trimtab.purge.plan.key import read_key
 from trimtab.record.kept import KeptIncident
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def _forged(events: Iterable[Event]) -> tuple[ForgedApproval, ...]:
         return ()
     place = purge_place()
     try:
-        key = read_key(place.key, owner=place.owner)
+        key = place.signing_key()
     except TrimtabError:
         return ()
     return tuple(

@@ -14,8 +14,7 @@ from trimtab.loop.purging.noticing import policy_of
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.sites import site_file, with_store
 from trimtab.loop.stores import open_store
-from trimtab.purge.plan.key import read_key
-from trimtab.purge.plan.load import LoadedPlan, load_plan, require_plan
+from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.policy import Arming
 from trimtab.purge.run.arming import arm, person_now, read_arming
 from trimtab.purge.run.situation import ArmedBy
@@ -67,7 +66,7 @@ def approval_on(
         site = None if loaded_site is None else loaded_site.site
         with open_store(with_store(site, store_url)) as store:
             name = place_of(store, where).name
-            key = read_key(place.key, owner=place.owner)
+            key = place.signing_key()
             return require_approval(store.events(site=name), loaded, key, site=name, now=now)
 
     return check
@@ -95,8 +94,7 @@ def arm_plan(
     RefusedError
         Nobody has seen the plan yet, it expired, or it is not what was signed.
     """
-    require_plan(directory)
-    loaded = load_plan(directory, read_key(place.key, owner=place.owner), owner=place.owner)
+    loaded, _ = place.plan(directory)
     if loaded.publication is None:
         raise RefusedError(
             "the plan is not published: whoever arms it would arm what nobody has seen",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.purge.index.manifest import FileSystemIdentity
-from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch
+from trimtab.purge.plan.model import same_named
+from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch, spent_on
 from trimtab.record.chain import StrictLine, unlinked, value_of
 from trimtab.units import format_duration, plural
 
@@ -22,6 +23,23 @@ CHANGED_HINT: Final = (
     "another directory, let 20 hours pass, since the caps know nothing of what it counted, and "
     "make a new plan"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _LineOfRun(StrictLine):
+    """What a run writes, and when."""
+
+    run: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FullnessLine(_LineOfRun):
+    """How full the file system was, and how many objects were still being destroyed."""
+
+    used_bytes: int
+    available_bytes: int
+    in_flight: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +81,7 @@ class PlanLine(StrictLine):
 
 
 @dataclass(frozen=True, slots=True)
-class BeginLine(StrictLine):
+class BeginLine(_LineOfRun):
     """A run begins.
 
     Attributes
@@ -76,8 +94,6 @@ class BeginLine(StrictLine):
         Of a dry run: what would keep it from deleting, a sentence each.
     """
 
-    run: str
-    at: datetime
     apply: bool
     horizon: datetime
     target_fullness: float | None
@@ -89,19 +105,14 @@ class BeginLine(StrictLine):
 
 
 @dataclass(frozen=True, slots=True)
-class UsageLine(StrictLine):
-    """How full the file system was, and how many objects were still being destroyed."""
+class UsageLine(FullnessLine):
+    """How full the file system was as a run measured it that has nothing to free for others."""
 
-    run: str
-    at: datetime
-    used_bytes: int
-    available_bytes: int
-    in_flight: int | None
     do: Literal["usage"] = "usage"
 
 
 @dataclass(frozen=True, slots=True)
-class DoneLine(StrictLine):
+class DoneLine(_LineOfRun):
     """What a batch came to; of a dry run (not ``apply``) no `ClaimLine` stands before it.
 
     Attributes
@@ -110,8 +121,6 @@ class DoneLine(StrictLine):
         Files and bytes as listed, by uid.
     """
 
-    run: str
-    at: datetime
     apply: bool
     rows: Rows
     outcomes: tuple[Stretch, ...]
@@ -133,9 +142,8 @@ class DoneLine(StrictLine):
     @property
     def spent(self) -> Spent:
         """What of it counts against the caps."""
-        by_user = {uid: size for uid, (_, size) in self.by_user.items()}
         size = max(self.bytes, self.freed_bytes)
-        return Spent(self.files, size, by_user, ((self.at.timestamp(), self.files, size),))
+        return spent_on(self.files, size, self.by_user, self.at.timestamp())
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +194,14 @@ class RunPace:
 
 
 @dataclass(frozen=True, slots=True)
-class SyncedLine(StrictLine):
+class SyncedLine(_LineOfRun):
     """The file system has on stable storage what every `DoneLine` before this one says."""
 
-    run: str
-    at: datetime
     do: Literal["synced"] = "synced"
 
 
 @dataclass(frozen=True, slots=True)
-class UndoneLine(StrictLine):
+class UndoneLine(_LineOfRun):
     """Files are there again that a batch had deleted: power was cut before that was on the disk.
 
     Attributes
@@ -208,8 +214,6 @@ class UndoneLine(StrictLine):
         As listed; they were counted as deleted and were not.
     """
 
-    run: str
-    at: datetime
     batch: Rows
     rows: tuple[Rows, ...]
     files: int
@@ -241,11 +245,11 @@ class ReleasedLine(StrictLine):
     @property
     def spent(self) -> Spent:
         """What of it counts against the caps."""
-        return Spent(self.files, self.bytes, {}, ((self.at.timestamp(), self.files, self.bytes),))
+        return spent_on(self.files, self.bytes, {}, self.at.timestamp())
 
 
 @dataclass(frozen=True, slots=True)
-class EndLine(StrictLine):
+class EndLine(_LineOfRun):
     """A run ended, and why.
 
     Attributes
@@ -254,8 +258,6 @@ class EndLine(StrictLine):
         Files that were found moved aside and that no row explains, escaped: a person has to look.
     """
 
-    run: str
-    at: datetime
     reason: str
     text: str
     objections: tuple[str, ...] = ()
@@ -280,7 +282,7 @@ class SharedLine(StrictLine):
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimLine(StrictLine):
+class ClaimLine(_LineOfRun):
     """A run is about to deal with a batch, and nobody else is: from here on files may be gone.
 
     Its number is the token that fences: only the run that claimed a batch last can end it.
@@ -292,8 +294,6 @@ class ClaimLine(StrictLine):
         the batch has ended.
     """
 
-    run: str
-    at: datetime
     rows: Rows
     leave: tuple[Rows, ...]
     files: int
@@ -304,12 +304,11 @@ class ClaimLine(StrictLine):
     @property
     def reserved(self) -> Spent:
         """What of it counts against the caps while it is open."""
-        by_user = {uid: size for uid, (_, size) in self.by_user.items()}
-        return Spent(self.files, self.bytes, by_user)
+        return spent_on(self.files, self.bytes, self.by_user)
 
 
 @dataclass(frozen=True, slots=True)
-class TakeoverLine(StrictLine):
+class TakeoverLine(_LineOfRun):
     """A run takes a batch over from one that has not ended it in time, to recover it.
 
     Attributes
@@ -318,15 +317,13 @@ class TakeoverLine(StrictLine):
         The run that had it.
     """
 
-    run: str
-    at: datetime
     of: str
     rows: Rows
     do: Literal["takeover"] = "takeover"
 
 
 @dataclass(frozen=True, slots=True)
-class NeedLine(StrictLine):
+class NeedLine(FullnessLine):
     """How full the file system was, and what all hosts together have still to free.
 
     Attributes
@@ -338,11 +335,6 @@ class NeedLine(StrictLine):
         It is the first measurement of a run that found nobody else at work.
     """
 
-    run: str
-    at: datetime
-    used_bytes: int
-    available_bytes: int
-    in_flight: int | None
     needed_bytes: int | None
     first: bool
     do: Literal["need"] = "need"
@@ -380,21 +372,7 @@ class Chronicle:
 
 def done_line(run: str, at: datetime, outcome: Outcome, *, apply: bool) -> DoneLine:
     """Return the line of what a batch came to."""
-    return DoneLine(
-        run=run,
-        at=at,
-        apply=apply,
-        rows=outcome.batch.rows,
-        outcomes=outcome.outcomes,
-        files=outcome.files,
-        bytes=outcome.bytes,
-        freed_bytes=outcome.freed_bytes,
-        by_user=dict(outcome.by_user),
-        elapsed_s=outcome.elapsed_s,
-        latency_s_median=outcome.latency_s_median,
-        latency_s_p99=outcome.latency_s_p99,
-        recovered=outcome.recovered,
-    )
+    return same_named(DoneLine, outcome, run=run, at=at, apply=apply, rows=outcome.batch.rows)
 
 
 def encode(line: Line) -> bytes:

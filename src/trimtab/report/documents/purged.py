@@ -341,7 +341,7 @@ shape(
 shape(PurgeReplayDocument, inline={"replay": ()})
 shape(
     RunResult,
-    omit=["id", "apply"],
+    omit=["id", "apply", "errors", "unwatched"],
     derive={"run": "id", "applied": "apply", "trim_due": "trim_due"},
 )
 shape(
