@@ -36,7 +36,7 @@ _LIST_ORDER: Final = re.compile(r"list_order_(\d+)_groups:\s*(\d+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class CriterionStatistics:
-    """How often one criterion of the search was tried for nothing, in how many groups, and found one.
+    """How often a criterion of the search was tried in vain, in how many groups, and found some.
 
     ``None`` where the format does not count it.
     """
