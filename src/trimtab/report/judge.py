@@ -19,7 +19,7 @@ from trimtab.model.series import (
 )
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report import judge_charts, text
-from trimtab.report.answers import effect_text, is_worse, series_label
+from trimtab.report.answers import effect_text, is_worse
 from trimtab.report.chart import Chart
 from trimtab.report.headline import (
     headline,
@@ -128,7 +128,7 @@ def _summary_row(series: SeriesJudgement) -> Row:
         effect, since = Cell("suspected", tone="warning"), f"{series.changes[-1].at:%Y-%m-%d}"
     interval = verdict.cov_interval
     return row(
-        series_label(series),
+        text.key_label(series.key),
         f"{series.overall.n:,}",
         _value(verdict.mean, series.key.unit),
         effect,

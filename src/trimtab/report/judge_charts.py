@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement, SeriesKey
 from trimtab.model.verdict import VerdictStatus
-from trimtab.report.answers import series_label
 from trimtab.report.chart import (
     ACCENT,
     ALARM,
@@ -26,7 +25,7 @@ from trimtab.report.chart import (
 from trimtab.report.headline import level_now, level_text, series_word
 from trimtab.report.kit import Key
 from trimtab.report.series import value_scale
-from trimtab.report.text import metric_text, metric_title, moment_text
+from trimtab.report.text import key_label, metric_text, metric_title, moment_text
 from trimtab.units import format_percent, format_value
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def panel_chart(series: SeriesJudgement, name: str) -> Chart | None:
     ]
     return Chart(
         name=name,
-        title=series_label(series),
+        title=key_label(series.key),
         caption=_panel_caption(series),
         specification=layered(layers, height=_PANEL_HEIGHT),
     )

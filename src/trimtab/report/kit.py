@@ -29,12 +29,6 @@ SEVERITY_TONES: dict[Severity, Tone] = {
     Severity.INFO: "info",
 }
 
-SEVERITY_TONES: dict[Severity, Tone] = {
-    Severity.CRITICAL: "critical",
-    Severity.WARNING: "warning",
-    Severity.INFO: "info",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:

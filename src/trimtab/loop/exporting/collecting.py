@@ -17,8 +17,8 @@ from trimtab.loop.watching.agenda import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNA
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.site import Site
 from trimtab.record.kept import Series
-from trimtab.record.slots import SlotState
-from trimtab.report.metrics import ReceiverNow, SeriesNow, SiteNow, SlotNow
+from trimtab.record.slots import Slot, SlotState
+from trimtab.report.metrics import ReceiverNow, SeriesNow, SiteNow
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -129,16 +129,11 @@ class Collector:
             named = stored.likeliest
             yield "unexplained" if named.get("title") is None else str(named.get("id"))
 
-    def _last_slots(self) -> Iterator[SlotNow]:
+    def _last_slots(self) -> Iterator[Slot]:
         for item in self._items:
             slot = self._store.last_slot(self._site.name, item, state=SlotState.DONE)
-            if slot is None or slot.started_at is None:
-                continue
-            lag_s = (slot.started_at - slot.due_at).total_seconds()
-            duration_s = None
-            if slot.ended_at is not None:
-                duration_s = (slot.ended_at - slot.started_at).total_seconds()
-            yield SlotNow(item, slot.due_at, lag_s, duration_s)
+            if slot is not None and slot.started_at is not None:
+                yield slot
 
 
 def _of(

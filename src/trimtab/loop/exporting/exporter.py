@@ -46,27 +46,12 @@ def families(now: SiteNow) -> Iterator[Family]:
         yield family
 
 
-class _Latest:
-    """A collector of prometheus-client that has what was read last."""
-
-    def __init__(self) -> None:
-        self.families: tuple[Family, ...] = ()
-
-    def collect(self) -> tuple[Family, ...]:
-        """Return what was read last."""
-        return self.families
-
-
 class Exporter:
-    """The metrics of one watch."""
+    """The metrics of one watch; to prometheus-client a collector that has what was read last."""
 
     def __init__(self, site: Site, collector: Collector, *, log: logging.Logger) -> None:
-        from prometheus_client import CollectorRegistry
-
         self._site, self._collector, self._log = site, collector, log
-        self._latest = _Latest()
-        self._registry: Any = CollectorRegistry(auto_describe=False)
-        self._registry.register(self._latest)
+        self._latest: tuple[Family, ...] = ()
         self._server: MetricsServer | None = None
         self._is_fresh = False
 
@@ -75,11 +60,14 @@ class Exporter:
         """The port that is listened on; ``None``: none."""
         return None if self._server is None else self._server.server_address[1]
 
+    def collect(self) -> tuple[Family, ...]:
+        """Return what was read last."""
+        return self._latest
+
     def after_slot(self, slot: Slot | None = None) -> None:
         """Read the metrics again, and offer them."""
-        self._latest.families = tuple(
-            families(self._collector.collect(None if slot is None else slot.item))
-        )
+        now = self._collector.collect(None if slot is None else slot.item)
+        self._latest = tuple(families(now))
         self._is_fresh = True
         self._serve()
         self._write()
@@ -118,9 +106,7 @@ class Exporter:
     def _open(self, listen: str, protection: Protection | None) -> None:
         host, _, port = listen.rpartition(":")
         try:
-            server = MetricsServer(
-                host.strip("[]"), int(port), _answer_of(self._registry), protection
-            )
+            server = MetricsServer(host.strip("[]"), int(port), _answer_of(self), protection)
         except OSError as error:
             extra = fields(listen=listen, problem=error.strerror or str(error))
             self._log.error("metrics are not served", extra=extra)
@@ -141,35 +127,24 @@ class Exporter:
         try:
             # The directory may belong to the collector's user: nothing in it is followed.
             with plain_directory(target.parent, "the directory of metrics") as directory:
-                write_durably(target.name, directory, generate_latest(self._registry), mode=0o644)
+                text = generate_latest(self)
+                write_durably(target.name, directory, text, mode=0o644)
         except TrimtabError as error:
             extra = fields(file=textfile, problem=error.message, hint=error.hint)
             self._log.error("the file of metrics was not written", extra=extra)
 
 
-def _answer_of(registry: Any) -> Answer:
+def _answer_of(exporter: Exporter) -> Answer:
     """Return what answers a scrape: with the metrics of the process, which the file has not."""
     from prometheus_client import CollectorRegistry, ProcessCollector
     from prometheus_client.exposition import choose_encoder
 
-    process: Any = CollectorRegistry(auto_describe=False)
-    ProcessCollector(registry=process)  # node_exporter has these of its own
-    joined = _Joined(registry, process)
+    registry: Any = CollectorRegistry(auto_describe=False)
+    registry.register(exporter)
+    ProcessCollector(registry=registry)  # node_exporter has these of its own
 
     def answer(accept: str) -> tuple[bytes, str]:
         encode, content_type = choose_encoder(accept)
-        return encode(joined), content_type
+        return encode(registry), content_type
 
     return answer
-
-
-class _Joined:
-    """Two registries as one."""
-
-    def __init__(self, *registries: Any) -> None:
-        self._registries = registries
-
-    def collect(self) -> Iterator[Family]:
-        """Yield the metrics of each."""
-        for registry in self._registries:
-            yield from registry.collect()
