@@ -17,6 +17,7 @@ from trimtab.report.chart import (
     Chart,
     data,
     layered,
+    milliseconds,
     rule_at,
     time_axis,
     value_axis,
@@ -149,10 +150,8 @@ def _repetition_layers(rows: list[dict[str, object]], y: altair.Y) -> list[altai
     hollow = data(row for row in rows if not row["believed"] and row["value"] is not None)
     absent = data(row for row in rows if row["value"] is None)
     return [
-        solid.mark_point(filled=True, size=70, color=ACCENT, opacity=1).encode(x=x, y=y),
-        hollow.mark_point(filled=False, size=70, color=MUTED, strokeWidth=1.6, opacity=1).encode(
-            x=x, y=y
-        ),
+        solid.mark_point(size=70, color=ACCENT).encode(x=x, y=y),
+        hollow.mark_point(filled=False, size=70, color=MUTED, strokeWidth=1.6).encode(x=x, y=y),
         hollow.mark_text(dx=11, dy=-7, color=MUTED, fontStyle="italic").encode(
             x=x, y=y, text="letter:N"
         ),
@@ -178,7 +177,7 @@ def _repetition_caption(verdict: Verdict | None, samples: Sequence[Sample]) -> s
 
 def _history_row(point: HistoryPoint, scale: Scale, this: HistoryPoint | None) -> dict[str, object]:
     return {
-        "at": int(point.at.timestamp() * 1000),
+        "at": milliseconds(point.at),
         "value": point.value / scale.divisor,
         "kind": "unfinished" if point.unfinished else "this" if point is this else "earlier",
     }
@@ -199,9 +198,9 @@ def _history_layers(rows: list[dict[str, Any]], y: altair.Y) -> list[altair.Char
 
     size = 40 if len(rows) <= 60 else 14
     return [
-        of("earlier").mark_point(filled=True, size=size, color=MUTED, opacity=1),
-        of("unfinished").mark_point(shape="cross", filled=True, size=70, color=ALARM, opacity=1),
-        of("this").mark_point(filled=True, size=110, color=ACCENT, opacity=1),
+        of("earlier").mark_point(size=size, color=MUTED),
+        of("unfinished").mark_point(shape="cross", size=70, color=ALARM),
+        of("this").mark_point(size=110, color=ACCENT),
     ]
 
 

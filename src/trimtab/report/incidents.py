@@ -31,7 +31,13 @@ from trimtab.report.headline import headline, tone_of
 from trimtab.report.kit import Cell, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import key_label, minute_text
-from trimtab.units import enumerated, format_duration, format_percent, format_value, plural
+from trimtab.units import (
+    enumerated,
+    format_duration,
+    format_percent,
+    plural,
+    value_or_dash,
+)
 from trimtab.visible import site_word
 
 if TYPE_CHECKING:
@@ -260,7 +266,7 @@ def _instruments_table(instruments: Sequence[Instrument]) -> Table | None:
         (
             row(
                 Cell(each.name, each.metric),
-                "-" if each.notices_below is None else format_value(each.notices_below, "B/s"),
+                value_or_dash(each.notices_below, "B/s"),
                 "yes" if each.saw else "no data",
                 each.reason,
             )
@@ -281,8 +287,8 @@ def _speed_row(speed: SpeedAt) -> Row:
         key_label(speed.key),
         Cell(f"{speed.runs}", f"{speed.unfinished} unfinished" if speed.unfinished else ""),
         minute_text(speed.at),
-        "-" if speed.value is None else format_value(speed.value, unit),
-        "-" if speed.usual is None else format_value(speed.usual, unit),
+        value_or_dash(speed.value, unit),
+        value_or_dash(speed.usual, unit),
         Cell(effect_text(ratio), tone="critical" if slower else None),
     )
 

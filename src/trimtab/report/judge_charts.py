@@ -18,6 +18,7 @@ from trimtab.report.chart import (
     axis_title,
     data,
     layered,
+    milliseconds,
     rule_at,
     time_axis,
     value_axis,
@@ -60,7 +61,7 @@ def panel_chart(series: SeriesJudgement, name: str) -> Chart | None:
     scale = value_scale(largest, series.key.unit)
     rows = [
         {
-            "at": _milliseconds(datetime.combine(day.day, datetime.min.time(), UTC)),
+            "at": milliseconds(datetime.combine(day.day, datetime.min.time(), UTC)),
             "mean": (day.mean or 0.0) / scale.divisor,
             "low": max(0.0, (day.mean or 0.0) - (day.standard_deviation or 0.0)) / scale.divisor,
             "high": ((day.mean or 0.0) + (day.standard_deviation or 0.0)) / scale.divisor,
@@ -76,10 +77,8 @@ def panel_chart(series: SeriesJudgement, name: str) -> Chart | None:
     layers = [
         *_level_layers(series, scale.divisor, x),
         bars.encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
-        finished.mark_point(filled=True, size=16, color=ACCENT, opacity=1).encode(x=x, y=y),
-        unfinished.mark_point(shape="cross", filled=True, size=50, color=ALARM, opacity=1).encode(
-            x=x, y=y
-        ),
+        finished.mark_point(size=16, color=ACCENT).encode(x=x, y=y),
+        unfinished.mark_point(shape="cross", size=50, color=ALARM).encode(x=x, y=y),
         *_change_layers(series.changes, x),
     ]
     return Chart(
@@ -100,8 +99,8 @@ def _panel_caption(series: SeriesJudgement) -> str:
 def _level_layers(series: SeriesJudgement, divisor: float, x: altair.X) -> list[altair.Chart]:
     levels = [
         {
-            "at": _milliseconds(regime.from_),
-            "to": _milliseconds(regime.to),
+            "at": milliseconds(regime.from_),
+            "to": milliseconds(regime.to),
             "level": regime.median / divisor,
         }
         for regime in series.regimes
@@ -123,7 +122,7 @@ def cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
         return None
     rows = [
         {
-            "at": _milliseconds(window.at),
+            "at": milliseconds(window.at),
             "cov": 100 * (window.cov or 0.0),
             "judged": 100 * (window.cov or 0.0) if window.at in judged else None,
         }
@@ -135,7 +134,7 @@ def cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
     y = value_axis("judged", "COV in %", largest * 1.05)
     open_ = data(row for row in rows if row["judged"] is None)
     layers = [
-        open_.mark_point(size=8, color=MUTED, opacity=1, filled=True).encode(x=x, y="cov:Q"),
+        open_.mark_point(size=8, color=MUTED).encode(x=x, y="cov:Q"),
         data(rows).mark_line(color=ACCENT, strokeWidth=1.5).encode(x=x, y=y),
         rule_at("goal", goal, color=ALARM, strokeWidth=1.4, strokeDash=[5, 3]),
         *_change_layers(series.changes, x),
@@ -217,8 +216,8 @@ def runs_chart(
         lost = [row for row in rows if row["unfinished"]]
         mean = sum(row["value"] for row in rows) / len(rows)
         span = [{"at": rows[0]["at"], "to": rows[-1]["at"], "mean": mean}]
-        points = data(done).mark_point(filled=True, size=18, shape=shape, color=color, opacity=1)
-        crosses = data(lost).mark_point(filled=True, size=50, shape="cross", color=ALARM, opacity=1)
+        points = data(done).mark_point(size=18, shape=shape, color=color)
+        crosses = data(lost).mark_point(size=50, shape="cross", color=ALARM)
         line = data(span).mark_rule(color=SECOND, strokeWidth=2)
         layers += [points.encode(x=x, y=y), crosses.encode(x=x, y=y)]
         layers.append(line.encode(x=x, x2="to:T", y=alt.Y("mean:Q")))
@@ -239,7 +238,7 @@ def runs_chart(
 
 def _rows(frame: pl.DataFrame, divisor: float) -> list[dict[str, Any]]:
     return [
-        {"at": _milliseconds(at), "value": (value or 0.0) / divisor, "unfinished": value is None}
+        {"at": milliseconds(at), "value": (value or 0.0) / divisor, "unfinished": value is None}
         for at, value in _thinned(frame.select("at", "value").rows())
     ]
 
@@ -252,7 +251,7 @@ def days_cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
         return None
     rows = [
         {
-            "at": _milliseconds(datetime.combine(day.day, datetime.min.time(), UTC)),
+            "at": milliseconds(datetime.combine(day.day, datetime.min.time(), UTC)),
             "cov": 100 * (day.cov or 0.0),
             "over": (day.cov or 0.0) > goal,
         }
@@ -264,10 +263,8 @@ def days_cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
     under = data(row for row in rows if not row["over"])
     over = data(row for row in rows if row["over"])
     layers = [
-        under.mark_point(filled=True, size=16, color=ACCENT, opacity=1).encode(x=x, y=y),
-        over.mark_point(shape="triangle-down", filled=True, size=34, color=ALARM, opacity=1).encode(
-            x=x, y=y
-        ),
+        under.mark_point(size=16, color=ACCENT).encode(x=x, y=y),
+        over.mark_point(shape="triangle-down", size=34, color=ALARM).encode(x=x, y=y),
         rule_at("cov", 100 * goal, color=ALARM, strokeWidth=1.4, strokeDash=[5, 3]),
     ]
     count = sum(row["over"] for row in rows)
@@ -308,7 +305,7 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
     scale = value_scale(largest, unit)
     rows = [
         {
-            "at": _milliseconds(row["at"]),
+            "at": milliseconds(row["at"]),
             **{key: row[key] / scale.divisor for key in ("minimum", "p10", "median", "p90")},
         }
         for row in _thinned(spread.to_dicts())
@@ -317,10 +314,8 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
     base = data(rows).encode(x=time_axis(rows))
     layers = [
         base.mark_rule(color=MUTED, strokeWidth=1.4).encode(y=alt.Y("p10:Q"), y2="p90:Q"),
-        base.mark_point(filled=True, size=14, color=ACCENT, opacity=1).encode(y=y),
-        base.mark_point(shape="triangle-down", filled=True, size=18, color=ALARM, opacity=1).encode(
-            y="minimum:Q"
-        ),
+        base.mark_point(size=14, color=ACCENT).encode(y=y),
+        base.mark_point(shape="triangle-down", size=18, color=ALARM).encode(y="minimum:Q"),
     ]
     return Chart(
         name=name,
@@ -416,7 +411,7 @@ def _histograms(
 def _change_layers(changes: Sequence[ChangePoint], x: altair.X) -> list[altair.Chart]:
     layers = []
     for status, dash in ((ChangeStatus.CONFIRMED, [1, 0]), (ChangeStatus.SUSPECT, [4, 3])):
-        rows = [{"at": _milliseconds(change.at)} for change in changes if change.status is status]
+        rows = [{"at": milliseconds(change.at)} for change in changes if change.status is status]
         if rows:
             layers.append(data(rows).mark_rule(color=INK, strokeDash=dash).encode(x=x))
     return layers
@@ -426,7 +421,3 @@ def _thinned(points: Sequence[Any]) -> Sequence[Any]:
     """Return at most `POINTS_MAX` of the points, evenly, the last one among them."""
     step = -(-len(points) // POINTS_MAX)
     return points[::-1][::step][::-1] if step > 1 else points
-
-
-def _milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)

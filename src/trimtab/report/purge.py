@@ -18,11 +18,13 @@ from trimtab.report import text
 from trimtab.report.chart import ACCENT, ALARM, INK, SECOND, Chart, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section
+from trimtab.report.series import size_scale
 from trimtab.units import (
     format_bytes,
     format_duration,
     format_exact_percent,
     format_percent,
+    percent_or_dash,
     plural,
 )
 from trimtab.visible import visible
@@ -172,7 +174,7 @@ def horizon_chart(answer: Answer) -> Chart | None:
         .mark_rule(color=ALARM, strokeDash=[5, 3], strokeWidth=1.4)
         .encode(y="full:Q"),
         data([{"full": now}]).mark_rule(color=INK, strokeWidth=1).encode(y="full:Q"),
-        data(marks).mark_point(filled=True, size=80, color=SECOND, opacity=1).encode(x=x, y=y),
+        data(marks).mark_point(size=80, color=SECOND).encode(x=x, y=y),
     ]
     return Chart(
         name="horizon",
@@ -213,7 +215,7 @@ def steps_table(answer: Answer) -> Table | None:
                 text.moment_text(datetime.fromtimestamp(hour * HOUR_S, UTC)),
                 f"{freed.files:,}",
                 format_bytes(freed.allocated_bytes),
-                "-" if after is None else format_percent(after.fullness, 2),
+                _fullness(after),
                 marked=bool(word),
             )
             for hour, (age_s, freed, after, word) in sorted(rows.items())
@@ -223,6 +225,10 @@ def steps_table(answer: Answer) -> Table | None:
     )
 
 
+def _fullness(usage: Usage | None) -> str:
+    return percent_or_dash(None if usage is None else usage.fullness, 2)
+
+
 def owners_chart(users: Sequence[OwnedBy]) -> Chart | None:
     """Return the users with most bytes on the lists, as bars within what of theirs may go."""
     import altair as alt
@@ -230,20 +236,18 @@ def owners_chart(users: Sequence[OwnedBy]) -> Chart | None:
     shown = sorted(users, key=lambda user: -user.most.allocated_bytes)[:_BARS_MOST]
     if not shown:
         return None
-    largest = max(user.eligible.allocated_bytes for user in shown)
-    power = next((power for power in (5, 4, 3, 2, 1) if largest >= 1024.0**power), 0)
-    unit = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[power]
+    scale = size_scale(max(user.eligible.allocated_bytes for user in shown))
     rows = [
         {
             "user": owner_text(user.owner),
-            "go": user.most.allocated_bytes / 1024.0**power,
-            "may": user.eligible.allocated_bytes / 1024.0**power,
+            "go": user.most.allocated_bytes / scale.divisor,
+            "may": user.eligible.allocated_bytes / scale.divisor,
         }
         for user in shown
     ]
     y = alt.Y("user:N", sort=[str(entry["user"]) for entry in rows], title=None,
               axis=alt.Axis(tickSize=0, domain=False, minExtent=90, labelLimit=84))  # fmt: skip
-    x = alt.X("may:Q", title=f"holds, {unit}", axis=alt.Axis(tickCount=5, grid=True))
+    x = alt.X("may:Q", title=f"holds, {scale.unit}", axis=alt.Axis(tickCount=5, grid=True))
     layers = [
         data(rows).mark_bar(height=14, color=ACCENT, opacity=0.3).encode(x=x, y=y),
         data(rows).mark_bar(height=14, color=ACCENT).encode(x=alt.X("go:Q"), y=y),
@@ -319,7 +323,7 @@ def _groups_table(groups: GroupHorizons) -> Table | None:
                 format_percent(entry.group.limit),
                 format_bytes(entry.excess_bytes),
                 format_bytes(entry.freed.allocated_bytes),
-                "-" if entry.after is None else format_percent(entry.after.fullness, 2),
+                _fullness(entry.after),
                 Cell(_STATUS[entry.status][0], tone=_STATUS[entry.status][1]),
             )
             for entry in fullest[:_GROUPS_MOST]
@@ -414,17 +418,9 @@ def freed_chart(days: Sequence[Day]) -> Chart | None:
     real = [day for day in days if not day.dry]
     if len(real) < 2:
         return None
-    largest = max(day.freed_bytes for day in real)
-    power = next((power for power in (5, 4, 3, 2, 1) if largest >= 1024.0**power), 0)
-    unit = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[power]
-    rows = [
-        {
-            "day": f"{day.day:%d %b}",
-            "freed": day.freed_bytes / 1024.0**power,
-        }
-        for day in real
-    ]
-    y = alt.Y("freed:Q", title=f"freed, {unit}", axis=alt.Axis(tickCount=5))
+    scale = size_scale(max(day.freed_bytes for day in real))
+    rows = [{"day": f"{day.day:%d %b}", "freed": day.freed_bytes / scale.divisor} for day in real]
+    y = alt.Y("freed:Q", title=f"freed, {scale.unit}", axis=alt.Axis(tickCount=5))
     x = alt.X("day:O", title="day", axis=alt.Axis(labelAngle=0, labelOverlap=True))
     bars = data(rows).mark_bar(color=ACCENT).encode(x=x, y=y)
     return Chart("freed", "Freed by day", "Bytes freed by runs that deleted.", layered([bars]))
@@ -441,8 +437,8 @@ def _days_table(purge_report: PurgeReport) -> Table | None:
                 format_bytes(day.bytes),
                 "-" if day.dry else format_bytes(day.freed_bytes),
                 *(
-                    "-" if m is None else format_percent(m.usage.fullness, 2)
-                    for m in (day.before, day.after)
+                    _fullness(None if measured is None else measured.usage)
+                    for measured in (day.before, day.after)
                 ),
                 counts_text(day.kept) or "-",
             )

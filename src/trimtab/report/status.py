@@ -35,9 +35,10 @@ from trimtab.units import (
     enumerated,
     format_bytes,
     format_duration,
-    format_percent,
     format_value,
+    percent_or_dash,
     plural,
+    value_or_dash,
     whole_second,
 )
 from trimtab.visible import shell_text, site_word
@@ -160,9 +161,9 @@ def _series_row(entry: SeriesStatus, link: str, site: str) -> Row:
         Cell(_name(entry), apart, link=link),
         f"{entry.runs:,}",
         Cell(format_value(entry.last_value, verdict.unit), minute_text(entry.last_at)),
-        "-" if verdict.mean is None else format_value(verdict.mean, verdict.unit),
+        value_or_dash(verdict.mean, verdict.unit),
         Cell(
-            "-" if verdict.cov is None else format_percent(verdict.cov),
+            percent_or_dash(verdict.cov),
             "" if interval is None else range_text(interval, "1"),
         ),
         Cell(

@@ -131,7 +131,7 @@ def latency_chart(histograms: Sequence[LatencyHistogram], access: Access) -> Cha
     words = marks.mark_text(align="left", baseline="bottom", dx=6, dy=-3, color=INK)
     layers = [
         line.encode(x=x, y=y),
-        marks.mark_point(filled=True, size=44, color=INK, opacity=1),
+        marks.mark_point(size=44, color=INK),
         words.encode(text="text:N"),
     ]
     return Chart(

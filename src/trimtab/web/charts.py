@@ -363,7 +363,7 @@ def _fullness_chart(desk: Desk, site: str, target: str) -> Chart | None:
 
 def _dots(rows: list[dict[str, Any]], title: str, largest: float) -> dict[str, Any]:
     x, y = time_axis(rows), value_axis("value", title, largest * 1.05)
-    mark = data(rows).mark_point(filled=True, size=16, color=ACCENT, opacity=1)
+    mark = data(rows).mark_point(size=16, color=ACCENT)
     return layered([mark.encode(x=x, y=y)])
 
 
@@ -404,10 +404,8 @@ def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | Non
     span = [{"at": _milliseconds(incident.at), "to": _milliseconds(end)}]
     layers = [
         data(span).mark_rect(color=MUTED, opacity=0.18).encode(x=x, x2="to:T"),
-        finished.mark_point(filled=True, size=14, color=ACCENT, opacity=1).encode(x=x, y=y),
-        unfinished.mark_point(shape="cross", filled=True, size=50, color=ALARM, opacity=1).encode(
-            x=x, y=y
-        ),
+        finished.mark_point(size=14, color=ACCENT).encode(x=x, y=y),
+        unfinished.mark_point(shape="cross", size=50, color=ALARM).encode(x=x, y=y),
         data([{"at": span[0]["at"]}]).mark_rule(color=ALARM, strokeWidth=1.4).encode(x=x),
     ]
     return Chart(
