@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from trimtab.model.verdict import Verdict
     from trimtab.report.kit import Tone
 
+WORST_GOALS: Final = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
 _NOTABLE: Final = -math.log(1 - NOTABLE)
 _SEVERE: Final = math.log(2.0)
 """From half of the level on, in logarithms."""
@@ -133,11 +134,10 @@ def _levels(series_judgement: SeriesJudgement) -> list[Regime]:
 def series_rank(series_judgement: SeriesJudgement) -> tuple[bool, float, int, str]:
     """Return where a series is listed: worse first, then by size of change, then by goal."""
     level = level_now(series_judgement)
-    goals = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
     return (
         level is None or not is_worse(level.from_last, series_judgement.key),
         0.0 if level is None else -size_of(level.from_last),
-        goals.index(series_judgement.verdict.status),
+        WORST_GOALS.index(series_judgement.verdict.status),
         key_label(series_judgement.key),
     )
 

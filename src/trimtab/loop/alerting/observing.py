@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.alert.observed import (
     ActionView,
-    ForgedApproval,
     IncidentView,
     Observed,
     PlaceView,
@@ -135,7 +134,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _forged(events: Iterable[Event]) -> tuple[ForgedApproval, ...]:
+def _forged(events: Iterable[Event]) -> tuple[Event, ...]:
     """Return the approvals that this host's key did not sign; none where it has no key."""
     from trimtab.loop.purging.approval import claimed, is_signed
 
@@ -147,11 +146,7 @@ def _forged(events: Iterable[Event]) -> tuple[ForgedApproval, ...]:
         key = read_key(place.key, owner=place.owner)
     except TrimtabError:
         return ()
-    return tuple(
-        ForgedApproval(entry.id, entry.at, entry.source)
-        for entry in entries
-        if not is_signed(entry, key)
-    )
+    return tuple(entry for entry in entries if not is_signed(entry, key))
 
 
 def _is_failure(action: Action) -> bool:
