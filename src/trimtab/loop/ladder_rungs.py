@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.ladder.efficiency import APART_MAXIMUM, Built
+from trimtab.judge.ladder.efficiency import APART_MAXIMUM, built_of
 from trimtab.judge.ladder.estimates import of_values
 from trimtab.measure.plain import as_dict, as_whole
 from trimtab.measure.table import BENCHMARKS
@@ -191,7 +191,7 @@ class Chooser:
     def _coverage(self, run: Run) -> tuple[Coverage, tuple[str, ...]]:
         """Return what a run covers: what it tells itself, before anything that the site is."""
         recorded = as_dict(run.parameters.get("told"))
-        built = Built.of(self.hardware)
+        built = built_of(self.hardware)
         stated = Coverage(
             _count(recorded.get("drives")),
             _count(recorded.get("targets")),
@@ -215,19 +215,19 @@ class Chooser:
     def _local(self) -> bool:
         return not DRIVERS[self.site.driver].networked
 
-    def _whole(self, built: Built) -> Coverage:
+    def _whole(self, built: Coverage) -> Coverage:
         if self._local:
             return Coverage(built.drives, built.osts or 1, 1)
-        return Coverage(built.drives, built.osts, built.servers)
+        return built
 
-    def _of_one_host(self, built: Built) -> tuple[Coverage, tuple[str, ...]]:
+    def _of_one_host(self, built: Coverage) -> tuple[Coverage, tuple[str, ...]]:
         """Return what a client's run covers where the mount is a file system of this host."""
         if built.osts is None or built.osts == 1:
             return self._whole(built), ()
         note = f"on how many of {built.osts:,.6g} OSTs the files lay is not known"
         return Coverage(servers=1), (note,)
 
-    def _of_files(self, run: Run, built: Built) -> tuple[Coverage, tuple[str, ...]]:
+    def _of_files(self, run: Run, built: Coverage) -> tuple[Coverage, tuple[str, ...]]:
         """Return what a client's run covers, from where its files lie.
 
         Pinned files lie on every OST. Lustre spreads the objects of new files over all OSTs in
@@ -236,19 +236,18 @@ class Chooser:
         """
         requested = as_dict(run.parameters.get(ASKED))
         tasks = _count(requested.get("tasks"))
-        whole = Coverage(built.drives, built.osts, built.servers)
         if built.osts is None:
             return Coverage(), ()
         stripes = requested.get("stripe_count")
         if requested.get("target_pinning") is True or stripes == -1:
-            return whole, ()
+            return built, ()
         if tasks is None:
             return Coverage(), ()
         files = 1 if requested.get("file_per_process") is False else tasks
         objects = files * (_count(stripes) or 1)
         placed = f"{plural(objects, 'object', ',')} over {built.osts:,.6g} OSTs"
         if objects >= built.osts:
-            return whole, (f"taken for all: {placed}",)
+            return built, (f"taken for all: {placed}",)
         return Coverage(), (f"{placed}: on how many they lay is not known",)
 
     def _rung(

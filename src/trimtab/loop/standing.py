@@ -19,6 +19,7 @@ from trimtab.model.incident import Explanation
 from trimtab.model.purging import PlanSlot, PurgeTrouble
 from trimtab.model.standing import SiteStanding
 from trimtab.model.status import IncidentStatus
+from trimtab.record.rows import value_of
 from trimtab.record.slots import SlotState
 
 if TYPE_CHECKING:
@@ -143,19 +144,12 @@ def whole_standing(store: Store, place: Place) -> SiteStanding:
 
 def _as_kept(explanation: Explanation) -> IncidentStatus:
     incident = explanation.incident
-    likeliest = explanation.causes[0] if explanation.causes else None
-    named = None if explanation.unexplained else likeliest
-    return IncidentStatus(
-        site=incident.site,
-        id=incident.id,
-        at=incident.at,
-        state=incident.state.value,
-        certainty=incident.certainty.value,
-        effect=incident.effect,
-        summary=incident.summary,
+    named = None if explanation.unexplained or not explanation.causes else explanation.causes[0]
+    return value_of(
+        IncidentStatus,
+        incident,
         cause=None if named is None else named.title,
         confidence=None if named is None else named.confidence,
         probe=None if incident.key is None else incident.key.probe,
         metric=None if incident.key is None else incident.key.metric,
-        level_now=incident.level_now,
     )

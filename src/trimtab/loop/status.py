@@ -41,6 +41,7 @@ from trimtab.model.status import (
 )
 from trimtab.model.sweep import SWEEP
 from trimtab.record.comparability import ASKED
+from trimtab.record.rows import value_of
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -51,33 +52,9 @@ RUNS_SHOWN = 5
 _SWEEP_PREFIX = "sweep-"
 
 
-def status(
-    store: Store,
-    where: str | None = None,
-    *,
-    goal: float = LIMITS.cov,
-    window_s: float = LIMITS.window_s,
-    progress: Callable[[str, float], None] = lambda text, fraction: None,
-) -> Status:
-    """Return where one site stands, or every site that something is kept of.
-
-    Parameters
-    ----------
-    where
-        A PATH (its file system's identity is looked up) or the name of a SITE.
-
-    Raises
-    ------
-    UsageError
-        Nothing is kept of that path or site.
-    """
-    site = None if where is None else site_of(store, where)
-    return status_of(store, site, goal=goal, window_s=window_s, progress=progress)
-
-
 def status_of(
     store: Store,
-    site: str | None,
+    site: str | None = None,
     *,
     goal: float = LIMITS.cov,
     window_s: float = LIMITS.window_s,
@@ -350,14 +327,9 @@ def incident_status(incident: KeptIncident) -> IncidentStatus:
     """Return what a status says of an incident that is kept."""
     document = incident.document
     probe, metric = document.get("probe"), document.get("metric")
-    return IncidentStatus(
-        site=incident.site,
-        id=incident.id,
-        at=incident.at,
-        state=incident.state,
-        certainty=incident.certainty,
-        effect=incident.effect,
-        summary=incident.summary,
+    return value_of(
+        IncidentStatus,
+        incident,
         cause=incident.likeliest.get("title"),
         confidence=incident.likeliest.get("confidence"),
         probe=probe if isinstance(probe, str) else None,
@@ -399,9 +371,7 @@ def slow_targets(
     from trimtab.explain.incidents.targets import slow_now
 
     return tuple(
-        SlowTargetStatus(
-            site, each.target, each.metric, each.at, each.last, each.share, each.surveys
-        )
+        value_of(SlowTargetStatus, each, site=site, since=each.at)
         for each in slow_now(store.survey_frame(site, until=until))
     )
 
