@@ -44,7 +44,7 @@ from trimtab.purge.index.query import Answer
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 from trimtab.report.check import check_document
 from trimtab.report.ladder import ladder_document
-from trimtab.report.purge import horizon_document, runs_document
+from trimtab.report.purge import HorizonResult, horizon_document, runs_document
 from trimtab.report.scenario import scenario_document, scenarios_document
 from trimtab.report.sections import Document
 from trimtab.report.size import size_document
@@ -62,12 +62,15 @@ DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 def _horizon() -> Document:
     return horizon_document(
-        "/scratch",
-        horizon_answer_of(0.7),
-        USAGE,
-        total=Freed(21_000_000, 10**16),
-        rules=("Files younger than 14 d stay.",),
-        notes=("The index is 6 h old.",),
+        HorizonResult(
+            "/scratch",
+            "i",
+            horizon_answer_of(0.7),
+            USAGE,
+            rules=("Files younger than 14 d stay.",),
+            total=Freed(21_000_000, 10**16),
+            notes=("The index is 6 h old.",),
+        )
     )
 
 

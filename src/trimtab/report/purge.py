@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -40,38 +41,49 @@ _STATUS: Final[Mapping[HorizonStatus, tuple[str, Tone]]] = {
 }
 
 
-def horizon_document(
-    root: str,
-    answer: Answer,
-    usage: Usage,
-    *,
-    total: Freed,
-    rules: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    only: Collection[int] | None = None,
-) -> Document:
+@dataclass(frozen=True, slots=True)
+class HorizonResult:
+    """The horizon of an index.
+
+    Attributes
+    ----------
+    root, index
+        Of the tree that was listed, as people may see it; the id of its index.
+    rules, notes
+        Sentences: the rules in force, and what a reader should know.
+    total
+        All regular files of the index.
+    """
+
+    root: str
+    index: str
+    answer: Answer
+    usage: Usage
+    rules: tuple[str, ...]
+    total: Freed
+    notes: tuple[str, ...]
+
+
+def horizon_document(result: HorizonResult, only: Collection[int] | None = None) -> Document:
     """Return the page of a horizon.
 
     Parameters
     ----------
-    total
-        All regular files of the index.
-    rules, notes
-        Sentences: the rules in force, and what a reader should know.
     only
         Uids of whom files are shown; ``None``: of everybody.
     """
+    answer, usage = result.answer, result.usage
     needed = answer.needed
     use = f"{format_bytes(usage.used_bytes)} of {format_bytes(usage.total_bytes)}"
     return Document(
         kind="purge horizon",
-        heading=root,
+        heading=result.root,
         subtitle=f"{format_percent(usage.fullness, 2)} full ({use}), as of "
         f"{text.moment_text(datetime.fromtimestamp(answer.as_of_s, UTC))}",
         tone=_STATUS[needed.status][1],
         answer=horizon_answer(answer),
-        details=tuple(word for word in answer.words if word not in rules)[1:],
-        sections=tuple(_horizon_sections(answer, total, tuple(rules), tuple(notes), only)),
+        details=tuple(word for word in answer.words if word not in result.rules)[1:],
+        sections=tuple(_horizon_sections(result, only)),
     )
 
 
@@ -93,29 +105,24 @@ def horizon_answer(answer: Answer) -> str:
     return f"Deleting what is unused for {age} reaches {target}: {freed}{users}."
 
 
-def _horizon_sections(
-    answer: Answer,
-    total: Freed,
-    rules: tuple[str, ...],
-    notes: tuple[str, ...],
-    only: Collection[int] | None,
-) -> list[Section]:
+def _horizon_sections(result: HorizonResult, only: Collection[int] | None) -> list[Section]:
+    answer = result.answer
     sections = [
         Section(
             "What each age would free",
             charts=(partial(horizon_chart, answer),),
             tables=(steps_table(answer),),
-            notes=notes,
+            notes=result.notes,
         ),
         _owners_section(answer, only),
-        Section("What may be deleted, and what stays", tables=(_kept_table(answer, total),)),
+        Section("What may be deleted, and what stays", tables=(_kept_table(answer, result.total),)),
     ]
     for groups in (answer.osts, answer.pools):
         if groups is not None:
             noun = groups.groups[0].group.noun
             sections.append(Section(f"Each {noun}", tables=(_groups_table(groups),)))
-    if rules:
-        sections.append(Section("The rules in force", notes=rules))
+    if result.rules:
+        sections.append(Section("The rules in force", notes=result.rules))
     return sections
 
 
