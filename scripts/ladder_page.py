@@ -14,7 +14,7 @@ from pathlib import Path
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.ladder import CheckedClaim, Match
-from trimtab.report.ladder_text import MATCH_WORDS, computed_text, printed_text
+from trimtab.report.ladder import MATCH_WORDS, computed_text, printed_text
 from trimtab.site.ladder_file import load_ladder
 
 ROOT = Path(__file__).resolve().parent.parent

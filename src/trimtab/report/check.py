@@ -16,12 +16,11 @@ from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
 from trimtab.model.verdict import Comparison, Interval, Scope, Verdict
 from trimtab.report import text
 from trimtab.report.chart import Chart
-from trimtab.report.charts import history_chart, repetition_chart
+from trimtab.report.charts import history_chart, latency_chart, repetition_chart, timeline_chart
 from trimtab.report.health import by_metric, cost_text, health
 from trimtab.report.kit import GOAL_TONES, SEVERITY_TONES, Cell, Row, Table, row, table
 from trimtab.report.layers import layer_table, layers_text
 from trimtab.report.sections import Document, Section
-from trimtab.report.traces import latency_chart, timeline_chart
 from trimtab.units import (
     enumerated,
     format_duration,
