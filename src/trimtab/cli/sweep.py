@@ -60,8 +60,9 @@ def command(
     says that it is set.
     """
     from trimtab.errors import UsageError
+    from trimtab.judge.sweep import analyse_sweep, measured_points
     from trimtab.loop.sites import open_site, with_store
-    from trimtab.loop.sweep import analysed
+    from trimtab.loop.sweep import points_of
     from trimtab.report.documents.judged import SweepDocument
     from trimtab.report.sweep import sweep_document
     from trimtab.site.sweep_file import levels_now, load_sweep
@@ -76,7 +77,7 @@ def command(
         state, place = _state_of_store(sweep, site, url)
     else:
         state, place = _measured(sweep, site, url, levels)
-    analysis = analysed(state, workload=workload)
+    analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
     show_page(
         lambda: SweepDocument(
             store=place,

@@ -140,7 +140,7 @@ def next_text(explanation: Explanation, where: str) -> str:
     return f"next: {command.sub(lambda begin: begin[1] + (where or site), explanation.deciding)}"
 
 
-def incidents_table(ranked: Sequence[Explanation], caption: str = "") -> Table | None:
+def incidents_table(ranked: Sequence[Explanation]) -> Table | None:
     """Return a row for each incident."""
     return table(
         ("incident", "state", "effect>", "lasted>", "likeliest cause"),
@@ -154,7 +154,6 @@ def incidents_table(ranked: Sequence[Explanation], caption: str = "") -> Table |
             )
             for each in ranked
         ),
-        caption,
     )
 
 

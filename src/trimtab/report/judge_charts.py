@@ -193,9 +193,7 @@ def spread_chart(
     )
 
 
-def runs_chart(
-    before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey, name: str
-) -> Chart | None:
+def runs_chart(before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey) -> Chart | None:
     """Return the runs of two stretches over time with the mean of each (figures 3 and 4).
 
     ``None`` where one has no run.
@@ -223,7 +221,7 @@ def runs_chart(
         layers.append(line.encode(x=x, x2="to:T", y=alt.Y("mean:Q")))
     has_lost = any(row["unfinished"] for rows in sides for row in rows)
     return Chart(
-        name=name,
+        name="runs-compared",
         title="Runs of both stretches",
         caption="Every run of the two; the lines are their means, unfinished runs as 0.",
         specification=layered(layers),

@@ -343,19 +343,16 @@ def runs_document(
     purge_report: PurgeReport, place: str, only: Collection[int] | None = None
 ) -> Document:
     """Return the page of what runs of a purge did; ``only``: uids of whom files are shown."""
+    has_dry = any(day.dry for day in purge_report.days)
     return Document(
         kind="purge report",
         heading=place,
         subtitle=runs_period(purge_report),
         tone=runs_tone(purge_report),
         answer=runs_answer(purge_report),
-        details=("Dry runs delete nothing and are listed apart.",) * _has_dry(purge_report),
+        details=("Dry runs delete nothing and are listed apart.",) * has_dry,
         sections=runs_sections(purge_report, only),
     )
-
-
-def _has_dry(purge_report: PurgeReport) -> bool:
-    return any(day.dry for day in purge_report.days)
 
 
 def runs_period(purge_report: PurgeReport) -> str:

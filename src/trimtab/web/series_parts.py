@@ -123,7 +123,7 @@ def compared_parts(
         ),
         figures=drawn(
             [
-                judge_charts.runs_chart(before, after, key, "runs-compared"),
+                judge_charts.runs_chart(before, after, key),
                 judge_charts.spread_chart(before, after, key, "spread-compared", title=title),
             ]
         ),

@@ -31,7 +31,7 @@ from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.measure.table import pinnable
 from trimtab.model.run import ProbeSpec
 from trimtab.model.site import Site
-from trimtab.model.survey import Candidate, Outcome, Survey, SurveyPlan, Way, standings
+from trimtab.model.survey import Outcome, Survey, SurveyPlan, Way, standings
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
@@ -257,7 +257,10 @@ def _plan(site: Site, driver: Driver, request: Asked, limits: Limits, tools: Too
         refuse_named(planned for planned in candidates if not planned.closed)
     if all(planned.refusal is not None for planned in candidates):
         refuse_named(candidates)
-    in_waves = waves(candidates, together=request.together) if on_server else _singly(candidates)
+    if on_server:
+        in_waves = waves(candidates, together=request.together)
+    else:  # each by itself: two at once would share the client's network
+        in_waves = tuple((planned,) for planned in candidates if planned.refusal is None)
     return SurveyPlan(
         site.name,
         request.way,
@@ -266,11 +269,6 @@ def _plan(site: Site, driver: Driver, request: Asked, limits: Limits, tools: Too
         (),
         _parameters(request, limits),
     )
-
-
-def _singly(candidates: list[Candidate]) -> tuple[tuple[Candidate, ...], ...]:
-    """Return each by itself: from one client, two at once would share its network."""
-    return tuple((planned,) for planned in candidates if planned.refusal is None)
 
 
 def _parameters(request: Asked, limits: Limits) -> Mapping[str, object]:
@@ -316,7 +314,7 @@ def _on_servers(
         look_s=tools.look_s,
         pause=tools.pause or _sleep(),
     )
-    return server.survey_on_servers(prepared.plan, prepared.on_servers, on, progress=progress)
+    return server.ServerSurvey(prepared.plan, prepared.on_servers, on).carry_out(progress)
 
 
 def _sleep() -> Callable[[float], None]:
