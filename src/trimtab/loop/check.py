@@ -35,6 +35,7 @@ from trimtab.loop.probing.write_read import WriteRead
 from trimtab.loop.sites import open_driver, site_of_path, site_with_path
 from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import open_store
+from trimtab.measure.plain import as_dict
 from trimtab.message import Message
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.driver import DRIVERS, driver_of_mount
@@ -299,9 +300,8 @@ class _Check:
         names = {field_.name for field_ in fields(ProbeSpec)}
         specs = []
         for run in self.store.runs(site=self.site, probe=PROBE, limit=RUNS_LOOKED_AT):
-            recorded = run.parameters.get("spec")
-            spec_values: dict[str, Any] = recorded if isinstance(recorded, dict) else {}
-            known = {key: spec_values[key] for key in spec_values if key in names}
+            recorded = as_dict(run.parameters.get("spec"))
+            known = {name: value for name, value in recorded.items() if name in names}
             with suppress(TypeError):
                 specs.append(ProbeSpec(repetitions=1, **known))
         return specs

@@ -21,7 +21,7 @@ from trimtab.judge.trend import trend
 from trimtab.judge.variability import higher_is_better, judge_history
 from trimtab.launch import bounded
 from trimtab.loop.judging import by_metric
-from trimtab.measure.plain import as_dict, as_list, as_number
+from trimtab.measure.plain import as_dict, as_list, as_number, as_text
 from trimtab.model.check import HistoryPoint
 from trimtab.model.incident import IncidentState
 from trimtab.model.run import METRIC_UNITS, Run
@@ -326,14 +326,13 @@ def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
 def incident_status(incident: KeptIncident) -> IncidentStatus:
     """Return what a status says of an incident that is kept."""
     document = incident.document
-    probe, metric = document.get("probe"), document.get("metric")
     return value_of(
         IncidentStatus,
         incident,
         cause=incident.likeliest.get("title"),
         confidence=incident.likeliest.get("confidence"),
-        probe=probe if isinstance(probe, str) else None,
-        metric=metric if isinstance(metric, str) else None,
+        probe=as_text(document.get("probe")),
+        metric=as_text(document.get("metric")),
         level_now=_level_of(as_dict(document.get("level_now"))),
     )
 

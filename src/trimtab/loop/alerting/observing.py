@@ -18,7 +18,7 @@ from trimtab.explain.troubles import host_troubles, is_loss_confirmed, target_tr
 from trimtab.loop.purging.place import purge_place
 from trimtab.loop.standing import purging_of
 from trimtab.loop.status import GOING_ON
-from trimtab.measure.plain import as_number
+from trimtab.measure.plain import as_number, as_text
 from trimtab.model.action import Action, Outcome
 from trimtab.model.site import Site
 from trimtab.purge.plan.key import read_key
@@ -112,10 +112,10 @@ def _incident(stored: KeptIncident) -> IncidentView:
         certainty=stored.certainty,
         summary=stored.summary,
         effect=stored.effect,
-        cause=_text(named.get("id")),
-        cause_title=_text(named.get("title")),
+        cause=as_text(named.get("id")),
+        cause_title=as_text(named.get("title")),
         confidence=as_number(named.get("confidence")),
-        deciding=_text(stored.document.get("deciding")),
+        deciding=as_text(stored.document.get("deciding")),
         runs=as_number(stored.document.get("runs")),
     )
 
@@ -128,10 +128,6 @@ def _bad_checksums(readings: Iterable[Reading]) -> float | None:
         if reading.name == "checksum_errors_total" and isinstance(reading.value, (int, float))
     ]
     return sum(counts) if counts else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _forged(events: Iterable[Event]) -> tuple[Event, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
 from trimtab.loop.comparing.operands import Operand
+from trimtab.measure.plain import as_dict, as_text
 from trimtab.model.check import HistoryPoint
 from trimtab.model.compare import Stretch
 from trimtab.model.run import METRIC_UNITS, Run, RunStatus
@@ -179,15 +180,10 @@ def _of_setting(
 
 def _settings(run: Run) -> dict[str, object]:
     """Return what a run was asked for and set to, options among them, by name."""
-    parameters, sweep = run.parameters.get(ASKED), run.parameters.get(SWEEP)
-    settings: dict[str, object] = {}
-    if isinstance(parameters, dict):
-        for nested in (parameters.get("options"), parameters.get("settings")):
-            settings |= nested if isinstance(nested, dict) else {}
-        settings |= {key: value for key, value in parameters.items() if not isinstance(value, dict)}
-    if isinstance(sweep, dict) and isinstance(sweep.get("levels"), dict):
-        settings |= sweep["levels"]
-    return settings
+    requested, sweep = (as_dict(run.parameters.get(name)) for name in (ASKED, SWEEP))
+    nested = as_dict(requested.get("options")) | as_dict(requested.get("settings"))
+    plain = {name: value for name, value in requested.items() if not isinstance(value, dict)}
+    return {**nested, **plain, **as_dict(sweep.get("levels"))}
 
 
 def _same(value: object, text: str) -> bool:
@@ -254,7 +250,6 @@ def _figure(run: Run, metric: str) -> float | None:
 def _of(
     run: Run, stretches: Mapping[str, Stretch], *, ids: frozenset[str], newest: datetime | None
 ) -> Group:
-    recorded, layer = run.parameters.get("told"), run.parameters.get("layer")
     repetitions: dict[str, Stretch] = {}
     if len(ids) == 1 and run.status is not RunStatus.UNFINISHED:
         repetitions = {metric: Stretch(tuple(_believed(run, metric))) for metric in stretches}
@@ -263,9 +258,9 @@ def _of(
         site=run.site,
         probe=run.probe,
         kind=run.kind,
-        layer=layer if isinstance(layer, str) else None,
+        layer=as_text(run.parameters.get("layer")),
         asked=_settings(run),
-        told=recorded if isinstance(recorded, dict) else {},
+        told=as_dict(run.parameters.get("told")),
         stretches=stretches,
         repetitions=repetitions,
         runs=ids,
