@@ -66,6 +66,17 @@ def data(rows: Iterable[Mapping[str, Any]]) -> altair.Chart:
     return alt.Chart(alt.Data(values=list(rows)))
 
 
+def runs_marks(
+    rows: Iterable[Mapping[str, Any]], x: altair.X, y: altair.Y, **looks: Any
+) -> list[altair.Chart]:
+    """Return the marks of runs or days, with a cross where ``unfinished`` is set."""
+    rows = list(rows)
+    marks = data(row for row in rows if not row["unfinished"]).mark_point(**looks)
+    lost = data(row for row in rows if row["unfinished"])
+    crosses = lost.mark_point(shape="cross", size=50, color=ALARM)
+    return [marks.encode(x=x, y=y), crosses.encode(x=x, y=y)]
+
+
 def rule_at(field: str, value: object, **looks: Any) -> altair.Chart:
     """Return a line across the plot at one value of a field."""
     axis = "x" if field == "at" else "y"

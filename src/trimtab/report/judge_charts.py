@@ -20,6 +20,7 @@ from trimtab.report.chart import (
     layered,
     milliseconds,
     rule_at,
+    runs_marks,
     time_axis,
     value_axis,
 )
@@ -52,8 +53,6 @@ PANEL_KEYS: Final = (
 
 def panel_chart(series: SeriesJudgement, name: str) -> Chart | None:
     """Return one of the small multiples: daily means, levels and changes (figure 6)."""
-    import altair as alt
-
     days = [day for day in series.days if day.mean is not None]
     if not days:
         return None
@@ -72,13 +71,10 @@ def panel_chart(series: SeriesJudgement, name: str) -> Chart | None:
     x = time_axis(rows)
     y = value_axis("mean", scale.unit, largest / scale.divisor * 1.08)
     bars = data(rows).mark_rule(color=MUTED, strokeWidth=1)
-    finished = data(row for row in rows if not row["unfinished"])
-    unfinished = data(row for row in rows if row["unfinished"])
     layers = [
         *_level_layers(series, scale.divisor, x),
-        bars.encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
-        finished.mark_point(size=16, color=ACCENT).encode(x=x, y=y),
-        unfinished.mark_point(shape="cross", size=50, color=ALARM).encode(x=x, y=y),
+        bars.encode(x=x, y="low:Q", y2="high:Q"),
+        *runs_marks(rows, x, y, size=16, color=ACCENT),
         *_change_layers(series.changes, x),
     ]
     return Chart(
@@ -198,8 +194,6 @@ def runs_chart(before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey) -> Cha
 
     ``None`` where one has no run.
     """
-    import altair as alt
-
     if before.is_empty() or after.is_empty():
         return None
     largest = max(float(side["value"].max() or 0.0) for side in (before, after))  # type: ignore[arg-type]
@@ -210,15 +204,11 @@ def runs_chart(before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey) -> Cha
     layers: list[altair.Chart] = []
     looks = (("circle", MUTED), ("triangle-down", ACCENT))
     for rows, (shape, color) in zip(sides, looks, strict=True):
-        done = [row for row in rows if not row["unfinished"]]
-        lost = [row for row in rows if row["unfinished"]]
         mean = sum(row["value"] for row in rows) / len(rows)
         span = [{"at": rows[0]["at"], "to": rows[-1]["at"], "mean": mean}]
-        points = data(done).mark_point(size=18, shape=shape, color=color)
-        crosses = data(lost).mark_point(size=50, shape="cross", color=ALARM)
         line = data(span).mark_rule(color=SECOND, strokeWidth=2)
-        layers += [points.encode(x=x, y=y), crosses.encode(x=x, y=y)]
-        layers.append(line.encode(x=x, x2="to:T", y=alt.Y("mean:Q")))
+        layers += runs_marks(rows, x, y, size=18, shape=shape, color=color)
+        layers.append(line.encode(x=x, x2="to:T", y="mean:Q"))
     has_lost = any(row["unfinished"] for rows in sides for row in rows)
     return Chart(
         name="runs-compared",
@@ -281,7 +271,6 @@ def days_cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
 
 def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Chart | None:
     """Return the spread of all targets in each survey over time (figure 1)."""
-    import altair as alt
     import polars as pl
 
     value = pl.col("value")
@@ -311,7 +300,7 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
     y = value_axis("median", axis_title(metric, scale), largest / scale.divisor * 1.08)
     base = data(rows).encode(x=time_axis(rows))
     layers = [
-        base.mark_rule(color=MUTED, strokeWidth=1.4).encode(y=alt.Y("p10:Q"), y2="p90:Q"),
+        base.mark_rule(color=MUTED, strokeWidth=1.4).encode(y="p10:Q", y2="p90:Q"),
         base.mark_point(size=14, color=ACCENT).encode(y=y),
         base.mark_point(shape="triangle-down", size=18, color=ALARM).encode(y="minimum:Q"),
     ]
@@ -401,7 +390,7 @@ def _histograms(
     return layered(
         [
             filled.encode(x=x, x2="to:Q", y=y, y2=alt.datum(0)),
-            outline.encode(x=x, y=alt.Y("share:Q")),
+            outline.encode(x=x, y="share:Q"),
         ]
     )
 

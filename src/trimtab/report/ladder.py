@@ -203,10 +203,8 @@ def _layers(rows: list[dict[str, Any]], scale: Scale, top: float) -> list[altair
     spans = [entry for entry in rows if entry["low"] is not None and entry["low"] != entry["high"]]
     return [
         data(rows).mark_bar(height=14, opacity=0.35).encode(x=x, y=y, color=color),
-        data(rows).mark_bar(height=14).encode(x=alt.X("user:Q"), y=y, color=color),
-        data(spans)
-        .mark_rule(color=INK, strokeWidth=1.5)
-        .encode(x=alt.X("low:Q"), x2="high:Q", y=y),
+        data(rows).mark_bar(height=14).encode(x="user:Q", y=y, color=color),
+        data(spans).mark_rule(color=INK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q", y=y),
     ]
 
 

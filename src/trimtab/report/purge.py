@@ -257,7 +257,7 @@ def owners_chart(users: Sequence[OwnedBy]) -> Chart | None:
     x = alt.X("may:Q", title=f"holds, {scale.unit}", axis=alt.Axis(tickCount=5, grid=True))
     layers = [
         data(rows).mark_bar(height=14, color=ACCENT, opacity=0.3).encode(x=x, y=y),
-        data(rows).mark_bar(height=14, color=ACCENT).encode(x=alt.X("go:Q"), y=y),
+        data(rows).mark_bar(height=14, color=ACCENT).encode(x="go:Q", y=y),
     ]
     more = len(users) - len(shown)
     return Chart(

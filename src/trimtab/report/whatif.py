@@ -215,8 +215,8 @@ def trade_off_chart(swept: Swept, best: Best | None) -> Chart | None:
     points = data(rows).encode(x=x, y=y)
     is_best = alt.datum.best == 1
     layers: list[altair.Chart] = [
-        data(rows).mark_rule(color=MUTED).encode(x=x, y=alt.Y("y_low:Q"), y2="y_high:Q"),
-        data(rows).mark_rule(color=MUTED).encode(x=alt.X("x_low:Q"), x2="x_high:Q", y=y),
+        data(rows).mark_rule(color=MUTED).encode(x=x, y="y_low:Q", y2="y_high:Q"),
+        data(rows).mark_rule(color=MUTED).encode(x="x_low:Q", x2="x_high:Q", y=y),
         points.transform_filter(~is_best).mark_point(size=60, color=ACCENT),
         points.transform_filter(is_best).mark_point(size=110, shape="diamond", color=SECOND),
         points.mark_text(dx=9, dy=-9, color=INK, align="left").encode(text="number:N"),
