@@ -17,7 +17,7 @@ from trimtab.report.metrics import (
     Row,
     SeriesNow,
     SiteNow,
-    grouped,
+    by_metric,
     samples,
 )
 
@@ -169,7 +169,7 @@ def test_the_rest_is_counted_by_bounded_labels() -> None:
 
 def test_every_sample_has_as_many_labels_as_its_metric_says() -> None:
     found = rows(snapshot=snapshot(("degraded", True), ("used_bytes", 1), ("available_bytes", 3)))
-    for metric, of_metric in grouped(found):
+    for metric, of_metric in by_metric(found):
         assert all(len(row.labels) == len(metric.labels) - 1 for row in of_metric), metric.name
-    assert sum(len(of_metric) for _, of_metric in grouped(found)) == len(found)
+    assert sum(len(of_metric) for _, of_metric in by_metric(found)) == len(found)
     assert len({metric.name for metric in METRICS}) == len(METRICS)

@@ -19,6 +19,7 @@ from trimtab.measure.plain import as_dict, as_whole
 from trimtab.measure.table import BENCHMARKS
 from trimtab.model.driver import DRIVERS
 from trimtab.model.event import EventKind
+from trimtab.model.grouping import grouped
 from trimtab.model.hardware import Hardware
 from trimtab.model.ladder import LADDER_METRICS, LEVEL_NAMES, Basis, Coverage, Estimate, Rung
 from trimtab.model.run import LAYERS, Layer, Run, RunStatus
@@ -130,11 +131,9 @@ class Chooser:
     def _others(self, probe: str, since: datetime | None) -> dict[str, list[Run]]:
         """Return series to usable runs, the newest first; asked once: reading them takes long."""
         if (probe, since) not in self._recorded:
-            by_moment: dict[str, list[Run]] = {}
-            for run in self.store.runs(site=self.site.name, probe=probe, since=since):
-                if run.status in _USABLE:
-                    by_moment.setdefault(comparability_key(run), []).append(run)
-            self._recorded[probe, since] = by_moment
+            runs = self.store.runs(site=self.site.name, probe=probe, since=since)
+            usable = (run for run in runs if run.status in _USABLE)
+            self._recorded[probe, since] = grouped(usable, comparability_key)
         return self._recorded[probe, since]
 
     def _candidate(

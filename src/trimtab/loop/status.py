@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from trimtab.launch import bounded
 from trimtab.loop.judging import by_metric
 from trimtab.measure.plain import as_dict, as_list, as_number, as_text
 from trimtab.model.check import HistoryPoint
+from trimtab.model.grouping import grouped
 from trimtab.model.incident import IncidentState
 from trimtab.model.run import METRIC_UNITS, Run
 from trimtab.model.series import ChangePoint, LevelNow, series_id
@@ -117,10 +118,8 @@ def rejected_among(
 
 def sweeps_of(store: Store, stored: Sequence[Series]) -> tuple[SweepStatus, ...]:
     """Return the sweeps among series: their settings, each a series, would hide the others."""
-    by_sweep: dict[tuple[str, str], list[Series]] = {}
-    for entry in stored:
-        if entry.probe.startswith(_SWEEP_PREFIX):
-            by_sweep.setdefault((entry.site, entry.probe), []).append(entry)
+    of_sweeps = (entry for entry in stored if entry.probe.startswith(_SWEEP_PREFIX))
+    by_sweep = grouped(of_sweeps, attrgetter("site", "probe"))
     sweeps = []
     for (site, probe), series in by_sweep.items():
         newest = store.runs(site=site, probe=probe, limit=1)
@@ -146,10 +145,8 @@ def series_apart(
 
     By site and comparability, and only of those that are not alone.
     """
-    alike: dict[tuple[str, str, str], list[Series]] = {}
-    for entry in stored:
-        if histories[_key(entry)]:
-            alike.setdefault((entry.site, entry.probe, entry.kind), []).append(entry)
+    judged = (entry for entry in stored if histories[_key(entry)])
+    alike = grouped(judged, attrgetter("site", "probe", "kind"))
     differences: dict[_Key, dict[str, object]] = {}
     for series in alike.values():
         if len(series) < 2:

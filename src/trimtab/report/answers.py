@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from trimtab.config.targets import fold_names
 from trimtab.model.action import ActionKind, Instruction, Outcome
+from trimtab.model.grouping import grouped
 from trimtab.model.incident import NOTABLE, IncidentState
 from trimtab.report.text import key_label, sentences
 from trimtab.units import enumerated, format_percent, format_value, plural
@@ -202,11 +204,8 @@ def _applied(plan: Plan, actions: Sequence[Action]) -> str:
 
 def _kinds(instructions: Sequence[Instruction], *, are_done: bool = False) -> str:
     """Return what instructions would do, or did, those of one kind together."""
-    kinds: dict[ActionKind, list[Instruction]] = {}
-    for instruction in instructions:
-        kinds.setdefault(instruction.kind, []).append(instruction)
     texts = []
-    for kind, entries in kinds.items():
+    for kind, entries in grouped(instructions, attrgetter("kind")).items():
         planned, done, objects = _WORDS[kind]
         targets = _target_names([entry.target for entry in entries])
         verb = done if are_done else f"would {planned}"

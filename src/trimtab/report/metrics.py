@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, Literal
 
 from trimtab.explain.troubles import target_troubles
+from trimtab.model.grouping import grouped
 from trimtab.model.site import Site
 from trimtab.model.telemetry import Snapshot, TargetSnapshot
 from trimtab.model.verdict import Verdict, VerdictStatus
@@ -385,11 +387,9 @@ def _times(times: Mapping[str, datetime | None]) -> Iterator[Row]:
             yield Row(name, (), at.timestamp())
 
 
-def grouped(rows: Iterable[Row]) -> Iterator[tuple[Metric, list[Row]]]:
+def by_metric(rows: Iterable[Row]) -> Iterator[tuple[Metric, list[Row]]]:
     """Yield each metric that has samples, in the order of `METRICS`."""
-    of_name: dict[str, list[Row]] = {}
-    for row in rows:
-        of_name.setdefault(row.name, []).append(row)
+    of_name = grouped(rows, attrgetter("name"))
     for metric in METRICS:
         if metric.name in of_name:
             yield metric, of_name.pop(metric.name)

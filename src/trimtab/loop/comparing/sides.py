@@ -13,6 +13,7 @@ from trimtab.loop.comparing.operands import Operand
 from trimtab.measure.plain import as_dict, as_text
 from trimtab.model.check import HistoryPoint
 from trimtab.model.compare import Stretch
+from trimtab.model.grouping import grouped
 from trimtab.model.run import METRIC_UNITS, Run, RunStatus
 from trimtab.model.sweep import SWEEP
 from trimtab.record.comparability import ASKED, comparability_key
@@ -126,12 +127,13 @@ def _timeless(
 ) -> list[Group]:
     """Return the groups of series none of whose runs has a time, as imports may have them."""
     keys = {entry.comparability for entry in series}
-    by_key: dict[str, list[Run]] = {}
-    for run in store.runs(site=site):
-        key = comparability_key(run)
-        if key in keys and run.status in JUDGED and (wanted is None or run.id in wanted):
-            by_key.setdefault(key, []).append(run)
-    return [_group_of_runs(store, (site, key), runs) for key, runs in by_key.items()]
+    judged = (
+        run
+        for run in store.runs(site=site)
+        if run.status in JUDGED and (wanted is None or run.id in wanted)
+    )
+    by_key = grouped(judged, comparability_key)
+    return [_group_of_runs(store, (site, key), by_key[key]) for key in by_key if key in keys]
 
 
 def side_of_runs(store: Store, prefixes: Iterable[str]) -> SideOfStore:
@@ -148,13 +150,12 @@ def side_of_runs(store: Store, prefixes: Iterable[str]) -> SideOfStore:
         for run in runs.values()
         if run.status not in JUDGED
     )
-    judged: dict[tuple[str, str], list[Run]] = {}
-    for run in runs.values():
-        if run.status in JUDGED:
-            judged.setdefault((run.site, comparability_key(run)), []).append(run)
-    return SideOfStore(
-        tuple(_group_of_runs(store, key, runs_of_key) for key, runs_of_key in judged.items()), notes
+    judged = grouped(
+        (run for run in runs.values() if run.status in JUDGED),
+        lambda run: (run.site, comparability_key(run)),
     )
+    groups = (_group_of_runs(store, key, runs_of_key) for key, runs_of_key in judged.items())
+    return SideOfStore(tuple(groups), notes)
 
 
 def matches(run: Run, levels: Sequence[tuple[str, str]]) -> bool:

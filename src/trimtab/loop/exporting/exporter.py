@@ -28,7 +28,7 @@ from trimtab.loop.exporting.web_config import Protection, load_protection
 from trimtab.loop.watching.log import fields
 from trimtab.model.site import Site
 from trimtab.record.trusted import plain_directory, write_durably
-from trimtab.report.metrics import SiteNow, grouped, samples
+from trimtab.report.metrics import SiteNow, by_metric, samples
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
@@ -40,7 +40,7 @@ def families(now: SiteNow) -> Iterator[Family]:
     """Yield the metrics of a site as prometheus-client has them."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
-    for metric, rows in grouped(samples(now)):
+    for metric, rows in by_metric(samples(now)):
         labels = list(metric.labels)
         if metric.kind == "info":
             family: Any = InfoMetricFamily(metric.name, metric.help, labels=[])

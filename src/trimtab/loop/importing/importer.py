@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import cast
 
 from trimtab.config.schedule import find_zone
@@ -41,6 +42,7 @@ from trimtab.measure.measurement import Measurement
 from trimtab.measure.plain import unix_lines
 from trimtab.measure.source import Source
 from trimtab.message import Message, code_of
+from trimtab.model.grouping import grouped
 from trimtab.model.identifier import identifier_of
 from trimtab.model.imported import FileStatus, Imported, ImportedFile
 from trimtab.model.run import Layer, Run, RunStatus
@@ -437,18 +439,15 @@ def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:
 
 def _summed(results: Sequence[Imported]) -> str:
     """Return the reasons of many results, the most frequent first, each with where it is met."""
-    by_reason: dict[str, list[str | None]] = {}
-    for result in results:
-        if result.reason is not None:
-            by_reason.setdefault(result.reason, []).append(result.name)
+    by_reason = grouped((each for each in results if each.reason is not None), attrgetter("reason"))
     most = sorted(by_reason.items(), key=lambda item: -len(item[1]))
     reasons = [
-        f"{reason} ({len(names)} results, the first {names[0]})"
-        if len(names) > 1
-        else f"{names[0]}: {reason}"
-        for reason, names in most[:_REASONS]
+        f"{reason} ({len(alike)} results, the first {alike[0].name})"
+        if len(alike) > 1
+        else f"{alike[0].name}: {reason}"
+        for reason, alike in most[:_REASONS]
     ]
-    rest = sum(len(names) for _, names in most[_REASONS:])
+    rest = sum(len(alike) for _, alike in most[_REASONS:])
     more = [f"and {rest} more of {len(results)} results"] if rest else []
     return "; ".join((*reasons, *more))
 

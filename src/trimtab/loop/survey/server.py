@@ -319,14 +319,12 @@ class ServerSurvey:
         names = {remaining.target for remaining in group.targets}
         samples = [sample for sample in measured.samples if sample.target in names]
         self.samples += [replace(sample, output=first + (sample.output or 0)) for sample in samples]
-        left: dict[str, list[str]] = {}
-        for remaining in stays:
-            left.setdefault(remaining.target.rpartition("-")[2], []).append(remaining.reason)
         for target in group.targets:
             mine = [sample for sample in samples if sample.target == target.target]
-            self.found[target.target] = _result(
-                target, mine, measured, group.problem, left.get(target.target, [])
-            )
+            left = [
+                each.reason for each in stays if each.target.rpartition("-")[2] == target.target
+            ]
+            self.found[target.target] = _result(target, mine, measured, group.problem, left)
 
     def _fail(self, targets: tuple[Candidate, ...], reason: str) -> None:
         for target in targets:
