@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -120,7 +121,7 @@ class Tools:
 
     reach: Reach = THIS_HOST
     run: RunEach | None = None
-    pause: Pause | None = None
+    pause: Pause = time.sleep
     look_s: float = LOOK_S
 
 
@@ -246,7 +247,7 @@ def _on_client(request: Asked, size_bytes: int, reach: Reach) -> tuple[ProbeSpec
 def _plan(site: Site, driver: Driver, request: Asked, limits: Limits, tools: Tools) -> SurveyPlan:
     on_server = request.way == "server"
     if on_server:
-        before, now = look_twice(driver, tools.look_s, tools.pause or _sleep())
+        before, now = look_twice(driver, tools.look_s, tools.pause)
     else:
         before = now = driver.snapshot(driver.clock())  # its load is not looked at
     names = choose(
@@ -312,12 +313,6 @@ def _on_servers(
         deadline_s=_deadline(request, prepared.limits.size_bytes),
         together=request.together,
         look_s=tools.look_s,
-        pause=tools.pause or _sleep(),
+        pause=tools.pause,
     )
     return server.ServerSurvey(prepared.plan, prepared.on_servers, on).carry_out(progress)
-
-
-def _sleep() -> Callable[[float], None]:
-    import time
-
-    return time.sleep
