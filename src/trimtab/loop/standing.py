@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING
 
 from trimtab.errors import TrimtabError
 from trimtab.explain.purging import REMEMBERED, purge_troubles
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from trimtab.model.status import Status
     from trimtab.model.telemetry import Snapshot
     from trimtab.record.store import Store
-
-
-_DECIDED: Final[Mapping[SlotState, Literal["done", "failed", "missed"]]] = {
-    SlotState.DONE: "done",
-    SlotState.FAILED: "failed",
-    SlotState.MISSED: "missed",
-}
 
 
 def standing_of(
@@ -100,9 +93,9 @@ def purging_of(
     events = store.events(site=site, since=since, until=until, kinds=kinds)
     slots = store.slots(site, since=since, until=until, item=PURGE_PLAN)
     plans = [
-        PlanSlot(slot.due_at, word, slot.detail)
+        PlanSlot(slot.due_at, slot.state.value, slot.detail)
         for slot in slots
-        if (word := _DECIDED.get(slot.state))
+        if slot.state in (SlotState.DONE, SlotState.FAILED, SlotState.MISSED)
     ]
     return purge_troubles(events, plans, now)
 

@@ -40,13 +40,14 @@ if TYPE_CHECKING:
 _WIDTH = looks.WIDTH - 50
 _ROW_HEIGHT = 30
 _LABEL_EXTENT = 110
-_MATCH_TONES: dict[Match, Tone] = {
-    Match.GIVEN: "healthy",
-    Match.GIVEN_IF_ROUNDED: "info",
-    Match.ASSUMED: "info",
-    Match.NOT_GIVEN: "critical",
-    Match.NO_INPUTS: "unclear",
+MATCHES: Final[dict[Match, tuple[str, Tone]]] = {
+    Match.GIVEN: ("given", "healthy"),
+    Match.GIVEN_IF_ROUNDED: ("only if zeros are filling", "info"),
+    Match.ASSUMED: ("only with an assumption", "info"),
+    Match.NOT_GIVEN: ("NOT given", "critical"),
+    Match.NO_INPUTS: ("no inputs printed", "unclear"),
 }
+"""Word and tone of what was computed beside what was printed."""
 
 
 def ladder_document(ladder: Ladder) -> Document:
@@ -68,7 +69,7 @@ def ladder_document(ladder: Ladder) -> Document:
 def _sections(ladder: Ladder) -> Iterator[Section]:
     for track in ladder.tracks:
         yield Section(
-            TRACK_TITLES[track.metric],
+            text.metric_title(track.metric),
             lines=(
                 f"Limit: {limit_text(track.limit)}",
                 f"Largest loss: {loss_text(track.loss)}",
@@ -141,7 +142,7 @@ def claims_table(claims: tuple[CheckedClaim, ...]) -> Table | None:
                 text.one_line(claim_text(claim)),
                 printed_text(claim),
                 *computed_text(claim),
-                Cell(MATCH_WORDS[claim.match], tone=_MATCH_TONES[claim.match]),
+                Cell(MATCHES[claim.match][0], tone=MATCHES[claim.match][1]),
             )
             for claim in claims
         ),
@@ -168,7 +169,7 @@ def ladder_chart(ladder: Ladder, track: Track) -> Chart | None:
     keys.append(Key("line", "ink", "interval"))
     return Chart(
         name=f"ladder-{track.metric}",
-        title=f"{TRACK_TITLES[track.metric]} by layer",
+        title=f"{text.metric_title(track.metric)} by layer",
         caption=f"Rates of {ladder.scale}.",
         specification=layered(layers, _WIDTH, _ROW_HEIGHT * len(rows)),
         legend=tuple(keys),
@@ -211,22 +212,8 @@ def _layers(rows: list[dict[str, Any]], scale: Scale, top: float) -> list[altair
 # The words and figures, for terminal, page and Markdown alike
 
 _PRINTED: Final = re.compile(r"\s*[0-9]+(?:\.([0-9]+))?[0-9.\s+±-]*(?:to[0-9.\s]+)?(\S*)")
-TRACK_NAMES: Final = {
-    "write_bandwidth": "write bandwidth",
-    "read_bandwidth": "read bandwidth",
-    "write_iops": "write IOPS",
-    "read_iops": "read IOPS",
-}
-TRACK_TITLES: Final = {metric: name[:1].upper() + name[1:] for metric, name in TRACK_NAMES.items()}
 PARITY_SIGN: Final = "*"
 DOUBT_SIGN: Final = "?"
-MATCH_WORDS: Final = {
-    Match.GIVEN: "given",
-    Match.GIVEN_IF_ROUNDED: "only if zeros are filling",
-    Match.ASSUMED: "only with an assumption",
-    Match.NOT_GIVEN: "NOT given",
-    Match.NO_INPUTS: "no inputs printed",
-}
 
 
 def rate_text(value: float, unit: str) -> str:
@@ -278,7 +265,7 @@ def answer_text(track: Track) -> str:
         kind = "its limit is not known"
     if limit.kind is LimitKind.LAYER and limit.layer is not None:
         kind = f"lost in the {LEVEL_NAMES[limit.layer]}"
-    return f"{TRACK_TITLES[track.metric]}{rate}: {kind}{loss}."
+    return f"{text.metric_title(track.metric)}{rate}: {kind}{loss}."
 
 
 def limit_text(limit: Limit) -> str:
@@ -311,7 +298,7 @@ def shown_text(step: Step, unit: str) -> str:
 
 def absent_text(absent: Absent) -> str:
     """Return which layer was not measured, and how it would be."""
-    metrics = ", ".join(TRACK_NAMES[metric] for metric in absent.metrics)
+    metrics = ", ".join(text.metric_text(metric) for metric in absent.metrics)
     noun = "" if absent.layer == "data_sheet" else " rung"
     return f"no {LEVEL_NAMES[absent.layer]}{noun} ({metrics}): {absent.hint}"
 
