@@ -45,7 +45,7 @@ from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 from trimtab.report.check import check_document
 from trimtab.report.kit import row, table
 from trimtab.report.ladder import ladder_document
-from trimtab.report.purge import horizon_document, runs_document
+from trimtab.report.purge import HorizonResult, horizon_document, runs_document
 from trimtab.report.scenario import scenario_document, scenarios_document
 from trimtab.report.sections import Document, Section
 from trimtab.report.size import size_document
@@ -63,12 +63,15 @@ DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 def _horizon() -> Document:
     return horizon_document(
-        "/scratch",
-        horizon_answer_of(0.7),
-        USAGE,
-        total=Freed(21_000_000, 10**16),
-        rules=("Files younger than 14 d stay.",),
-        notes=("The index is 6 h old.",),
+        HorizonResult(
+            "/scratch",
+            "i",
+            horizon_answer_of(0.7),
+            USAGE,
+            rules=("Files younger than 14 d stay.",),
+            total=Freed(21_000_000, 10**16),
+            notes=("The index is 6 h old.",),
+        )
     )
 
 
@@ -278,7 +281,7 @@ def test_a_section_has_its_title_where_anything_beside_charts_is_to_be_read(
         Section("Drawn", charts=(lambda: None,)),
         Section("Opened", folds=folds),
     )
-    document = Document("check", "scratch", "now", "info", "An answer.", (), sections)
+    document = Document("check", "scratch", "now", "info", "An answer.", sections)
     show = partial(print_document, document)
     lines = "\n".join(printed(show, capsys, monkeypatch, width=80))
     assert "Repair\n    systemctl start fstrim.timer" in lines

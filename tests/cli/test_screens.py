@@ -43,7 +43,7 @@ from trimtab.loop.series_file import judge_file
 from trimtab.loop.show import show_run
 from trimtab.loop.site_judgement import judge_site
 from trimtab.loop.standing import standing_of, standings_of, with_series
-from trimtab.loop.status import status
+from trimtab.loop.status import status_of
 from trimtab.model.finding import Severity
 from trimtab.model.standing import SiteStanding
 from trimtab.model.target import SiteState, Trouble
@@ -96,7 +96,7 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
     site_state = SiteState("scratch", snapshot, targets)
     standing = SiteStanding("scratch", site_state)
     of_many = replace(standing, state=replace(site_state, targets=alike))
-    known_status, judgement = status(store, "world"), judge_site(store, place).judgement
+    known_status, judgement = status_of(store, "world"), judge_site(store, place).judgement
     of_judgement = standing_of(store, place, judgement=judgement)
     searched = standing_of(store, place, explanations=explained.explanations)
     days = "world@2026-03-02..2026-03-07", "world@2026-03-08..2026-03-11"

@@ -23,14 +23,13 @@ from trimtab.cli.render.purge_plan import print_armed, print_notified, print_pla
 from trimtab.cli.render.screen import SCREEN_LINES
 from trimtab.cli.render.site import print_discovery, print_installed, print_site
 from trimtab.cli.store import print_copied
-from trimtab.loop.alerting.trial import Tried
 from trimtab.message import Message
 from trimtab.model.alert import Delivery, DeliveryState
 from trimtab.model.site import Checked, Servers, Site
 from trimtab.model.standing import SiteStanding
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.run.aside import AsideFile
-from trimtab.report.documents.kept import StoreCopyDocument
+from trimtab.report.documents.kept import ReceiverRow, StoreCopyDocument
 
 pytestmark = pytest.mark.cli
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -136,11 +135,12 @@ COPIED = StoreCopyDocument(
     {"run": 70_000, "sample": 1_792_000, "snapshot": 6751}, 75_600, ("ab" * 32,), {},
 )  # fmt: skip
 REFUSED = Message("receiver-unreachable", "it cannot be reached: Connection refused")
+TRIED = (ReceiverRow("mail", True), ReceiverRow("chat", False, REFUSED))
 
 SCREENS: dict[str, Callable[[], None]] = {
     "alerts": _alerts,
     "alerts of none": partial(print_alerts, STANDING, ()),
-    "alerts test": partial(print_trial, "scratch", [Tried("mail", None), Tried("chat", REFUSED)]),
+    "alerts test": partial(print_trial, "scratch", TRIED),
     "init": partial(print_discovery, "scratch", "", "scratch.toml", FOUND, ("no flash: oss3",)),
     "init installed": partial(print_installed, "scratch", INSTALLED, ("systemctl daemon-reload",)),
     "purge arm": partial(_armed, DAY + timedelta(days=1)),

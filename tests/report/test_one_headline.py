@@ -49,8 +49,8 @@ from trimtab.model.telemetry import (
 from trimtab.record.slots import WatchState
 from trimtab.record.store import Store
 from trimtab.report.answers import plan_answer
+from trimtab.report.check import health
 from trimtab.report.headline import headline, site_troubles, targets_headline, tone_of
-from trimtab.report.health import health
 from trimtab.report.incidents import incidents_document
 from trimtab.report.judge import judge_document
 from trimtab.report.status import status_document

@@ -59,6 +59,7 @@ def act(
     from trimtab.errors import RefusedError
     from trimtab.loop.acting.applying import reason_of
     from trimtab.loop.acting.session import visit
+    from trimtab.record.rows import value_of
     from trimtab.report import documents
 
     result = visit(
@@ -79,9 +80,7 @@ def act(
         error = RefusedError(reasons[0], code=reasons[0].code)
     command = shlex.join(["trimtab", *words, "--apply", "--plan", result.plan.id])
     show(
-        lambda: documents.acting.PlanDocument(
-            result.store, result.applied, result.plan, result.settled, result.actions
-        ),
+        lambda: value_of(documents.acting.PlanDocument, result),
         lambda: print_visit(result, command=command),
         error=error,
     )

@@ -22,10 +22,10 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trimtab.loop.alerting.trial import Tried
     from trimtab.model.alert import Alert
     from trimtab.model.site import Site
     from trimtab.model.standing import SiteStanding
+    from trimtab.report.documents.kept import ReceiverRow
 
 
 class _Alerts(click.Group):
@@ -84,28 +84,24 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
 def test(where: str | None) -> None:
     """Send a test message to every receiver of a site; exits with 3 where one did not take it."""
     from trimtab.errors import ToolError
-    from trimtab.loop.alerting.trial import try_receivers
+    from trimtab.loop.alerting.receivers import try_receivers
     from trimtab.loop.sites import clock_of, only_site, open_site
     from trimtab.report import documents
 
     site = (only_site() if where is None else open_site(where)).site
     tried = tuple(try_receivers(site, clock_of(site)()))
-    failed = [entry.receiver for entry in tried if entry.reason is not None]
+    failed = [entry.receiver for entry in tried if not entry.delivered]
     error = ToolError(f"not delivered to {', '.join(failed)}", code="alert-undelivered")
-    receivers = tuple(
-        documents.kept.ReceiverRow(entry.receiver, entry.reason is None, entry.reason)
-        for entry in tried
-    )
     show(
-        lambda: documents.kept.AlertsTestDocument(site.name, receivers),
+        lambda: documents.kept.AlertsTestDocument(site.name, tried),
         lambda: print_trial(site.name, tried),
         error=error if failed else None,
     )
 
 
-def print_trial(site: str, tried: Sequence[Tried]) -> None:
+def print_trial(site: str, tried: Sequence[ReceiverRow]) -> None:
     """Print how many receivers took the message, and each with its answer."""
-    taken = sum(entry.reason is None for entry in tried)
+    taken = sum(entry.delivered for entry in tried)
     if tried:
         answer = f"{taken} of {plural(len(tried), 'receiver')} took the test message."
     else:
@@ -113,9 +109,9 @@ def print_trial(site: str, tried: Sequence[Tried]) -> None:
     rows = [
         (
             visible(entry.receiver),
-            "delivered" if entry.reason is None else f"not delivered: {visible(str(entry.reason))}",
+            "delivered" if entry.delivered else f"not delivered: {visible(str(entry.reason))}",
         )
-        for entry in sorted(tried, key=lambda entry: entry.reason is None)
+        for entry in sorted(tried, key=lambda entry: entry.delivered)
     ]
     print_screen(f"{visible(site)}: {answer}", partial(_print_receivers, rows))
 

@@ -28,7 +28,6 @@ def command(run: str, store_url: str | None, ordinal: int | None) -> None:
     from trimtab.cli.render.kept import print_show
     from trimtab.loop.show import raw_output, show_run
     from trimtab.loop.stores import open_store
-    from trimtab.report import documents
 
     with open_store(store_url) as store:
         if ordinal is not None:
@@ -36,13 +35,6 @@ def command(run: str, store_url: str | None, ordinal: int | None) -> None:
             return
         shown = show_run(store, run)
     show(
-        lambda: documents.kept.ShowDocument(
-            shown.store,
-            shown.run,
-            tuple(
-                documents.kept.OutputRow(output, shown.files[output.ordinal])
-                for output in shown.outputs
-            ),
-        ),
+        lambda: shown,
         lambda: print_show(shown),
     )

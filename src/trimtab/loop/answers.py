@@ -74,13 +74,9 @@ def plain_file(directory: str | Path, name: str) -> Path:
     return Path(directory, name)
 
 
-def answer_type(question: object) -> Any:
-    """Return the type that a question declares its answers to be of."""
-    return _answer_type(type(question))
-
-
 @cache  # each call would make types of its own, of which nothing was made before
-def _answer_type(question: Any) -> Any:
+def answer_type(question: Any) -> Any:
+    """Return the type that a kind of question declares its answers to be of."""
     import polars as pl
     from pydantic import PlainSerializer, PlainValidator
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING
 
 from trimtab.errors import TrimtabError
 from trimtab.explain.purging import REMEMBERED, purge_troubles
@@ -20,6 +20,7 @@ from trimtab.model.incident import Explanation
 from trimtab.model.purging import PlanSlot, PurgeTrouble
 from trimtab.model.standing import SiteStanding
 from trimtab.model.status import IncidentStatus
+from trimtab.record.rows import value_of
 from trimtab.record.slots import SlotState
 
 if TYPE_CHECKING:
@@ -29,13 +30,6 @@ if TYPE_CHECKING:
     from trimtab.model.telemetry import Snapshot
     from trimtab.record.derived import Sums
     from trimtab.record.store import Store
-
-
-_DECIDED: Final[Mapping[SlotState, Literal["done", "failed", "missed"]]] = {
-    SlotState.DONE: "done",
-    SlotState.FAILED: "failed",
-    SlotState.MISSED: "missed",
-}
 
 
 def standing_of(
@@ -133,9 +127,9 @@ def purging_of(
     events = store.events(site=site, since=since, until=until, kinds=kinds)
     slots = store.slots(site, since=since, until=until, item=PURGE_PLAN)
     plans = [
-        PlanSlot(slot.due_at, word, slot.detail)
+        PlanSlot(slot.due_at, slot.state.value, slot.detail)
         for slot in slots
-        if (word := _DECIDED.get(slot.state))
+        if slot.state in (SlotState.DONE, SlotState.FAILED, SlotState.MISSED)
     ]
     return purge_troubles(events, plans, now)
 
@@ -178,17 +172,11 @@ def whole_standing(store: Store, place: Place) -> SiteStanding:
 def _as_kept(explanation: Explanation) -> IncidentStatus:
     incident = explanation.incident
     named = explanation.likeliest
-    return IncidentStatus(
-        site=incident.site,
-        id=incident.id,
-        at=incident.at,
-        state=incident.state.value,
-        certainty=incident.certainty.value,
-        effect=incident.effect,
-        summary=incident.summary,
+    return value_of(
+        IncidentStatus,
+        incident,
         cause=None if named is None else named.title,
         confidence=None if named is None else named.confidence,
         probe=None if incident.key is None else incident.key.probe,
         metric=None if incident.key is None else incident.key.metric,
-        level_now=incident.level_now,
     )

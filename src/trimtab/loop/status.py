@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,8 +24,9 @@ from trimtab.judge.variability import higher_is_better, judge_history
 from trimtab.launch import bounded
 from trimtab.loop.judging import by_metric
 from trimtab.loop.keeping import Keeping, keeping
-from trimtab.measure.plain import as_dict, as_list, as_number
+from trimtab.measure.plain import as_dict, as_list, as_number, as_text
 from trimtab.model.check import HistoryPoint
+from trimtab.model.grouping import grouped
 from trimtab.model.incident import IncidentState
 from trimtab.model.run import METRIC_UNITS, Run
 from trimtab.model.series import ChangePoint, LevelNow, series_id
@@ -44,6 +45,7 @@ from trimtab.model.status import (
 )
 from trimtab.model.sweep import SWEEP
 from trimtab.record.comparability import ASKED
+from trimtab.record.rows import value_of
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -55,33 +57,9 @@ RUNS_SHOWN = 5
 _SWEEP_PREFIX = "sweep-"
 
 
-def status(
-    store: Store,
-    where: str | None = None,
-    *,
-    goal: float = LIMITS.cov,
-    window_s: float = LIMITS.window_s,
-    progress: Callable[[str, float], None] = lambda text, fraction: None,
-) -> Status:
-    """Return where one site stands, or every site that something is kept of.
-
-    Parameters
-    ----------
-    where
-        A PATH (its file system's identity is looked up) or the name of a SITE.
-
-    Raises
-    ------
-    UsageError
-        Nothing is kept of that path or site.
-    """
-    site = None if where is None else site_of(store, where)
-    return status_of(store, site, goal=goal, window_s=window_s, progress=progress)
-
-
 def status_of(
     store: Store,
-    site: str | None,
+    site: str | None = None,
     *,
     goal: float = LIMITS.cov,
     window_s: float = LIMITS.window_s,
@@ -216,10 +194,8 @@ def rejected_among(
 
 def sweeps_of(store: Store, stored: Sequence[Series]) -> tuple[SweepStatus, ...]:
     """Return the sweeps among series: their settings, each a series, would hide the others."""
-    by_sweep: dict[tuple[str, str], list[Series]] = {}
-    for entry in stored:
-        if entry.probe.startswith(_SWEEP_PREFIX):
-            by_sweep.setdefault((entry.site, entry.probe), []).append(entry)
+    of_sweeps = (entry for entry in stored if entry.probe.startswith(_SWEEP_PREFIX))
+    by_sweep = grouped(of_sweeps, attrgetter("site", "probe"))
     sweeps = []
     for (site, probe), series in by_sweep.items():
         newest = store.runs(site=site, probe=probe, limit=1)
@@ -239,10 +215,8 @@ def series_apart(
 
     By site and comparability, and only of those that are not alone.
     """
-    alike: dict[tuple[str, str, str], list[Series]] = {}
-    for entry in stored:
-        if last_runs[entry.key]:
-            alike.setdefault((entry.site, entry.probe, entry.kind), []).append(entry)
+    judged = (entry for entry in stored if last_runs[entry.key])
+    alike = grouped(judged, attrgetter("site", "probe", "kind"))
     differences: dict[_Key, dict[str, object]] = {}
     for series in alike.values():
         if len(series) < 2:
@@ -417,19 +391,13 @@ def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
 def incident_status(incident: KeptIncident) -> IncidentStatus:
     """Return what a status says of an incident that is kept."""
     document = incident.document
-    probe, metric = document.get("probe"), document.get("metric")
-    return IncidentStatus(
-        site=incident.site,
-        id=incident.id,
-        at=incident.at,
-        state=incident.state,
-        certainty=incident.certainty,
-        effect=incident.effect,
-        summary=incident.summary,
+    return value_of(
+        IncidentStatus,
+        incident,
         cause=incident.likeliest.get("title"),
         confidence=incident.likeliest.get("confidence"),
-        probe=probe if isinstance(probe, str) else None,
-        metric=metric if isinstance(metric, str) else None,
+        probe=as_text(document.get("probe")),
+        metric=as_text(document.get("metric")),
         level_now=_level_of(as_dict(document.get("level_now"))),
     )
 
@@ -496,9 +464,7 @@ def _slow_targets(store: Store, site: str, until: datetime | None) -> tuple[Slow
     from trimtab.explain.incidents.targets import slow_now
 
     return tuple(
-        SlowTargetStatus(
-            site, each.target, each.metric, each.at, each.last, each.share, each.surveys
-        )
+        value_of(SlowTargetStatus, each, site=site, since=each.at)
         for each in slow_now(store.survey_frame(site, until=until))
     )
 

@@ -16,7 +16,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
-from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.launch.interruption import shielded
 from trimtab.loop.probing.probe import ProbeRunner, Progress, RunContext
 from trimtab.loop.probing.reach import THIS_HOST, Reach
@@ -25,7 +24,7 @@ from trimtab.model.excluded_runs import Doubt, doubts
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe
-from trimtab.model.sweep import SWEEP, Level, SweepAnalysis, SweepPoint
+from trimtab.model.sweep import SWEEP, Level, SweepPoint
 from trimtab.record.comparability import ASKED
 from trimtab.report.text import levels_text
 from trimtab.site.sweep_file import Sweep, points_now, varied
@@ -99,11 +98,6 @@ def points_of(
         yield levels, point.round, point.run
 
 
-def analysed(state: SweepState, *, workload: Iterable[str]) -> SweepAnalysis:
-    """Return what the points of a sweep show, as `trimtab.judge.sweep.analyse_sweep` has it."""
-    return analyse_sweep(measured_points(points_of(state)), workload=workload)
-
-
 def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) -> SweepState:
     """Return how far a sweep has come, from what is kept; nothing without a store."""
     probes = check_levels(sweep, site, probe)
@@ -165,10 +159,7 @@ def stored_sweep(store: Store, site: str, name: str) -> StoredSweep:
     newest: dict[str, object] = {}
     runs: dict[tuple[str, int], tuple[Mapping[str, Level], Run]] = {}
     left_out = 0
-    for run in store.runs(site=site, probe=f"sweep-{name}"):  # the newest first
-        place = run.parameters.get(SWEEP)
-        if run.status not in MEASURED or not isinstance(place, dict):
-            continue
+    for run, place in _placed(store, site, name):
         levels: Mapping[str, Level] = place.get("levels", {})
         key, number = _key(levels), place.get("round", 0)
         if newest.setdefault(key, place.get("asked")) != place.get("asked"):
@@ -326,16 +317,21 @@ def _measured(
     """
     runs: dict[tuple[str, int], Run] = {}
     left_out = 0
-    for run in reversed(store.runs(site=site.name, probe=f"sweep-{sweep.name}")):
-        place = run.parameters.get(SWEEP)
-        if run.status not in MEASURED or not isinstance(place, dict):
-            continue
+    for run, place in _placed(store, site.name, sweep.name):
         key = _key(place.get("levels", {}))
         if key in probes and place.get("asked") == _requested_text(probes[key]):
-            runs[key, place.get("round", 0)] = run
+            runs.setdefault((key, place.get("round", 0)), run)
         else:
             left_out += 1
     return runs, left_out
+
+
+def _placed(store: Store, site: str, name: str) -> Iterator[tuple[Run, dict[str, Any]]]:
+    """Yield the runs of a sweep that measured their points, the newest first, with the places."""
+    for run in store.runs(site=site, probe=f"sweep-{name}"):
+        place = run.parameters.get(SWEEP)
+        if run.status in MEASURED and isinstance(place, dict):
+            yield run, place
 
 
 def _requested_text(probe: SiteProbe) -> str:

@@ -8,7 +8,7 @@ from statistics import median
 from trimtab.model.run import Run, Sample
 from trimtab.report.kit import Cell, Table, row, table
 from trimtab.report.text import metric_text, minute_text
-from trimtab.units import format_value
+from trimtab.units import format_value, value_or_dash
 
 
 def runs_table(runs: Sequence[Run], labels: Mapping[str, str]) -> Table | None:
@@ -39,7 +39,7 @@ def samples_table(samples: Iterable[Sample]) -> Table | None:
         (
             row(
                 metric_text(sample.metric),
-                Cell("-" if sample.value is None else format_value(sample.value, sample.unit),
+                Cell(value_or_dash(sample.value, sample.unit),
                      sample.reason or ""),
                 sample.target or "-",
                 Cell(sample.statistic, "" if sample.repetition is None

@@ -74,8 +74,8 @@ class Document:
     subtitle: str
     tone: Tone
     answer: str
-    details: tuple[str, ...]
     sections: tuple[Section, ...]
+    details: tuple[str, ...] = ()
 
 
 def render_document(document: Document) -> str:

@@ -35,7 +35,6 @@ def targets_document(standing: SiteStanding) -> Document:
         subtitle=_seen(state),
         tone=tone_of(standing),
         answer=targets_headline(standing),
-        details=(),
         sections=(
             Section("Machines", notes=tuple(machines)),
             Section("Targets", tables=(targets_table(state.targets),)),
@@ -124,7 +123,6 @@ def target_document(state: SiteState, target_state: TargetState) -> Document:
         subtitle=_seen(state),
         tone=SEVERITY_TONES[troubles[0].severity] if troubles else "healthy",
         answer=target_answer(state, target_state),
-        details=(),
         sections=(
             Section("Troubles", notes=sources),
             Section("Telemetry", tables=(_facts(_reading_rows(target_state.seen.readings)),)),

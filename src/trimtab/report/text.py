@@ -123,6 +123,11 @@ def sentence(words: str) -> str:
     return words if words.endswith((".", "!", "?")) else f"{words}."
 
 
+def sentences(*texts: str) -> str:
+    """Return texts as sentences, empty ones left out."""
+    return " ".join(text if text.endswith(".") else f"{text}." for text in texts if text)
+
+
 def ratio_text(interval: Interval) -> str:
     """Return the interval of a ratio as ``0.970 to 1.040 (95 %)``."""
     return f"{interval.low:.3f} to {interval.high:.3f} ({interval.level * 100:g} %)"

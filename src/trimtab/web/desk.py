@@ -30,7 +30,7 @@ from trimtab.loop.ladder import of_store
 from trimtab.loop.overview import overview, purge_overview, target_overviews
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.purging.plans import SitePlan, site_plans, site_runs
-from trimtab.loop.results import HorizonResult, Results, Value, WhatIfResult, results_of
+from trimtab.loop.results import Results, Value, WhatIfResult, results_of
 from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, Judged, judge_site
 from trimtab.loop.sites import clock_of, site_as_kept, site_file
 from trimtab.loop.standing import standing_of, with_series
@@ -43,6 +43,7 @@ from trimtab.model.series import SeriesJudgement
 from trimtab.model.standing import SiteStanding
 from trimtab.model.target import SiteState
 from trimtab.report.judge_charts import panel_chart
+from trimtab.report.purge import HorizonResult
 from trimtab.report.render import drawn
 from trimtab.visible import visible
 from trimtab.web.remembering import LONG, Elsewhere, Remembering

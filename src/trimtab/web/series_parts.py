@@ -16,7 +16,7 @@ from trimtab.model.series import SeriesJudgement
 from trimtab.report import judge_charts, text
 from trimtab.report.kit import Row, Table, row, table
 from trimtab.report.render import drawn
-from trimtab.units import format_percent, format_value, parse_moment
+from trimtab.units import format_percent, parse_moment, percent_or_dash, value_or_dash
 
 if TYPE_CHECKING:
     import polars as pl
@@ -123,7 +123,7 @@ def compared_parts(
         ),
         figures=drawn(
             [
-                judge_charts.runs_chart(before, after, key, "runs-compared"),
+                judge_charts.runs_chart(before, after, key),
                 judge_charts.spread_chart(before, after, key, "spread-compared", title=title),
             ]
         ),
@@ -160,8 +160,8 @@ def _sides(effect: Effect) -> Iterator[Row]:
             name,
             f"{side.n:,}",
             "-" if side.n_effective is None else f"{side.n_effective:.0f}",
-            "-" if side.middle is None else format_value(side.middle, effect.unit),
-            "-" if side.cov is None else format_percent(side.cov),
+            value_or_dash(side.middle, effect.unit),
+            percent_or_dash(side.cov),
             f"{side.unfinished:,}",
             "-" if side.from_ is None else utc_text(side.from_)[:16].replace("T", " "),
             "-" if side.to is None else utc_text(side.to)[:16].replace("T", " "),

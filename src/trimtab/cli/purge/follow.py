@@ -155,16 +155,14 @@ def _register(
 
 def _show(registration: Registration, error: TrimtabError | None = None) -> None:
     from trimtab.cli.render.acting import print_registration
+    from trimtab.record.rows import value_of
     from trimtab.report import documents
 
     show(
-        lambda: documents.acting.RegistrationDocument(
-            registration.store,
-            registration.applied,
-            registration.plan,
-            tuple(map(str, registration.dangers)),
-            registration.settled,
-            registration.actions,
+        lambda: value_of(
+            documents.acting.RegistrationDocument,
+            registration,
+            dangers=tuple(map(str, registration.dangers)),
         ),
         lambda: print_registration(registration),
         error=error,

@@ -19,7 +19,7 @@ from trimtab.visible import shell_text, visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trimtab.loop.show import Shown
+    from trimtab.report.documents.kept import ShowDocument
 
 
 def print_runs(runs: Sequence[Run], *, requested: int) -> None:
@@ -37,7 +37,7 @@ def print_runs(runs: Sequence[Run], *, requested: int) -> None:
     out.print("trimtab show RUN traces every number of one; --top N lists more", style="dim")
 
 
-def print_show(shown: Shown) -> None:
+def print_show(shown: ShowDocument) -> None:
     """Print a run with its samples, and the command and raw output behind each."""
     out, run = console(), shown.run
     out.print(f"run {run.id}", style="bold")
@@ -80,13 +80,14 @@ def _in_short(value: object) -> str:
     return f"{plural(len(value), 'value')} (mean {fmean(value):.3g}, most {max(value):.3g})"
 
 
-def _print_outputs(out: Console, shown: Shown) -> None:
+def _print_outputs(out: Console, shown: ShowDocument) -> None:
     out.print("raw outputs (trimtab show RUN --output N prints one)", style="bold")
-    for output in shown.outputs:
+    for entry in shown.outputs:
+        output = entry.output
         took = "-" if output.elapsed_s is None else format_duration(output.elapsed_s)
         out.print(
             f"  {output.ordinal}  {visible(output.label)}: exit code {output.exit_code}, {took}, "
             f"{format_bytes(output.stdout_bytes)}, sha256 {output.stdout_sha256[:16]}"
         )
         out.print(f"     {shell_text(output.argv)}", style="cyan", soft_wrap=True)
-        out.print(f"     {visible(shown.files[output.ordinal])}", style="dim", soft_wrap=True)
+        out.print(f"     {visible(entry.stdout_file)}", style="dim", soft_wrap=True)

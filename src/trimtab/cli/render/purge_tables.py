@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trimtab.cli.render.text import percent_text
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.owners import user_name
+from trimtab.units import percent_or_dash
 from trimtab.visible import visible
 
 
@@ -16,4 +16,4 @@ def owner(uid: int) -> str:
 
 def fullness(usage: Usage | None) -> str:
     """Return how full it is; ``-`` where that cannot be told."""
-    return percent_text(None if usage is None else usage.fullness, 2)
+    return percent_or_dash(None if usage is None else usage.fullness, 2)

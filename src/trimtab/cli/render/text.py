@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trimtab.units import format_percent, format_value
 from trimtab.visible import shell_text, site_word, visible
 
 if TYPE_CHECKING:
@@ -145,16 +144,6 @@ def print_sentences(out: Console, sentences: Iterable[str], style: str = "") -> 
 
 
 _VERDICTS = {"met": "green", "missed": "bold red", "cannot_tell": "yellow"}
-
-
-def value_text(value: float | None, unit: str) -> str:
-    """Return a value in people's units; ``-`` where there is none."""
-    return "-" if value is None else format_value(value, unit)
-
-
-def percent_text(fraction: float | None, digits: int = 1) -> str:
-    """Return a fraction in per cent; ``-`` where there is none."""
-    return "-" if fraction is None else format_percent(fraction, digits)
 
 
 def _ended(sentence: str) -> str:

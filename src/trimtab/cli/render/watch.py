@@ -13,7 +13,7 @@ from trimtab.model.run import RunStatus
 from trimtab.model.verdict import VerdictStatus
 from trimtab.record.slots import SlotState, process_text
 from trimtab.report.headline import headline
-from trimtab.units import enumerated, format_value, plural
+from trimtab.units import enumerated, plural, value_or_dash
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def print_slots(
             problem = "" if run.problem is None else f": {run.problem}"
             out.print(f"    run {run.id}: {run.status.value}{visible(problem)}", soft_wrap=True)
         for verdict in slot.verdicts:
-            mean = "-" if verdict.mean is None else format_value(verdict.mean, verdict.unit)
+            mean = value_or_dash(verdict.mean, verdict.unit)
             out.print(
                 f"    {verdict.metric} ({verdict.scope.value}) {mean}: "
                 f"{verdict.status.value.replace('_', ' ')} ({visible(verdict.reason)})",

@@ -11,7 +11,7 @@
     end    action, unknown
 
 One file a site, in a directory that only its user can write to. The ledger in the store is made
-from the same lines and filled from them again after a kill (`trimtab.loop.acting.recovering`).
+from the same lines and filled from them again after a kill (`trimtab.loop.acting.session`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from trimtab.loop.probing.mount_check import why_wrong_mount
 from trimtab.loop.probing.reach import Reach
 from trimtab.loop.probing.site_command import command_of, refuse_too_many
 from trimtab.loop.probing.site_probe import (
-    FREE_SHARE_SCHEDULED,
     directory_of,
     instrument_of,
     launcher_of,
@@ -111,7 +110,7 @@ def _probe(
         size = format_bytes(spec.tasks * spec.block_size_bytes)
         return Checked(label, True, f"{benchmark}, {size} of {format_bytes(available)}")
     command, launcher = command_of(probe, launcher_of(probe, site).kind, directory, reach)
-    refuse_too_many(command, space, FREE_SHARE_SCHEDULED)
+    refuse_too_many(command, space)
     program = command.command[0]
     if launcher.kind == "slurm":
         return Checked(label, None, f"{visible(program)} is looked for on the nodes of its job")
