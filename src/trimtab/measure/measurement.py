@@ -307,10 +307,10 @@ def agrees(
     return abs(bandwidth_bytes_per_s * elapsed_s / moved_bytes - 1.0) <= tolerance
 
 
-def beginning(text: str, limit: int = 120) -> str:
+def beginning(text: str) -> str:
     """Return the first words of something unexpected, on one line, for a message."""
-    words = " ".join(text[: 4 * limit].split())
-    return words if len(words) <= limit else f"{words[:limit]} ..."
+    words = " ".join(text[:480].split())
+    return words if len(words) <= 120 else f"{words[:120]} ..."
 
 
 def tail(text: str, limit: int = 300) -> str:

@@ -150,9 +150,9 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
     draft.requested, draft.reported = parameters, _reported(run, test)
     draft.phases = phases_of(test, parameters)
     if not test.summary_alone:
-        draft.latencies += iops_of(test, draft.phases, 0)
+        draft.latencies += iops_of(test, draft.phases)
     elif parameters.get("repetitions") != 1:
-        draft.latencies += summed_of(test, 0)
+        draft.latencies += summed_of(test)
     draft.warnings += [*run.early.warnings, *test.warnings, *not_borne_out(test)]
     for word in run.refused[:1]:
         draft.warnings.add("option-ignored", f"IOR did not understand {word} and ran without it")

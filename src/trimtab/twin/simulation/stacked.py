@@ -42,7 +42,7 @@ class StackRates:
         fixed = self._fixed.get(from_clients)
         if fixed is None or not fixed.holds(scenario, terms):
             fixed = self._fixed[from_clients] = self._fix(scenario, terms, from_clients)
-        drives, processor, _ = fixed.ceilings.apart(
+        drives, processor = fixed.ceilings.apart(
             terms.amplification, terms.window, terms.walks_per_request * fixed.groups
         )
         return OstRates(fixed.ceilings.through(drives, processor) * fixed.answers, fixed.read)
