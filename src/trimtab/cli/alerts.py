@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.opened import opened
-from trimtab.cli.output import show
-from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
-from trimtab.cli.render.text import local_times, moment, site_argument
+from trimtab.cli.render.document import show_page
 from trimtab.model.alert import DeliveryState
 from trimtab.report.headline import headline
+from trimtab.report.kit import ALL, ROWS, row, table
+from trimtab.report.sections import Document, Section
+from trimtab.report.text import local_moment, local_times
 from trimtab.units import plural
-from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from trimtab.loop.alerting.trial import Tried
     from trimtab.model.alert import Alert
     from trimtab.model.site import Site
@@ -71,9 +68,9 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
         alerts = record.store.alerts(place.name, since=place.moment(since))
         standing = whole_standing(record.store, place)
     sent = tuple(alert for alert in alerts if alert.phase is not Phase.NOTED)
-    show(
+    show_page(
         lambda: documents.kept.AlertsDocument(record.location, place.name, sent),
-        lambda: print_alerts(standing, sent, has_receivers=_has_receivers(record.site)),
+        lambda: alerts_document(standing, sent, has_receivers=_has_receivers(record.site)),
     )
 
 
@@ -96,32 +93,29 @@ def test(where: str | None) -> None:
         documents.kept.ReceiverRow(entry.receiver, entry.reason is None, entry.reason)
         for entry in tried
     )
-    show(
+    show_page(
         lambda: documents.kept.AlertsTestDocument(site.name, receivers),
-        lambda: print_trial(site.name, tried),
+        lambda: trial_document(site.name, tried),
         error=error if failed else None,
     )
 
 
-def print_trial(site: str, tried: Sequence[Tried]) -> None:
-    """Print how many receivers took the message, and each with its answer."""
+def trial_document(site: str, tried: Sequence[Tried]) -> Document:
+    """Return how many receivers took the message, and each with its answer."""
     taken = sum(entry.reason is None for entry in tried)
     if tried:
         answer = f"{taken} of {plural(len(tried), 'receiver')} took the test message."
     else:
         answer = "no receiver: nobody gets alerts; add [alerts.mail] or [webhook.NAME]."
-    rows = [
-        (
-            visible(entry.receiver),
-            "delivered" if entry.reason is None else f"not delivered: {visible(str(entry.reason))}",
+    rows = (
+        row(
+            entry.receiver,
+            "delivered" if entry.reason is None else f"not delivered: {entry.reason}",
         )
         for entry in sorted(tried, key=lambda entry: entry.reason is None)
-    ]
-    print_screen(f"{visible(site)}: {answer}", partial(_print_receivers, rows))
-
-
-def _print_receivers(rows: Sequence[tuple[str, str]], out: Console) -> None:
-    print_rows(out, (Column("receiver"), Column("answer", wraps=True)), rows)
+    )
+    receivers = table(("receiver", "answer"), rows, first=ALL)
+    return Document(f"{site}: {answer}", (Section(tables=(receivers,)),))
 
 
 def _has_receivers(site: Site | None) -> bool:
@@ -130,28 +124,40 @@ def _has_receivers(site: Site | None) -> bool:
     return site is not None and bool(receivers_of(site))
 
 
-def print_alerts(
+def alerts_document(
     standing: SiteStanding, alerts: Sequence[Alert], *, has_receivers: bool = True
-) -> None:
-    """Print how a site stands, how many alerts there were and how many wait, then the newest.
+) -> Document:
+    """Return how a site stands, how many alerts there were and how many wait, the newest first.
 
     Parameters
     ----------
     has_receivers
         Whether the site file names some.
     """
-    test = f"trimtab alerts test {site_argument(standing.site)} sends a test message"
-    sent = _answer(standing.site, alerts)
-    print_screen(
+    newest = alerts[::-1]
+    rows = (
+        row(
+            at,
+            alert.severity.value,
+            alert.phase.value,
+            alert.title,
+            ", ".join(f"{each.receiver} {each.state.value}" for each in alert.deliveries),
+        )
+        for alert, at in zip(newest, local_times([alert.at for alert in newest]), strict=True)
+    )
+    columns = ("at", "severity", "phase??", "alert", "delivery")
+    test = f"trimtab alerts test {options.site_argument(standing.site)} sends a test message"
+    return Document(
         headline(standing),
-        partial(_print_alerts, sent, alerts),
-        more=[test] if has_receivers else [],
+        (Section(tables=(table(columns, rows, first=ROWS),)),),
+        details=(_sent(standing.site, alerts),),
+        more=(test,) if has_receivers else (),
     )
 
 
-def _answer(site: str, alerts: Sequence[Alert]) -> str:
+def _sent(site: str, alerts: Sequence[Alert]) -> str:
     if not alerts:
-        return f"{visible(site)}: no alert was sent."
+        return f"{site}: no alert was sent."
     last = alerts[-1]
     states = Counter(each.state for alert in alerts for each in alert.deliveries)
     undelivered = ", ".join(
@@ -160,35 +166,7 @@ def _answer(site: str, alerts: Sequence[Alert]) -> str:
         if state is not DeliveryState.DELIVERED
     )
     return (
-        f"{visible(site)}: {plural(len(alerts), 'alert', ',')}"
+        f"{site}: {plural(len(alerts), 'alert', ',')}"
         + (f", deliveries {undelivered}" if undelivered else "")
-        + f"; the last, {moment(last.at)}: {visible(last.title).rstrip('.')}."
+        + f"; the last, {local_moment(last.at)}: {last.title.rstrip('.')}."
     )
-
-
-_COLUMNS = (
-    Column("at"),
-    Column("severity"),
-    Column("phase", drop=1),
-    Column("alert", wraps=True),
-    Column("delivery", wraps=True, least=12),
-)
-
-
-def _print_alerts(sent: str, alerts: Sequence[Alert], out: Console) -> None:
-    print_wrapped(out, sent)
-    newest = alerts[::-1]
-    shown = newest[: options.extent().rows(ROWS)]
-    rows = [
-        (
-            at,
-            alert.severity.value,
-            alert.phase.value,
-            visible(alert.title),
-            visible(", ".join(f"{each.receiver} {each.state.value}" for each in alert.deliveries)),
-        )
-        for alert, at in zip(shown, local_times([alert.at for alert in shown]), strict=True)
-    ]
-    print_rows(out, _COLUMNS, rows)
-    if len(newest) > len(shown):
-        out.print(f"... {len(newest) - len(shown):,} earlier alerts: --all", style="dim")

@@ -7,7 +7,6 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.render.document import show_page
-from trimtab.cli.render.text import site_argument
 
 
 @click.command("explain")
@@ -46,6 +45,6 @@ def command(where: str, moment: str, store_url: str | None) -> None:
             known.explanations,
             known.lone_runs,
             known.speeds,
-            where=site_argument(known.site),
+            where=options.site_argument(known.site),
         ),
     )

@@ -7,7 +7,6 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.render.document import show_page
-from trimtab.cli.render.text import site_argument
 
 
 @click.command("incidents")
@@ -58,7 +57,9 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
             explained.lone_runs,
             site,
             in_full=options.extent().rows(1),
-            where=site_argument(explained.site),
+            where=options.site_argument(explained.site),
         ),
-        more=[f"trimtab explain {site_argument(explained.site)} --at TIME has all evidence"],
+        more=[
+            f"trimtab explain {options.site_argument(explained.site)} --at TIME has all evidence"
+        ],
     )

@@ -11,6 +11,7 @@ import click
 
 from trimtab import units
 from trimtab.errors import UsageError
+from trimtab.visible import shell_text, site_word
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -289,13 +290,16 @@ def rest_option() -> str:
 
 
 def extent() -> Extent:
-    """Return how much the command that runs is to print."""
+    """Return how much the command that runs is to print: all, where it has no option for that."""
     context = click.get_current_context(silent=True)
-    return Extent() if context is None else context.meta.get(_EXTENT, Extent())
+    if context is None:
+        return Extent()
+    chosen = any(parameter.callback is _remember_extent for parameter in context.command.params)
+    return context.meta.get(_EXTENT, Extent(everything=not chosen))
 
 
 def print_everything() -> None:
-    """Have the command that runs print every row: it has no ``--all``, or was asked for more."""
+    """Have the command that runs print every row: it was asked for more."""
     click.get_current_context().meta.setdefault(_EXTENT, Extent(everything=True))
 
 
@@ -365,3 +369,10 @@ def series(function: Decorated) -> Decorated:
     """Add ``--probe`` and ``--metric``."""
     metric = click.option("--metric", metavar="METRIC", help="Only this metric.")
     return click.option("--probe", metavar="NAME", help="Only this probe.")(metric(function))
+
+
+def site_argument(name: str) -> str:
+    """Return a site as the next command takes it: as this command was given it, else by name."""
+    context = click.get_current_context(silent=True)
+    where = None if context is None else context.params.get("where")
+    return shell_text([str(where)]) if where else site_word(name)

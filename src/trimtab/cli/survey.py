@@ -118,7 +118,6 @@ def command(where: str, apply: bool, store_url: str | None, **options_given: Any
     from trimtab.report import documents
     from trimtab.report.survey import plan_document, survey_document
 
-    options.print_everything()
     if options_given["size_bytes"] is not None:
         options_given["size_bytes"] = int(options_given["size_bytes"])
     request = Asked(**options_given)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
-
-ROWS: Final = 25
-"""Targets, or readings of one, on a screen."""
+from trimtab.cli.render.document import print_document, show
 
 
 @click.command("targets")
@@ -32,8 +27,6 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     """
     from dataclasses import replace
 
-    from trimtab.cli.render.document import print_document
-    from trimtab.cli.render.text import site_argument
     from trimtab.config.problems import did_you_mean
     from trimtab.errors import UsageError
     from trimtab.loop.sites import kept_site, open_driver, open_site, with_store
@@ -57,13 +50,15 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
             raise UsageError(f"there is no target {name!r}", code="target-unknown", hint=hint)
     chosen = [known[name] for name in names]
     of_chosen = tuple(target for target in state.targets if target in chosen or not chosen)
-    more = [f"trimtab targets {site_argument(state.site)} TARGET shows all that is known of one"]
+    more = [
+        f"trimtab targets {options.site_argument(state.site)} TARGET shows all that is known of one"
+    ]
     show(
         lambda: replace(state, targets=of_chosen),
         lambda: (
-            [print_document(target_document(state, target), rows=ROWS) for target in chosen]
+            [print_document(target_document(state, target)) for target in chosen]
             if chosen
-            else print_document(targets_document(standing), rows=ROWS, more=more)
+            else print_document(targets_document(standing), more)
         ),
     )
     refuse_silence(state, reported=options.wants_json())

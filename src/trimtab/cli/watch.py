@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
+from trimtab.cli.render.document import print_document, show, show_page
+from trimtab.model.run import RunStatus
+from trimtab.model.verdict import VerdictStatus
+from trimtab.record.slots import SlotState, process_text
+from trimtab.report.acting import plan_section
+from trimtab.report.answers import plan_answer
+from trimtab.report.headline import headline
+from trimtab.report.kit import ALL, Cell, Tone, row, table
+from trimtab.report.sections import Document, Section
+from trimtab.report.text import local_moment
+from trimtab.units import enumerated, format_value, plural
 
 if TYPE_CHECKING:
     from trimtab.errors import UsageError
+    from trimtab.model.action import Plan
     from trimtab.model.run import Run
     from trimtab.model.site import Site
     from trimtab.model.standing import SiteStanding
-    from trimtab.record.slots import Slot
+    from trimtab.record.slots import Slot, WatchState
     from trimtab.site.load import LoadedSite
 
 
@@ -139,15 +150,20 @@ def _show_slots(
     runs: Mapping[str, Run],
     standing: SiteStanding | None,
 ) -> None:
-    from trimtab.cli.render.watch import print_slots
     from trimtab.errors import ToolError
     from trimtab.report import documents
 
-    failed = _failed(slots, runs)
+    failed = ", ".join(
+        dict.fromkeys(f"{slot.item} ({slot.state.value})" for slot in slots if _failed(slot, runs))
+    )
     error = ToolError(f"{site}: not as it should be: {failed}", code="slots-failed")
     show(
         lambda: documents.kept.WatchDocument(site, place, tuple(slots)),
-        lambda: None if standing is None else print_slots(place, slots, runs, standing),
+        lambda: (
+            None
+            if standing is None
+            else print_document(slots_document(place, slots, runs, standing))
+        ),
         error=error if failed else None,
     )
 
@@ -168,7 +184,6 @@ def _site_to_watch(where: str) -> LoadedSite:
 
 def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
     """Show how the watch stands, and with ``dry_run`` what armed policies would change."""
-    from trimtab.cli.render.watch import print_state
     from trimtab.loop import event_log
     from trimtab.loop.acting.session import Place
     from trimtab.loop.sites import clock_of, open_driver, with_store
@@ -183,12 +198,12 @@ def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
     with open_store(with_store(site, store_url)) as store:
         state = watch_state(site, store, clock())
         standing = whole_standing(store, event_log.Place(site.name, site))
-        plans = ()
+        plans = None
         if dry_run:
             plans = plans_of(Place(site, store, clock), open_driver(site, clock=clock))
-    show(
-        lambda: documents.kept.WatchStateDocument(state, plans),
-        lambda: print_state(state, plans if dry_run else None, standing),
+    show_page(
+        lambda: documents.kept.WatchStateDocument(state, plans or ()),
+        lambda: state_document(state, plans, standing),
     )
 
 
@@ -220,11 +235,117 @@ def _check(where: str, store_url: str | None) -> None:
         )
 
 
-def _failed(slots: Sequence[Slot], runs: Mapping[str, Run]) -> str:
-    """Return what did not go well, in words; empty: all did."""
-    from trimtab.model.run import RunStatus
-    from trimtab.record.slots import SlotState
+_TONES: Final[dict[SlotState, Tone]] = {
+    SlotState.DONE: "healthy",
+    SlotState.MISSED: "warning",
+    SlotState.FAILED: "critical",
+}
 
-    failed = [slot for slot in slots if slot.run and runs[slot.run].status is not RunStatus.OK]
-    failed += [slot for slot in slots if slot.run is None and slot.state is not SlotState.DONE]
-    return ", ".join(dict.fromkeys(f"{slot.item} ({slot.state.value})" for slot in failed))
+
+def state_document(
+    state: WatchState, plans: Sequence[Plan] | None, standing: SiteStanding
+) -> Document:
+    """Return how a site stands, who watches it, what ran last and what comes next.
+
+    Parameters
+    ----------
+    plans
+        What the armed policies would change now; ``None``: not asked.
+    """
+    rows = (
+        row(
+            "running" if item.running else local_moment(item.next_at),
+            item.item,
+            *_last(item.last),
+        )
+        for item in state.items
+    )
+    columns = ("next", "item", "last??", "outcome", "detail")
+    armed = ("No policy is armed.",) if plans == () else ()
+    return Document(
+        headline(standing),
+        (
+            Section(lines=armed, tables=(table(columns, rows, first=ALL),)),
+            *(section for plan in plans or () for section in _planned(plan)),
+        ),
+        details=(_watched(state),),
+    )
+
+
+def _planned(plan: Plan) -> tuple[Section, Section]:
+    answer = f"{plan.policy}: {plan_answer(plan).partition(': ')[2]}"
+    return Section(lines=(answer,)), plan_section(plan)
+
+
+def _watched(state: WatchState) -> str:
+    failed = [item for item in state.items if item.last and item.last.state is SlotState.FAILED]
+    if failed:
+        outcome = f"{plural(len(failed), 'item')} of {len(state.items)} failed last: "
+        outcome += enumerated(item.item for item in failed)
+    elif state.items:
+        outcome = f"none of {plural(len(state.items), 'item')} failed last"
+    else:
+        outcome = "no item is scheduled"
+    if state.lease is None:
+        return f"{state.site}: not watched; {outcome}. Start it: trimtab watch {state.site}"
+    holder, since = process_text(state.lease.holder), local_moment(state.lease.taken_at)
+    return f"{state.site}: watched by {holder} since {since}; {outcome}."
+
+
+def _last(last: Slot | None) -> tuple[str, str | Cell, str]:
+    """Return when an item was last due, what came of it, and why."""
+    if last is None:
+        return "-", "-", ""
+    verdicts = (f"{verdict.metric} {verdict.status.value}" for verdict in last.verdicts)
+    why = last.detail or ", ".join(dict.fromkeys(verdicts))
+    return local_moment(last.due_at), Cell(last.state.value, tone=_TONES[last.state]), why
+
+
+def _failed(slot: Slot, runs: Mapping[str, Run]) -> bool:
+    run = None if slot.run is None else runs.get(slot.run)
+    return slot.state is not SlotState.DONE if run is None else run.status is not RunStatus.OK
+
+
+def slots_document(
+    store: str, slots: Sequence[Slot], runs: Mapping[str, Run], standing: SiteStanding
+) -> Document:
+    """Return how a site stands after some slots, and each of them with its run and verdicts."""
+    failed = [slot for slot in slots if _failed(slot, runs)]
+    missed = [
+        f"{slot.item} {verdict.metric}"
+        for slot in slots
+        for verdict in slot.verdicts
+        if verdict.status is VerdictStatus.MISSED
+    ]
+    answer = f"{plural(len(slots), 'slot')} done" if slots else "no slot was due"
+    if slots and not failed:
+        answer += ", none failed"
+    elif failed:
+        answer = f"{len(failed)} of {plural(len(slots), 'slot')} went wrong: "
+        answer += enumerated(dict.fromkeys(slot.item for slot in failed))
+    if missed:
+        answer += f"; goal missed: {enumerated(dict.fromkeys(missed), 3)}"
+    return Document(
+        headline(standing),
+        tuple(
+            Section(
+                lines=(f"{slot.item}, due {local_moment(slot.due_at)}: {slot.state.value}",),
+                notes=tuple(_slot_notes(slot, runs)),
+            )
+            for slot in slots
+        ),
+        details=(f"{standing.site}: {answer}.",),
+        more=(f"stored in {store}",),
+    )
+
+
+def _slot_notes(slot: Slot, runs: Mapping[str, Run]) -> Iterator[str]:
+    if slot.detail:
+        yield slot.detail
+    if slot.run is not None and (run := runs.get(slot.run)) is not None:
+        problem = "" if run.problem is None else f": {run.problem}"
+        yield f"run {run.id}: {run.status.value}{problem}"
+    for verdict in slot.verdicts:
+        mean = "-" if verdict.mean is None else format_value(verdict.mean, verdict.unit)
+        status = verdict.status.value.replace("_", " ")
+        yield f"{verdict.metric} ({verdict.scope.value}) {mean}: {status} ({verdict.reason})"

@@ -203,7 +203,7 @@ def _applied(plan: Plan, actions: Sequence[Action]) -> str:
     parts = [_kinds(done, _DONE)] if done else []
     if failed:
         first = failed[0]
-        word = _outcome(first)
+        word = outcome_text(first)
         why = f" ({visible(first.detail)})" if first.detail else ""
         parts.append(
             f"{len(failed):,} of {plural(len(actions), 'change', ',')} not done, the first: "
@@ -255,20 +255,21 @@ def actions_answer(site: str, actions: Sequence[Action]) -> str:
     """
     if not actions:
         return f"{visible(site)}: nothing has been changed."
-    outcomes = Counter(map(_outcome, actions))
+    outcomes = Counter(map(outcome_text, actions))
     each = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
     last = actions[-1]
     if last.outcome is Outcome.DONE:
         words = _kinds([last.instruction], _DONE)
     else:
         kind = last.instruction.kind.value.replace("-", " ")
-        words = f"{kind} of {visible(last.instruction.target)} {_outcome(last)}"
+        words = f"{kind} of {visible(last.instruction.target)} {outcome_text(last)}"
     count = plural(len(actions), "change", ",")
     at = f"{last.at.astimezone():%Y-%m-%d %H:%M}"
     return f"{visible(site)}: {count}, {each}; the last on {at}: {words}."
 
 
-def _outcome(action: Action) -> str:
+def outcome_text(action: Action) -> str:
+    """Return the outcome of an action in words."""
     return "begun" if action.outcome is None else action.outcome.value.replace("-", " ")
 
 

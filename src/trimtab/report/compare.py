@@ -49,7 +49,6 @@ def compare_document(result: CompareResult) -> Document:
         subtitle=f"A is {_side_text(result.before)}; B is {_side_text(result.after)}",
         tone="unclear" if first is None else _WORDS[first][1],
         answer=_answer(result),
-        details=(),
         sections=(
             *(
                 _section(series, result.series)

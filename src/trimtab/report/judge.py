@@ -75,7 +75,6 @@ def judge_document(
         subtitle=f"{text.moment_text(judgement.from_)} to {text.moment_text(judgement.to)}",
         tone=tone_of(standing),
         answer=headline(standing),
-        details=(),
         sections=tuple(_sections(judgement, frames, surveys, standing)),
     )
 

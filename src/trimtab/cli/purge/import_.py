@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
 _FORMATS = ("gnu-find", "lfs-find", "mfu", "csv", "parquet")
@@ -71,10 +70,9 @@ def command(file: Path, directory: Path, root: str, source: str, **options_given
     Columns that the list lacks are recorded as lacking. A plan also requires what a list cannot
     state itself: when it was made, that it is complete, and its file system.
     """
-    from trimtab.cli.render.purge_index import print_index
+    from trimtab.cli.render.purge_index import show_index
     from trimtab.cli.render.purge_progress import import_progress, meter
     from trimtab.loop.purging.importing import ListDescription, import_index
-    from trimtab.report import documents
 
     description = ListDescription(
         root=root,
@@ -92,7 +90,4 @@ def command(file: Path, directory: Path, root: str, source: str, **options_given
     )
     with meter() as display:
         manifest = import_index(file, directory, description, progress=import_progress(display))
-    show(
-        lambda: documents.purged.IndexDocument(str(directory), manifest),
-        lambda: print_index(manifest, directory),
-    )
+    show_index(manifest, directory)

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.document import show_page
 from trimtab.errors import ToolError
 from trimtab.visible import visible
 
@@ -50,7 +50,7 @@ def command(
     mail is sent once. Users with more files than [notice] names_most get counts by directory.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.cli.render.purge_plan import print_notified
+    from trimtab.cli.render.purge_plan import notified_document
     from trimtab.loop.purging.noticing import names_of, notify
     from trimtab.loop.purging.place import purge_place
     from trimtab.report import documents
@@ -76,7 +76,7 @@ def command(
         code="mail-failed",
         hint="the same command tries them again",
     )
-    show(
+    show_page(
         lambda: documents.purged.PurgeNotifyDocument(
             plan=published.loaded.plan.id,
             directory=visible(published.publication.directory),
@@ -89,6 +89,6 @@ def command(
             mails=notified.mails,
             notes=notes,
         ),
-        lambda: print_notified(published, notified.mails, notes),
+        lambda: notified_document(published, notified.mails, notes),
         error=error if failed else None,
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.document import show_page
 
 
 @click.command("plan", cls=options.GroupedCommand)
@@ -45,7 +45,7 @@ def command(
     the notice period is over. The first plan creates the signing key.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.cli.render.purge_plan import print_plan
+    from trimtab.cli.render.purge_plan import plan_document
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.horizons import Question
     from trimtab.loop.purging.place import purge_place
@@ -66,9 +66,9 @@ def command(
     with progress_bar() as progress:
         made = make_plan(question, loaded, out, place=where, now=utc_now(), progress=progress)
     notes = (*loaded.warnings, *made.horizon.notes)
-    show(
+    show_page(
         lambda: documents.purged.PurgePlanDocument(
             str(made.directory), made.plan, made.new_key, notes
         ),
-        lambda: print_plan(made, where, notes),
+        lambda: plan_document(made, where, notes),
     )

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.errors import UsageError
 
@@ -93,14 +92,13 @@ def command(
     times, owners) are not seen in directories whose names did not change.
     """
     from trimtab import __version__
-    from trimtab.cli.render.purge_index import print_index
+    from trimtab.cli.render.purge_index import show_index
     from trimtab.cli.render.purge_progress import meter, scan_progress
     from trimtab.loop.purging.answering import require_answer
     from trimtab.loop.purging.limits import Limits
     from trimtab.loop.purging.measuring import inodes_in_use
     from trimtab.loop.purging.scanning import ScanOptions, scan_index
     from trimtab.purge.index.manifest import SizesMode
-    from trimtab.report import documents
 
     columns = _extras(extras)
     require_answer(root, "the scan")
@@ -119,10 +117,7 @@ def command(
     with meter() as display:
         shown = scan_progress(display, inodes, whole=whole)
         manifest = scan_index(top, directory, scan, version=__version__, progress=shown)
-    show(
-        lambda: documents.purged.IndexDocument(str(directory), manifest),
-        lambda: print_index(manifest, directory),
-    )
+    show_index(manifest, directory)
 
 
 def _extras(texts: tuple[str, ...]) -> set[str]:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from trimtab.cli.options import wants_json
-from trimtab.cli.render.text import console
+from trimtab.cli.render.screen import console
 from trimtab.errors import Interrupted
 from trimtab.launch.moving import NOW
 from trimtab.units import format_duration
