@@ -24,7 +24,6 @@ from trimtab.cli.render.document import SCREEN_LINES, print_document
 from trimtab.cli.render.purge_plan import armed_document, notified_document, plan_document
 from trimtab.cli.site import site_document
 from trimtab.cli.store import copied_document
-from trimtab.loop.alerting.trial import Tried
 from trimtab.loop.initialise import Discovery
 from trimtab.message import Message
 from trimtab.model.alert import Delivery, DeliveryState
@@ -32,7 +31,7 @@ from trimtab.model.site import Checked, Servers, Site
 from trimtab.model.standing import SiteStanding
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.run.aside import AsideFile
-from trimtab.report.documents.kept import StoreCopyDocument
+from trimtab.report.documents.kept import ReceiverRow, StoreCopyDocument
 
 pytestmark = pytest.mark.cli
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -149,7 +148,7 @@ SCREENS: dict[str, Callable[[], None]] = {
     "alerts": _alerts,
     "alerts of none": lambda: print_document(alerts_document(STANDING, ())),
     "alerts test": lambda: print_document(
-        trial_document("scratch", [Tried("mail", None), Tried("chat", REFUSED)])
+        trial_document("scratch", [ReceiverRow("mail", True), ReceiverRow("chat", False, REFUSED)])
     ),
     "init": _written,
     "init installed": lambda: print_document(

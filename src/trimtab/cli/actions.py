@@ -11,8 +11,7 @@ from trimtab.cli.render.document import show_page
 
 @click.command("actions")
 @click.argument("where", metavar="SITE")
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @options.since("Only actions that began at or after this time.")
 def command(where: str, store_url: str | None, since: str | None) -> None:

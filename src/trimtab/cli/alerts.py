@@ -19,10 +19,10 @@ from trimtab.report.text import local_moment, local_times
 from trimtab.units import plural
 
 if TYPE_CHECKING:
-    from trimtab.loop.alerting.trial import Tried
     from trimtab.model.alert import Alert
     from trimtab.model.site import Site
     from trimtab.model.standing import SiteStanding
+    from trimtab.report.documents.kept import ReceiverRow
 
 
 class _Alerts(click.Group):
@@ -53,8 +53,7 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("where", metavar="SITE")
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
@@ -76,8 +75,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
 
 @command.command("test")
 @click.argument("where", metavar="[SITE]", required=False)
-@options.extent_options
-@options.as_json
+@options.output
 def test(where: str | None) -> None:
     """Send a test message to every receiver of a site; exits with 3 where one did not take it."""
     from trimtab.errors import ToolError
@@ -87,32 +85,25 @@ def test(where: str | None) -> None:
 
     site = (only_site() if where is None else open_site(where)).site
     tried = tuple(try_receivers(site, clock_of(site)()))
-    failed = [entry.receiver for entry in tried if entry.reason is not None]
+    failed = [entry.receiver for entry in tried if not entry.delivered]
     error = ToolError(f"not delivered to {', '.join(failed)}", code="alert-undelivered")
-    receivers = tuple(
-        documents.kept.ReceiverRow(entry.receiver, entry.reason is None, entry.reason)
-        for entry in tried
-    )
     show_page(
-        lambda: documents.kept.AlertsTestDocument(site.name, receivers),
+        lambda: documents.kept.AlertsTestDocument(site.name, tried),
         lambda: trial_document(site.name, tried),
         error=error if failed else None,
     )
 
 
-def trial_document(site: str, tried: Sequence[Tried]) -> Document:
+def trial_document(site: str, tried: Sequence[ReceiverRow]) -> Document:
     """Return how many receivers took the message, and each with its answer."""
-    taken = sum(entry.reason is None for entry in tried)
+    taken = sum(entry.delivered for entry in tried)
     if tried:
         answer = f"{taken} of {plural(len(tried), 'receiver')} took the test message."
     else:
         answer = "no receiver: nobody gets alerts; add [alerts.mail] or [webhook.NAME]."
     rows = (
-        row(
-            entry.receiver,
-            "delivered" if entry.reason is None else f"not delivered: {entry.reason}",
-        )
-        for entry in sorted(tried, key=lambda entry: entry.reason is None)
+        row(entry.receiver, "delivered" if entry.delivered else f"not delivered: {entry.reason}")
+        for entry in sorted(tried, key=lambda entry: entry.delivered)
     )
     receivers = table(("receiver", "answer"), rows, first=ALL)
     return Document(f"{site}: {answer}", (Section(tables=(receivers,)),))

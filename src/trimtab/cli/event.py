@@ -59,9 +59,8 @@ def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
 
 @command.command("list")
 @click.argument("where", metavar="SITE")
-@options.as_json
 @options.store
-@options.extent_options
+@options.output
 @options.since("Only events that began at or after this time.")
 @click.option("--until", metavar="TIME", help="Only events that began until this time or day.")
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:

@@ -15,8 +15,7 @@ from trimtab.cli.render.document import show_page
     "--at", "moment", metavar="TIME", required=True,
     help="The moment, in the site's zone; a date is any time of that day.",
 )  # fmt: skip
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 def command(where: str, moment: str, store_url: str | None) -> None:
     """Show all evidence about one moment, whether or not anything was wrong.

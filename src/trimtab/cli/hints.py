@@ -64,8 +64,7 @@ if TYPE_CHECKING:
     default="DIRECTORY",
     help="Where the job writes, for the command that sets the stripes. It is not touched.",
 )
-@options.as_json
-@options.extent_options
+@options.output
 def command(directory: str, **job: Any) -> None:
     """Recommend file striping and MPI-IO hints for a job, with reasons.
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 @click.command("import", cls=options.GroupedCommand)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@options.as_json
 @options.store
 @click.option("--kind", metavar="KIND", help="The format. Default: each file is recognised.")
 @click.option("--site", metavar="SITE", help="Under which they are kept. Default: imported.")
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     help="Zone of times printed without one: Europe/Zurich. Default: the site's.",
 )
 @click.option("--dry-run", is_flag=True, help="Read and show everything, keep nothing.")
-@options.extent_options
+@options.output
 def command(
     files: tuple[str, ...],
     store_url: str | None,
@@ -67,12 +66,11 @@ def command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.importing.importer import check_kind, import_files, terms_of
-    from trimtab.loop.sites import with_store
     from trimtab.loop.stores import open_store
 
     check_kind(kind)
     terms, site = terms_of(**terms_given)  # type: ignore[arg-type]
-    opened = nullcontext() if dry_run else open_store(with_store(site, store_url), create=True)
+    opened = nullcontext() if dry_run else open_store(store_url, site, create=True)
     tallied, again = Tally(), _again(files, kind, store_url, terms_given)
     remains = "what was stored is kept: the same command passes over it and goes on"
     with opened as store, progress_bar(remains=remains) as progress:

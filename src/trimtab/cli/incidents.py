@@ -13,8 +13,7 @@ from trimtab.cli.render.document import show_page
 @click.argument("where", metavar="SITE")
 @options.since("Only incidents that lasted until this time or later. Default: all.")
 @options.until
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 def command(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List incidents: when, how severe, and the likely causes.

@@ -16,8 +16,7 @@ from trimtab.units import enumerated, format_bytes, format_duration, format_perc
 
 @click.command("site")
 @click.argument("where", metavar="SITE")
-@options.extent_options
-@options.as_json
+@options.output
 @click.option("--validate", is_flag=True, help="Compare with the live system (read-only).")
 def command(where: str, validate: bool) -> None:
     """Show a site file as Trimtab reads it; with --validate compare it with the live system.

@@ -11,8 +11,7 @@ from trimtab.cli.render.document import show_page
 
 @click.command("status")
 @click.argument("where", metavar="[PATH|SITE]", required=False)
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @options.cov_goal
 @options.window

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 @click.command("sweep")
 @click.argument("spec", metavar="SPEC.toml")
-@options.as_json
 @options.store
 @click.option(
     "--now",
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-run", is_flag=True, help="Measure nothing: show how far it is, and the result.")
 @options.report
-@options.extent_options
+@options.output
 def command(
     spec: str,
     *,
@@ -56,7 +55,8 @@ def command(
     says that it is set.
     """
     from trimtab.errors import UsageError
-    from trimtab.loop.sites import open_site, with_store
+    from trimtab.loop.sites import open_site
+    from trimtab.loop.stores import with_store
     from trimtab.loop.sweep import analysed
     from trimtab.report.documents.judged import SweepDocument
     from trimtab.report.sweep import sweep_document

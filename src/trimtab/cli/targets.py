@@ -11,8 +11,7 @@ from trimtab.cli.render.document import print_document, show
 @click.command("targets")
 @click.argument("where", metavar="PATH|SITE")
 @click.argument("names", metavar="[TARGET]...", nargs=-1)
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @click.option(
     "--at",
@@ -29,8 +28,8 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
 
     from trimtab.config.problems import did_you_mean
     from trimtab.errors import UsageError
-    from trimtab.loop.sites import kept_site, open_driver, open_site, with_store
-    from trimtab.loop.stores import open_store
+    from trimtab.loop.sites import kept_site, open_driver, open_site
+    from trimtab.loop.stores import open_store, with_store
     from trimtab.loop.targets import look, recall, refuse_silence
     from trimtab.report.targets import target_document, targets_document
     from trimtab.units import parse_moment
@@ -39,7 +38,7 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     if at is None:
         standing = look(site, open_driver(site), with_store(site, store_url))
     else:
-        with open_store(with_store(site, store_url)) as store:
+        with open_store(store_url, site) as store:
             standing = recall(site, store, parse_moment(at, site.timezone, end=True))
     state = standing.state
     assert state is not None  # of a look and of a recall it is known

@@ -29,24 +29,16 @@ def command() -> None:
     """
 
 
-class _Hot(click.ParamType):
-    """``0.2/0.8``: the part of the data that is hot, and its share of the writes."""
+def _hot(text: str) -> tuple[float, float]:
+    """Return the part of the data that is hot, and its share of the writes: ``0.2/0.8``."""
+    from trimtab.errors import UsageError
 
-    name = "part/share"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, float]:
-        """Return both as fractions."""
-        if isinstance(value, tuple):
-            return value
-        part, slash, share = str(value).partition("/")
-        try:
-            if slash:
-                return float(part), float(share)
-        except ValueError:
-            pass
-        self.fail(f"{value!r} is not PART/SHARE, as 0.2/0.8", param, ctx)
+    part, _, share = text.partition("/")
+    try:
+        return float(part), float(share)
+    except ValueError:
+        problem = f"{text!r} is not PART/SHARE, as 0.2/0.8"
+        raise UsageError(problem, code="part-malformed") from None
 
 
 @command.command("wa")
@@ -69,7 +61,11 @@ class _Hot(click.ParamType):
 @click.option(
     "--live", type=options.FRACTION, default=1.0, help="Part that holds data; the rest is trimmed."
 )
-@click.option("--hot", type=_Hot(), help="Hot part of the data, and its share of the writes.")
+@click.option(
+    "--hot",
+    type=options.Quantity("part/share", _hot),
+    help="Hot part of the data, and its share of the writes.",
+)
 @click.option("--separate", is_flag=True, help="Write copies to superblocks of their own.")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
 @options.as_json
@@ -123,8 +119,7 @@ def list_() -> None:
 @command.command("show")
 @click.argument("scenario", metavar="SCENARIO")
 @click.option("--toml", "as_toml", is_flag=True, help="Print its file, to copy and change.")
-@options.as_json
-@options.extent_options
+@options.output
 def show_(scenario: str, as_toml: bool) -> None:
     """Describe a scenario: hardware, events, and assumptions.
 

@@ -83,7 +83,7 @@ def command(
     from trimtab.launch.notify import from_environment
     from trimtab.loop.event_log import Place
     from trimtab.loop.probing.site_probe import runner_of
-    from trimtab.loop.sites import open_driver, reach_of, with_store
+    from trimtab.loop.sites import open_driver, reach_of
     from trimtab.loop.standing import whole_standing
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.companions import observers_of
@@ -106,7 +106,7 @@ def command(
     log = configured(form=log_format, level=log_level, clock=reach.clock, site=site.name)
     for warning in loaded.warnings:
         log.warning(warning)
-    with open_store(with_store(site, store_url), create=True) as store:
+    with open_store(store_url, site, create=True) as store:
         runner = runner_of(site, store, reach)
         watch = Watch(
             site,
@@ -186,7 +186,7 @@ def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
     """Show how the watch stands, and with ``dry_run`` what armed policies would change."""
     from trimtab.loop import event_log
     from trimtab.loop.acting.session import Place
-    from trimtab.loop.sites import clock_of, open_driver, with_store
+    from trimtab.loop.sites import clock_of, open_driver
     from trimtab.loop.standing import whole_standing
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.policies import plans_of
@@ -195,7 +195,7 @@ def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
 
     site = _site(where).site
     clock = clock_of(site)
-    with open_store(with_store(site, store_url)) as store:
+    with open_store(store_url, site) as store:
         state = watch_state(site, store, clock())
         standing = whole_standing(store, event_log.Place(site.name, site))
         plans = None
@@ -211,14 +211,14 @@ def _check(where: str, store_url: str | None) -> None:
     """Alert and raise where no process watches a site and a slot is overdue."""
     from trimtab.errors import ToolError
     from trimtab.loop.alerting.alerting import Alerting
-    from trimtab.loop.sites import clock_of, with_store
+    from trimtab.loop.sites import clock_of
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.log import configured
     from trimtab.loop.watching.upcoming import overdue
 
     site = _site(where).site
     clock = clock_of(site)
-    with open_store(with_store(site, store_url)) as store:
+    with open_store(store_url, site) as store:
         late = overdue(site, store, clock())
         if not late:
             return

@@ -23,8 +23,7 @@ from trimtab.errors import UsageError
 )
 @options.store
 @terms.place
-@options.extent_options
-@options.as_json
+@options.output
 def command(plan: Path, approved_on: str | None, store_url: str | None, place: str | None) -> None:
     """Approve a published plan in person.
 

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     "--files", type=click.IntRange(1), metavar="N",
     help="Ignore owners with fewer files than this. Default: 1,000.",
 )  # fmt: skip
-@options.as_json
-@options.extent_options
+@options.output
 def command(
     *,
     directory: Path,
@@ -55,13 +54,12 @@ def command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.purging.evading import look_for_evasion
-    from trimtab.purge.policy_file import load_policy
     from trimtab.report import documents
 
-    loaded = None if policy is None else load_policy(policy).policy
     with progress_bar() as progress:
         progress("reading the index", 0.0)
-        signs = look_for_evasion(directory, earlier=earlier, policy=loaded, files=files)
+        known = terms.policy_of(policy)
+        signs = look_for_evasion(directory, earlier=earlier, policy=known, files=files)
     show_page(
         lambda: documents.purged.PurgeEvasionDocument(str(directory), signs),
         lambda: evasion_document(signs, directory),

@@ -62,7 +62,7 @@ _FORMATS = ("gnu-find", "lfs-find", "mfu", "csv", "parquet")
     help="Confirm that the list is of what is mounted at the root now; required for a plan.",
 )
 @options.as_json
-def command(file: Path, directory: Path, root: str, source: str, **options_given: Any) -> None:
+def command(file: Path, directory: Path, beneath: str | None, **description: Any) -> None:
     """Convert an index or list of another tool, or a table, into an index.
 
     Tools: find, lfs find, mpiFileUtils. Others export a table: Spectrum Scale, Robinhood, GUFI.
@@ -70,24 +70,12 @@ def command(file: Path, directory: Path, root: str, source: str, **options_given
     Columns that the list lacks are recorded as lacking. A plan also requires what a list cannot
     state itself: when it was made, that it is complete, and its file system.
     """
+    from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_index import show_index
-    from trimtab.cli.render.purge_progress import import_progress, meter
+    from trimtab.cli.render.purge_progress import import_progress
     from trimtab.loop.purging.importing import ListDescription, import_index
 
-    description = ListDescription(
-        root=root,
-        source=source,
-        printf=options_given["printf"],
-        column_map=options_given["column_map"],
-        delimiter=options_given["delimiter"],
-        beneath=os.fsencode(options_given["beneath"] or ""),
-        started=options_given["started"],
-        ended=options_given["ended"],
-        complete=options_given["complete"],
-        mounted=options_given["mounted"],
-        users=options_given["users"],
-        groups=options_given["groups"],
-    )
-    with meter() as display:
-        manifest = import_index(file, directory, description, progress=import_progress(display))
+    described = ListDescription(beneath=os.fsencode(beneath or ""), **description)
+    with progress_bar(counts=True) as display:
+        manifest = import_index(file, directory, described, progress=import_progress(display))
     show_index(manifest, directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -32,17 +33,8 @@ from trimtab.visible import visible
     help="Write this user's names beside the list that counts them. Repeatable.",
 )  # fmt: skip
 @terms.place
-@options.extent_options
-@options.as_json
-def command(
-    *,
-    plan: Path,
-    with_mail: bool,
-    again: bool,
-    accept_unknown: bool,
-    names: tuple[str, ...],
-    place: str | None,
-) -> None:
+@options.output
+def command(plan: Path, names: tuple[str, ...], place: str | None, **terms_given: Any) -> None:
     """Publish each user's list of files in a plan: starts the notice period.
 
     Each list is readable by its user alone, in the policy's directory of notices: as text, as JSON
@@ -59,9 +51,7 @@ def command(
         notified = notify(
             plan,
             place=purge_place(place),
-            with_mail=with_mail,
-            again=again,
-            accept_unknown=accept_unknown,
+            **terms_given,
             progress=lambda done, of: progress("writing lists", done / max(of, 1)),
         )
     published = notified.published

@@ -32,8 +32,7 @@ _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 @terms.index
 @click.option("--by", type=click.Choice(_BY), help="Report usage by this key, in place of SQL.")
 @options.dask
-@options.as_json
-@options.extent_options
+@options.output
 def command(statement: str | None, directory: Path, by: str | None, dask: str | None) -> None:
     """Query an index: one SELECT over its tables `names` and `files`, or --by.
 

@@ -44,8 +44,7 @@ _QUIET_FATES = ("waits", "restored")
     help="A directory beneath ROOT for files whose own directory is gone.",
 )  # fmt: skip
 @terms.place
-@options.extent_options
-@options.as_json
+@options.output
 def command(root: Path, restore: bool, into: Path | None, place: str | None) -> None:
     """List files that interrupted runs put aside beneath ROOT; put them back with --restore.
 

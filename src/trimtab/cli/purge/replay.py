@@ -11,7 +11,6 @@ import click
 from trimtab.cli import options
 from trimtab.cli.purge import terms
 from trimtab.cli.render.document import show_page
-from trimtab.errors import UsageError
 from trimtab.report.kit import ALL, Row, row, table
 from trimtab.report.purge import owner_text
 from trimtab.report.sections import Document, Section
@@ -41,8 +40,7 @@ if TYPE_CHECKING:
     "--reads-known", is_flag=True, help="Every class of client recorded reads in between."
 )
 @terms.threads
-@options.as_json
-@options.extent_options
+@options.output
 def command(directory: Path, later: Path, before: str | None, **options_given: Any) -> None:
     """Replay a policy at the time of --index, and count what was used afterwards.
 
@@ -54,22 +52,12 @@ def command(directory: Path, later: Path, before: str | None, **options_given: A
     from trimtab.report import documents
     from trimtab.units import parse_moment
 
-    if (options_given["used"] is None) != (options_given["available"] is None):
-        raise UsageError(
-            "--used and --available are given together",
-            code="usage-incomplete",
-            hint="as df --block-size=1",
-        )
+    policy = terms.policy_of(options_given.pop("policy"))
     cut_off = None if before is None else parse_moment(before)
-    if cut_off is not None and options_given["policy"] is None and options_given["target"] is None:
+    if cut_off is not None and policy is None and options_given["target"] is None:
         options_given["target"] = 1.0  # any: the cut-off is given
     reads_known = options_given.pop("reads_known")
-    question = terms.horizon_question(
-        directory,
-        **{"target_ost": None, "target_pool": (), "forecast_s": None},
-        **{"site": None, "store_url": None, "place": None, "dask": None},
-        **options_given,
-    )
+    question = terms.horizon_question(directory, policy, **options_given)
     with progress_bar() as progress:
         progress("reading both indexes", 0.0)
         replayed = replay_policy(question, later, before=cut_off, reads_known=reads_known)

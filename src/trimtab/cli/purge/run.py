@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -58,17 +58,7 @@ if TYPE_CHECKING:
 @options.store
 @options.as_json
 def command(
-    *,
-    plan: Path,
-    apply: bool,
-    policy: Path | None,
-    whole_plan: bool,
-    within_s: float | None,
-    site: str | None,
-    shared: bool,
-    lease_s: float,
-    place: str | None,
-    store_url: str | None,
+    plan: Path, within_s: float | None, place: str | None, store_url: str | None, **terms_given: Any
 ) -> None:
     """Recheck every file of a plan, the longest unused first; delete with --apply.
 
@@ -78,23 +68,16 @@ def command(
     run are listed.
     """
     from trimtab import __version__
-    from trimtab.cli.render.purge_progress import meter, run_progress, watched
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.purge_progress import run_progress, watched
     from trimtab.loop.purging.log import run_logged
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.running import GOES_ON, RunOptions, error_of
     from trimtab.report import documents
 
     ends_at_s = None if within_s is None else time.time() + within_s
-    run_options = RunOptions(
-        apply=apply,
-        policy=policy,
-        whole_plan=whole_plan,
-        ends_at_s=ends_at_s,
-        site=site,
-        shared=shared,
-        lease_s=lease_s,
-    )
-    with meter(GOES_ON) as plain, watched(plain) as display:
+    run_options = RunOptions(ends_at_s=ends_at_s, **terms_given)
+    with progress_bar(remains=GOES_ON, counts=True) as plain, watched(plain) as display:
         ran = run_logged(
             plan,
             run_options,

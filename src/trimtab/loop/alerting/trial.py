@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -16,21 +15,14 @@ from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
 from trimtab.model.identifier import new_identifier
 from trimtab.model.site import Site
+from trimtab.report.documents.kept import ReceiverRow
 
 _HINT: Final = 'add [alerts.mail] with to = ["ops@example.org"], or a [webhook.NAME]'
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """A receiver, and why it did not take the message; ``None``: it did."""
-
-    receiver: str
-    reason: Message | None
-
-
 def try_receivers(
     site: Site, now: datetime, receivers: Iterable[Receiver] | None = None
-) -> Iterator[Tried]:
+) -> Iterator[ReceiverRow]:
     """Send a test message to each receiver, one after another.
 
     Raises
@@ -62,6 +54,6 @@ def try_receivers(
         try:
             receiver.deliver(Parcel(identifier, (alert,)), now)
         except Undelivered as error:
-            yield Tried(receiver.name, Message(error.code, error.message))
+            yield ReceiverRow(receiver.name, False, Message(error.code, error.message))
         else:
-            yield Tried(receiver.name, None)
+            yield ReceiverRow(receiver.name, True)

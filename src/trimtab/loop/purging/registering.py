@@ -11,7 +11,7 @@ from trimtab.drivers.lustre.site import lustre_name
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.fleet import fan_out
 from trimtab.loop.acting.session import Place, acting_site, apply_and_log, carrying_out, settle
-from trimtab.loop.sites import clock_of, know_site, with_store
+from trimtab.loop.sites import clock_of, know_site
 from trimtab.loop.stores import open_store
 from trimtab.model.action import ActionKind
 from trimtab.purge.follow.registering import DEREGISTERING, REGISTERING, decide
@@ -44,7 +44,7 @@ def plan_registration(
         One says something else.
     """
     site = _site(where)
-    with open_store(with_store(site, store_url), create=True) as store:
+    with open_store(store_url, site, create=True) as store:
         plan = _plan(site, store, mdts, registered=registered)
         return _document(store, plan, registered=registered)
 
@@ -67,7 +67,7 @@ def carry_out_registration(
         The servers, the store or the journal cannot be used.
     """
     site = _site(where)
-    with open_store(with_store(site, store_url), create=True) as store:
+    with open_store(store_url, site, create=True) as store:
         know_site(store, site)
         place = Place(site, store, clock_of(site))
         with carrying_out(place) as surroundings:
