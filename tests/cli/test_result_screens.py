@@ -25,7 +25,6 @@ from trimtab.cli.options import Extent
 from trimtab.cli.purge.query import answer_document
 from trimtab.cli.render.document import SCREEN_LINES, print_document
 from trimtab.cli.sweep import extent_sections
-from trimtab.cli.watch import state_document
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.loop.sweep import SweepState
@@ -47,6 +46,7 @@ from trimtab.report.scenario import scenario_document, scenarios_document
 from trimtab.report.sections import Document
 from trimtab.report.size import size_document
 from trimtab.report.sweep import sweep_document
+from trimtab.report.watch import state_document
 from trimtab.report.whatif import assumed, whatif_document
 from trimtab.site.ladder_file import load_ladder
 from trimtab.twin.scenario.drives import preset

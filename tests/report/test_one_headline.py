@@ -21,7 +21,6 @@ from tests.support.small_site import HOUR, START, hour
 from trimtab.cli.alerts import alerts_document
 from trimtab.cli.render.document import print_document
 from trimtab.cli.snapshot import kept_document
-from trimtab.cli.watch import slots_document, state_document
 from trimtab.explain.incidents import find_troubles
 from trimtab.judge.series import judge_series
 from trimtab.loop.event_log import Place
@@ -53,6 +52,7 @@ from trimtab.report.incidents import incidents_document
 from trimtab.report.judge import judge_document
 from trimtab.report.status import status_document
 from trimtab.report.targets import targets_document
+from trimtab.report.watch import slots_document, state_document
 
 RUNS: Final = 240
 EVERY_H: Final = 3

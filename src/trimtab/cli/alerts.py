@@ -20,7 +20,6 @@ from trimtab.units import plural
 
 if TYPE_CHECKING:
     from trimtab.model.alert import Alert
-    from trimtab.model.site import Site
     from trimtab.model.standing import SiteStanding
     from trimtab.report.documents.kept import ReceiverRow
 
@@ -58,6 +57,7 @@ def command() -> None:
 @options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
     """List alerts, the newest first: who got each, and which still wait."""
+    from trimtab.loop.alerting.receivers import receivers_of
     from trimtab.loop.standing import whole_standing
     from trimtab.model.alert import Phase
     from trimtab.report import documents
@@ -67,9 +67,10 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
         alerts = record.store.alerts(place.name, since=place.moment(since))
         standing = whole_standing(record.store, place)
     sent = tuple(alert for alert in alerts if alert.phase is not Phase.NOTED)
+    has_receivers = record.site is not None and bool(receivers_of(record.site))
     show_page(
         lambda: documents.kept.AlertsDocument(record.location, place.name, sent),
-        lambda: alerts_document(standing, sent, has_receivers=_has_receivers(record.site)),
+        lambda: alerts_document(standing, sent, has_receivers=has_receivers),
     )
 
 
@@ -107,12 +108,6 @@ def trial_document(site: str, tried: Sequence[ReceiverRow]) -> Document:
     )
     receivers = table(("receiver", "answer"), rows, first=ALL)
     return Document(f"{site}: {answer}", (Section(tables=(receivers,)),))
-
-
-def _has_receivers(site: Site | None) -> bool:
-    from trimtab.loop.alerting.receivers import receivers_of
-
-    return site is not None and bool(receivers_of(site))
 
 
 def alerts_document(
