@@ -211,17 +211,19 @@ class GroupedCommand(click.Command):
 _JSON = "trimtab.json"
 
 
-def as_json(function: Decorated) -> Decorated:
-    """Add ``--json``; `wants_json` says whether it is given."""
+def _remember_json(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[_JSON] = value
 
-    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
-        context.meta[_JSON] = value
 
-    text = "Print one JSON object on standard output."
-    option = click.option(
-        "--json", is_flag=True, is_eager=True, expose_value=False, callback=remember, help=text
-    )
-    return option(function)
+as_json = click.option(
+    "--json",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_remember_json,
+    help="Print one JSON object on standard output.",
+)
+"""``--json``; `wants_json` says whether it is given."""
 
 
 def wants_json() -> bool:
