@@ -32,12 +32,12 @@ IMPORT = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from trimtab.purge.index.importing import Form, import_list
+from trimtab.purge.index.importing import ListDescription, import_list
 from trimtab.purge.index.manifest import Source
 file, index, source, mapping = sys.argv[1:]
-form = Form(column_map=[mapping] if mapping else ())
-manifest = import_list(Path(file), Path(index), source=Source(source), root=b"/scratch",
-                       now=datetime.now(UTC), form=form)
+maps = [mapping] if mapping else ()
+described = ListDescription(Source(source), b"/scratch", column_map=maps)
+manifest = import_list(Path(file), Path(index), described, now=datetime.now(UTC))
 assert not manifest.refused, manifest.refused_examples[:3]
 print(manifest.rows)
 """

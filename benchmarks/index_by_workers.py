@@ -38,7 +38,7 @@ from trimtab.loop.dask_workers import answering  # noqa: E402
 from trimtab.loop.purging.by_shards import PIECE_BYTES, TallyPart, merged_tally  # noqa: E402
 from trimtab.purge.index.manifest import Lack, Manifest, Source, TimeTrust  # noqa: E402
 from trimtab.purge.policy import Policy  # noqa: E402
-from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force  # noqa: E402
+from trimtab.purge.rules import ReadRecording, rules_in_force  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "index_by_workers.json"
 MOST_OF_SINGLE: Final = 1.3
@@ -114,7 +114,7 @@ def parts_of(files: Sequence[Path], most_bytes: int) -> Iterator[TallyPart]:
     """Yield the work of one task after the other, as a horizon divides an index."""
     rules = rules_in_force(
         Policy("p", "/scratch", target=0.7, counted=("atime", "mtime"), minimum_age_s=DAY_S),
-        IndexFacts.of(_manifest()), ReadRecording(), now_s=int(time.time()),
+        _manifest(), ReadRecording(), now_s=int(time.time()),
     )  # fmt: skip
     held: list[str] = []
     held_bytes = 0

@@ -40,10 +40,11 @@ from trimtab.purge.index.query import Answer
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 from trimtab.report.acting import ledger_document, plan_document
 from trimtab.report.check import check_document
+from trimtab.report.kit import row, table
 from trimtab.report.ladder import ladder_document
-from trimtab.report.purge import horizon_document, runs_document
+from trimtab.report.purge import HorizonResult, horizon_document, runs_document
 from trimtab.report.scenario import scenario_document, scenarios_document
-from trimtab.report.sections import Document
+from trimtab.report.sections import Document, Section
 from trimtab.report.size import size_document
 from trimtab.report.sweep import sweep_document
 from trimtab.report.watch import state_document
@@ -60,12 +61,15 @@ DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 def _horizon() -> Document:
     return horizon_document(
-        "/scratch",
-        horizon_answer_of(0.7),
-        USAGE,
-        total=Freed(21_000_000, 10**16),
-        rules=("Files younger than 14 d stay.",),
-        notes=("The index is 6 h old.",),
+        HorizonResult(
+            "/scratch",
+            "i",
+            horizon_answer_of(0.7),
+            USAGE,
+            rules=("Files younger than 14 d stay.",),
+            total=Freed(21_000_000, 10**16),
+            notes=("The index is 6 h old.",),
+        )
     )
 
 
@@ -266,3 +270,24 @@ def test_with_all_a_document_has_every_cell_at_every_width(
         "".join(cell.text.split()) for table in tables for row in table.rows for cell in row.cells
     ))  # fmt: skip
     assert wanted - shown == Counter()
+
+
+@pytest.mark.cli
+def test_a_section_has_its_title_where_anything_beside_charts_is_to_be_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folds = (("more", table(("what",), [row("a row")])),)
+    sections = (
+        Section("Repair", commands=("systemctl start fstrim.timer",)),
+        Section("Drawn", charts=(lambda: None,)),
+        Section("Opened", folds=folds),
+    )
+    document = Document("An answer.", sections, kind="check", heading="scratch", subtitle="now")
+    show = partial(print_document, document)
+    lines = "\n".join(printed(show, capsys, monkeypatch, width=80))
+    assert "Repair\n    systemctl start fstrim.timer" in lines
+    assert "Drawn" not in lines
+    assert "Opened" not in lines
+    everything = printed(show, capsys, monkeypatch, width=80, extent=Extent(everything=True))
+    assert "Opened" in everything
+    assert [section.is_empty for section in sections] == [False, True, False]

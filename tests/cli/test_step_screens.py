@@ -85,9 +85,8 @@ def _notified(*, fresh: bool) -> None:
 
 
 def _armed(effective_at: datetime | None) -> None:
-    at_s = None if effective_at is None else effective_at.timestamp()
     by = SimpleNamespace(name="olga", person=1001)
-    armed = cast(Any, SimpleNamespace(loaded=LOADED, by=by, effective_at_s=at_s))
+    armed = cast(Any, SimpleNamespace(loaded=LOADED, by=by, effective_at=effective_at))
     print_document(armed_document(armed))
 
 
@@ -143,13 +142,12 @@ COPIED = StoreCopyDocument(
     {"run": 70_000, "sample": 1_792_000, "snapshot": 6751}, 75_600, ("ab" * 32,), {},
 )  # fmt: skip
 REFUSED = Message("receiver-unreachable", "it cannot be reached: Connection refused")
+TRIED = (ReceiverRow("mail", True), ReceiverRow("chat", False, REFUSED))
 
 SCREENS: dict[str, Callable[[], None]] = {
     "alerts": _alerts,
     "alerts of none": lambda: print_document(alerts_document(STANDING, ())),
-    "alerts test": lambda: print_document(
-        trial_document("scratch", [ReceiverRow("mail", True), ReceiverRow("chat", False, REFUSED)])
-    ),
+    "alerts test": lambda: print_document(trial_document("scratch", TRIED)),
     "init": _written,
     "init installed": lambda: print_document(
         installed_document("scratch", INSTALLED, ("systemctl daemon-reload",))
@@ -217,6 +215,7 @@ def test_a_plan_says_its_target_as_it_was_set_and_that_nobody_is_given_notice(ca
     assert "that does not reach 0.5 %." in said
     loaded = SimpleNamespace(plan=plan, directory=PLAN, publication=PUBLICATION)
     by = SimpleNamespace(person=7, name="ada")
-    armed = cast(Any, SimpleNamespace(loaded=loaded, by=by, effective_at_s=1e9))
+    effective_at = datetime(2001, 9, 9, tzinfo=UTC)
+    armed = cast(Any, SimpleNamespace(loaded=loaded, by=by, effective_at=effective_at))
     print_document(armed_document(armed))
     assert "no notice period: users cannot object" in " ".join(capsys.readouterr().out.split())

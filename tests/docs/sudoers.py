@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trimtab.drivers.lustre.reads import COMMANDS, ON_REQUEST
+from trimtab.drivers.lustre.reads import COMMANDS, OF_FOLLOWING
 
 PATHS: Final = {"lctl": "/usr/sbin/lctl", "nvme": "/usr/sbin/nvme", "dmesg": "/usr/bin/dmesg"}
 CONTROLLER_DIGITS: Final = 3
@@ -41,7 +41,7 @@ def escaped(word: str) -> str:
 def wanted() -> dict[str, set[str]]:
     """Return for each command that needs rights what sudoers must hold, and no more."""
     found: dict[str, set[str]] = {}
-    for key, command in {**COMMANDS, **ON_REQUEST}.items():
+    for key, command in {**COMMANDS, "changelogs": OF_FOLLOWING["parameters"]}.items():
         if command.get("sudo"):
             found["TRIMTAB_" + key.upper().replace("-", "_")] = set(_forms(command["argv"]))
     return found

@@ -46,7 +46,7 @@ def test_older_lfs_df(version: str, summary: str) -> None:
     assert "OST0001             : inactive device" in lines
     (df,) = parse_lfs_df(text)
     assert (df.complete, df.file_system) == (True, "scratch")
-    flags = {line.target: line.flags for line in df.lines}
+    flags = {line.target: line.flags for line in df.lines.values()}
     assert ("D" in flags["OST0002"]) == (version != "2.7.19")
 
 

@@ -46,8 +46,8 @@ from trimtab.record.slots import WatchState
 from trimtab.record.store import Store
 from trimtab.report.acting import plan_document
 from trimtab.report.answers import plan_answer
+from trimtab.report.check import health
 from trimtab.report.headline import headline, site_troubles, targets_headline, tone_of
-from trimtab.report.health import health
 from trimtab.report.incidents import incidents_document
 from trimtab.report.judge import judge_document
 from trimtab.report.status import status_document

@@ -142,7 +142,7 @@ def admin(desk: Desk) -> TestClient:
 @pytest.fixture
 def ada(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     """A viewer who is a user of the file system."""
-    monkeypatch.setattr(result_api, "user_number", {"ada": ADA}.get)
+    monkeypatch.setattr(result_api, "number_of", lambda kind, name: {"ada": ADA}.get(name))
     return person(desk, "ada")
 
 

@@ -58,6 +58,7 @@ def act(
     from trimtab.errors import RefusedError
     from trimtab.loop.acting.applying import reason_of
     from trimtab.loop.acting.session import visit
+    from trimtab.record.rows import value_of
     from trimtab.report import documents
     from trimtab.report.acting import plan_document
     from trimtab.report.headline import site_troubles
@@ -80,9 +81,7 @@ def act(
         error = RefusedError(reasons[0], code=reasons[0].code)
     command = shlex.join(["trimtab", *words, "--apply", "--plan", result.plan.id])
     show_page(
-        lambda: documents.acting.PlanDocument(
-            result.store, result.applied, result.plan, result.settled, result.actions
-        ),
+        lambda: value_of(documents.acting.PlanDocument, result),
         lambda: plan_document(
             result.plan,
             result.actions,

@@ -80,7 +80,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
 def test(where: str | None) -> None:
     """Send a test message to every receiver of a site; exits with 3 where one did not take it."""
     from trimtab.errors import ToolError
-    from trimtab.loop.alerting.trial import try_receivers
+    from trimtab.loop.alerting.receivers import try_receivers
     from trimtab.loop.sites import clock_of, only_site, open_site
     from trimtab.report import documents
 

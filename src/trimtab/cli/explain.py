@@ -25,20 +25,14 @@ def command(where: str, moment: str, store_url: str | None) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.explaining.incidents import explain_at
+    from trimtab.record.rows import value_of
     from trimtab.report import documents
     from trimtab.report.incidents import moment_document
 
     with opened(where, store_url) as record, progress_bar() as progress:
         known = explain_at(record.store, record.place, moment, progress=progress)
     show_page(
-        lambda: documents.judged.ExplainDocument(
-            known.store,
-            known.site,
-            known.at,
-            known.explanations,
-            known.moment,
-            known.lone_runs,
-        ),
+        lambda: value_of(documents.judged.ExplainDocument, known, incidents=known.explanations),
         lambda: moment_document(
             known.moment,
             known.explanations,

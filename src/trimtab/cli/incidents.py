@@ -25,6 +25,7 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
     from trimtab.loop.explaining.incidents import incidents_if_any, keep_incidents
     from trimtab.loop.standing import standing_of, with_series
     from trimtab.loop.status import status_of
+    from trimtab.record.rows import value_of
     from trimtab.report import documents
     from trimtab.report.incidents import incidents_document
 
@@ -41,14 +42,8 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
     for note in filter(None, (why_none, unkept)):
         click.echo(f"note: {note}", err=True)
     show_page(
-        lambda: documents.judged.IncidentsDocument(
-            explained.store,
-            explained.site,
-            explained.judged_at,
-            explained.judged_until,
-            explained.explanations,
-            explained.standing,
-            explained.lone_runs,
+        lambda: value_of(
+            documents.judged.IncidentsDocument, explained, incidents=explained.explanations
         ),
         lambda: incidents_document(
             explained.explanations,

@@ -25,7 +25,7 @@ def command(
     """
     from trimtab.cli.render.progress import QUIET_S, progress_bar
     from trimtab.loop.standing import standings_of
-    from trimtab.loop.status import status
+    from trimtab.loop.status import site_of, status_of
     from trimtab.model.site import LIMITS
     from trimtab.report import documents
     from trimtab.report.headline import site_troubles
@@ -33,9 +33,10 @@ def command(
 
     with opened(where, store_url) as record, progress_bar(quiet_s=QUIET_S) as progress:
         limits = LIMITS if record.site is None else record.site.limits
-        state = status(
+        name = where if record.site is None else record.site.name
+        state = status_of(
             record.store,
-            where if record.site is None else record.site.name,
+            None if name is None else site_of(record.store, name),
             goal=limits.cov if cov_goal is None else cov_goal,
             window_s=limits.window_s if window_s is None else window_s,
             progress=progress,

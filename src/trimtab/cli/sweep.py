@@ -55,9 +55,11 @@ def command(
     says that it is set.
     """
     from trimtab.errors import UsageError
+    from trimtab.judge.sweep import analyse_sweep, measured_points
     from trimtab.loop.sites import open_site
     from trimtab.loop.stores import with_store
-    from trimtab.loop.sweep import analysed
+    from trimtab.loop.sweep import points_of
+    from trimtab.record.rows import value_of
     from trimtab.report.documents.judged import SweepDocument
     from trimtab.report.sweep import sweep_document
     from trimtab.site.sweep_file import levels_now, load_sweep
@@ -72,17 +74,10 @@ def command(
         state, place = _state_of_store(sweep, site, url)
     else:
         state, place = _measured(sweep, site, url, levels)
-    analysis = analysed(state, workload=workload)
+    analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
     show_page(
-        lambda: SweepDocument(
-            store=place,
-            site=site.name,
-            name=sweep.name,
-            points=state.points,
-            doubts=state.doubts,
-            analysis=analysis,
-            waiting=state.waiting,
-            failures=state.failures,
+        lambda: value_of(
+            SweepDocument, state, store=place, site=site.name, name=sweep.name, analysis=analysis
         ),
         lambda: sweep_document(sweep.name, site.name, analysis, extent_sections(state)),
         report,

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import UnreadableError
 from trimtab.launch.process import utc_now
 from trimtab.loop.results import (
-    HorizonResult,
     WhatIfResult,
     add_result,
     horizon_result,
@@ -27,6 +26,7 @@ from trimtab.loop.results import (
     whatif_result,
 )
 from trimtab.loop.workers import worker_pool
+from trimtab.report.purge import HorizonResult
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.scenario.write import to_toml
@@ -178,8 +178,10 @@ def _what_if(scenario: Scenario, temporary: Path) -> WhatIfResult:
 
 def _horizon(scenario: Scenario, root: str, temporary: Path) -> HorizonResult:
     from trimtab.loop.purging.horizons import Question, ask_horizon
-    from trimtab.loop.purging.importing import ListDescription, import_index
+    from trimtab.loop.purging.importing import import_index
     from trimtab.purge.horizon.usage import Usage
+    from trimtab.purge.index.importing import ListDescription
+    from trimtab.purge.index.manifest import Source
     from trimtab.twin.scenario.geometry import capacity_bytes
 
     now, index = utc_now(), temporary / "index"
@@ -187,7 +189,8 @@ def _horizon(scenario: Scenario, root: str, temporary: Path) -> HorizonResult:
     used = scenario.users.fullness * capacity
     listed = temporary / "files"
     listed.write_bytes(b"".join(_list_of_files(scenario, root, used, now)))
-    import_index(listed, index, ListDescription(root, "gnu-find", complete=True))
+    described = ListDescription(Source.GNU_FIND, root.encode(), complete=True)
+    import_index(listed, index, described)
     usage = Usage(int(used), int(capacity - used))
     return horizon_result(ask_horizon(Question(index, target=_TARGET, usage=usage), now=now))
 

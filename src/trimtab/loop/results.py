@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -16,12 +15,9 @@ from trimtab.loop.sites import open_site
 from trimtab.loop.stores import open_store
 from trimtab.message import Message
 from trimtab.model.identifier import new_identifier
-from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import Freed
-from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import KeptResult
-from trimtab.report.purge import horizon_document
-from trimtab.report.sections import Document
+from trimtab.report.purge import HorizonResult
 from trimtab.twin.scenario.model import Scenario
 from trimtab.units import plural
 from trimtab.visible import visible
@@ -30,29 +26,6 @@ from trimtab.whatif.vary import Varied
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class HorizonResult:
-    """The horizon of an index.
-
-    Attributes
-    ----------
-    root, index
-        Of the tree that was listed, as people may see it; the id of its index.
-    rules
-        Those in force, a sentence each.
-    total
-        All regular files of the index.
-    """
-
-    root: str
-    index: str
-    answer: Answer
-    usage: Usage
-    rules: tuple[str, ...]
-    total: Freed
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +103,6 @@ def horizon_result(horizon: Found) -> HorizonResult:
         tuple(horizon.rules.words),
         Freed(horizon.files, horizon.allocated_bytes),
         tuple(horizon.notes),
-    )
-
-
-def horizon_page(result: HorizonResult, only: Collection[int] | None = None) -> Document:
-    """Return the page of a horizon; ``only``: uids of whom files are shown."""
-    return horizon_document(
-        result.root,
-        result.answer,
-        result.usage,
-        total=result.total,
-        rules=result.rules,
-        notes=result.notes,
-        only=only,
     )
 
 

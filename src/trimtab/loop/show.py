@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def show_run(store: Store, prefix: str) -> ShowDocument:
-    """Return the run whose id begins with ``prefix``.
+    """Return the run whose id begins with ``prefix``, and its raw outputs as they are kept.
 
     Raises
     ------
@@ -20,9 +20,11 @@ def show_run(store: Store, prefix: str) -> ShowDocument:
         No run or several begin with it.
     """
     run = store.run(prefix)
-    outputs = store.outputs(run.id)
-    rows = (OutputRow(each, str(store.raw.file(each.stdout_sha256))) for each in outputs)
-    return ShowDocument(str(store.location), run, tuple(rows))
+    outputs = (
+        OutputRow(output, str(store.raw.file(output.stdout_sha256)))
+        for output in store.outputs(run.id)
+    )
+    return ShowDocument(str(store.location), run, tuple(outputs))
 
 
 def raw_output(store: Store, prefix: str, ordinal: int) -> bytes:

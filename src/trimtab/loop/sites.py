@@ -181,7 +181,8 @@ def site_with_path(
 
 def is_beneath(site: Site, path: str) -> bool:
     """Return whether a path is a site's own or beneath it."""
-    return path == site.path or path.startswith(site.path.rstrip("/") + "/")
+    above = site.path.rstrip("/")
+    return path == above or path.startswith(f"{above}/")
 
 
 def driver_module(site: Site) -> ModuleType:

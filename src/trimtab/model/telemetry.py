@@ -114,6 +114,19 @@ class Reading:
         if (self.value is None) != (self.reason is not None):
             raise ValueError(f"{self.name}: a reading has a value or a reason, never both")
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        value: float | str | NotAvailable,
+        source: str | None,
+        label: str | None = None,
+    ) -> Reading:
+        """Return a value as a reading, or the reason why it is missing."""
+        if isinstance(value, NotAvailable):
+            return cls(name, None, source, value.reason, label)
+        return cls(name, value, source, None, label)
+
     @property
     def unit(self) -> str | None:
         """The unit of the value; ``None`` for states, names and times."""

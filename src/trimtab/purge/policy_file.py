@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from trimtab.config.files import parse_toml, read_text
 from trimtab.config.kinds import quoted
@@ -21,6 +21,7 @@ from trimtab.config.schema import Items
 from trimtab.config.writer import Writer
 from trimtab.errors import UsageError
 from trimtab.message import Message
+from trimtab.purge.index.owners import number_of
 from trimtab.purge.policy import SCHEMA, Exemption, ExemptionKind, ExemptTable, Policy
 from trimtab.purge.policy_checks import problems, warnings
 from trimtab.visible import visible
@@ -41,38 +42,8 @@ _EXAMPLE_EXEMPTION: Final = """\
 """
 
 
-class Accounts(Protocol):
-    """Who has which number."""
-
-    def uid(self, name: str) -> int | None:
-        """Return a user's number; ``None`` where there is no such user."""
-        ...
-
-    def gid(self, name: str) -> int | None:
-        """Return a group's number; ``None`` where there is no such group."""
-        ...
-
-
-class HostAccounts:
-    """The accounts of this host, as its name service gives them."""
-
-    def uid(self, name: str) -> int | None:
-        """Return a user's number; ``None`` where there is no such user."""
-        import pwd
-
-        try:
-            return pwd.getpwnam(name).pw_uid
-        except (KeyError, ValueError):
-            return None
-
-    def gid(self, name: str) -> int | None:
-        """Return a group's number; ``None`` where there is no such group."""
-        import grp
-
-        try:
-            return grp.getgrnam(name).gr_gid
-        except (KeyError, ValueError):
-            return None
+Accounts = Callable[[str, str], int | None]
+"""The number of a ``user`` or ``group`` by name: `trimtab.purge.index.owners.number_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +70,7 @@ def load_policy(path: str | os.PathLike[str]) -> LoadedPolicy:
         names somebody who does not exist, or, where we are root, can be changed by others.
     """
     text = read_text(Path(path), "the policy file")
-    return parse_policy(text, os.fspath(path), HostAccounts())
+    return parse_policy(text, os.fspath(path), number_of)
 
 
 def parse_policy(text: str, source: str, accounts: Accounts | None = None) -> LoadedPolicy:
@@ -227,9 +198,7 @@ def _number(kind: ExemptionKind, who: str | int, id_: int | None, accounts: Acco
         if id_ not in (None, who):
             raise BadValue(f"{kind} {who} has id {id_}", code="account-number", hint="leave id out")
         return who
-    known = None
-    if accounts is not None:
-        known = accounts.uid(who) if kind == "user" else accounts.gid(who)
+    known = None if accounts is None else accounts(kind, who)
     if id_ is None and accounts is None:
         raise BadValue(
             f"{kind} {visible(who)!r} has no number",

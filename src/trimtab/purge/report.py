@@ -19,8 +19,8 @@ from trimtab.purge.run.records import (
     ClaimLine,
     DoneLine,
     EndLine,
+    FullnessLine,
     Line,
-    NeedLine,
     PlanLine,
     ReleasedLine,
     RunPace,
@@ -28,7 +28,6 @@ from trimtab.purge.run.records import (
     SyncedLine,
     TakeoverLine,
     UndoneLine,
-    UsageLine,
 )
 from trimtab.purge.run.standing import Standing, replay
 from trimtab.purge.run.state import DELETED, GONE, NOT_BEGUN, WOULD_DELETE, Rows
@@ -196,8 +195,8 @@ class _Gathered:
     deleted_at: datetime | None = None
     runs: dict[str, RunDay] = field(default_factory=dict)
 
-    def take(self, line: UsageLine | NeedLine | DoneLine) -> None:
-        if isinstance(line, (UsageLine, NeedLine)):
+    def take(self, line: FullnessLine | DoneLine) -> None:
+        if isinstance(line, FullnessLine):
             usage = Usage(line.used_bytes, line.available_bytes)
             self.usages.append(Measured(line.at, usage))
             return

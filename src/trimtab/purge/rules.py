@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import RefusedError, UsageError
-from trimtab.purge.index.manifest import Lack, TimeTrust
+from trimtab.purge.index.manifest import Lack, Manifest, TimeTrust
 from trimtab.purge.policy import TIMES, Exemption, Policy, TimeName
 from trimtab.units import EpochS, Since1970, format_bytes, format_duration, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab._core import Rules
-    from trimtab.purge.index.manifest import Manifest
 
 HOUR_S: Final = 3600
 _LACKS: Final[dict[TimeName, Lack]] = {
@@ -66,39 +65,6 @@ class ReadRecording:
         if self.unchecked:
             return f"whether {_listed(self.unchecked)} record reads could not be checked"
         return "every class of client records reads"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFacts:
-    """The facts of an index that rules depend on.
-
-    Attributes
-    ----------
-    root
-        Absolute path of the scanned root.
-    ended_s
-        End of the scan, in seconds since 1970. Later times in the index are not trusted.
-    lacking
-        What its source does not provide.
-    mds_only
-        Its times come from a metadata server, which learns of a use at close: files may be younger
-        than they appear, never older.
-    """
-
-    root: str
-    ended_s: int
-    lacking: frozenset[Lack] = frozenset()
-    mds_only: bool = False
-
-    @classmethod
-    def of(cls, manifest: Manifest) -> IndexFacts:
-        """Return what rules need from the manifest of an index."""
-        return cls(
-            root=manifest.root.decode("utf-8", "surrogateescape"),
-            ended_s=manifest.ended_ns // 10**9,
-            lacking=manifest.lacking,
-            mds_only=manifest.times is TimeTrust.MDS_ONLY,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,20 +117,20 @@ class RulesInForce:
         from trimtab._core import Rules
 
         return Rules(
-            counted=list(self.counted),
+            counted=self.counted,
             as_of_s=self.as_of_s,
             old_enough_before_s=self.old_enough_before_s,
             minimum_size_bytes=self.minimum_size_bytes,
-            exempt_paths=list(self.exempt_paths),
-            exempt_users=list(self.exempt_users),
-            exempt_groups=list(self.exempt_groups),
-            exempt_projects=list(self.exempt_projects),
+            exempt_paths=self.exempt_paths,
+            exempt_users=self.exempt_users,
+            exempt_groups=self.exempt_groups,
+            exempt_projects=self.exempt_projects,
             linked=self.linked,
         )
 
 
 def rules_in_force(
-    policy: Policy, index: IndexFacts, reads: ReadRecording, *, now_s: int,
+    policy: Policy, index: Manifest, reads: ReadRecording, *, now_s: int,
     quarantines: Sequence[bytes] = (),
 ) -> RulesInForce:  # fmt: skip
     """Return the rules that a policy implies, for one index and time.
@@ -195,9 +161,9 @@ def rules_in_force(
     end of the scan, not from now: later use is unknown, and an index may be days old.
     """
     _require_root(policy, index)
-    if index.ended_s > now_s + policy.guards.clock_difference_max_s:
+    if index.as_of_s > now_s + policy.guards.clock_difference_max_s:
         raise UsageError(
-            f"the index ends at {moment(index.ended_s)}, which is after now, {moment(now_s)}",
+            f"the index ends at {moment(index.as_of_s)}, which is after now, {moment(now_s)}",
             code="clocks-disagree",
             hint="clocks disagree: set them right, and scan again",
         )
@@ -212,7 +178,7 @@ def rules_in_force(
         )
     _require_columns(policy, index, counted, now_s)
     minimum_age_s = policy.minimum_age_s * (1 if "atime" in counted else 2)
-    as_of_s = min(index.ended_s, now_s)
+    as_of_s = min(index.as_of_s, now_s)
     in_force = tuple(exemption for exemption in policy.exemptions if exemption.is_in_force(now_s))
     rules = RulesInForce(
         counted=counted,
@@ -245,17 +211,18 @@ def moment(at_s: int) -> str:
     return "beyond the year 9999" if at_s > 0 else "before the year 1"
 
 
-def _require_root(policy: Policy, index: IndexFacts) -> None:
-    if index.root != policy.root:
+def _require_root(policy: Policy, index: Manifest) -> None:
+    root = index.root.decode("utf-8", "surrogateescape")
+    if root != policy.root:
         raise UsageError(
-            f"the index is of {visible(index.root)}, the policy of {visible(policy.root)}",
+            f"the index is of {visible(root)}, the policy of {visible(policy.root)}",
             code="root-mismatch",
             hint="both have to name the root in the same way, links resolved",
         )
 
 
 def _require_columns(
-    policy: Policy, index: IndexFacts, counted: tuple[TimeName, ...], now_s: int
+    policy: Policy, index: Manifest, counted: tuple[TimeName, ...], now_s: int
 ) -> None:
     """Refuse an index in which a rule would find nothing to look at.
 
@@ -279,7 +246,7 @@ def _require_columns(
 
 
 def _words(
-    rules: RulesInForce, policy: Policy, index: IndexFacts, reads: ReadRecording
+    rules: RulesInForce, policy: Policy, index: Manifest, reads: ReadRecording
 ) -> Iterator[str]:
     uses = " or ".join(_NAMES[name] for name in rules.counted)
     yield f"A file's last use is when it was last {uses}, whichever is the most recent."
@@ -309,13 +276,13 @@ def _words(
     yield from _late_uses(index)
 
 
-def _late_uses(index: IndexFacts) -> Iterator[str]:
+def _late_uses(index: Manifest) -> Iterator[str]:
     if Lack.IN_PLACE in index.lacking:
         yield (
             "Of files in directories whose names did not change the times are of an earlier scan, "
             "and may have missed a later use: the exact times are read before each deletion."
         )
-    if index.mds_only:
+    if index.times is TimeTrust.MDS_ONLY:
         yield (
             "The times are the metadata server's, which may have missed a late use: the exact "
             "times are read before each deletion."

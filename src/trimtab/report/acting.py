@@ -13,7 +13,7 @@ from trimtab.report.kit import ROWS, Table, row, table
 from trimtab.report.runs import telling_length
 from trimtab.report.sections import Document, Section
 from trimtab.report.status import troubles_table
-from trimtab.report.text import local_times, metric_text
+from trimtab.report.text import change_text, local_times, metric_text
 from trimtab.units import format_bytes
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _effects(plan: PlanEffect) -> str:
 
 
 def _effect(effect: Effect) -> str:
-    ratio = "" if effect.ratio is None else f" ({100 * (effect.ratio - 1):+.1f} %)"
+    ratio = "" if effect.ratio is None else f" ({change_text(effect.ratio)})"
     change = effect.change.value.replace("_", " ")
     return f"{metric_text(effect.metric or 'value')}: {change}{ratio}"
 

@@ -11,7 +11,7 @@ from trimtab.model.run import Run, Sample
 from trimtab.report.kit import Cell, Table, facts, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import local_moment, metric_text, minute_text, site_labels
-from trimtab.units import format_bytes, format_duration, format_value, plural
+from trimtab.units import format_bytes, format_duration, format_value, plural, value_or_dash
 from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def samples_table(samples: Iterable[Sample]) -> Table | None:
         (
             row(
                 metric_text(sample.metric),
-                Cell("-" if sample.value is None else format_value(sample.value, sample.unit),
+                Cell(value_or_dash(sample.value, sample.unit),
                      sample.reason or ""),
                 sample.target or "-",
                 Cell(sample.statistic, "" if sample.repetition is None

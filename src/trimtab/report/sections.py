@@ -53,6 +53,11 @@ class Section:
     folded: bool = False
     tone: Tone | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to read beneath the title; charts may still be drawn."""
+        return not (self.lines or self.commands or any(self.tables) or self.folds or self.notes)
+
 
 @dataclass(frozen=True, slots=True)
 class Document:

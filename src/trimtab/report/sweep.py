@@ -21,7 +21,7 @@ from trimtab.report.chart import ACCENT, INK, MUTED, Chart, axis_title, data, la
 from trimtab.report.kit import Cell, Key, Row, Table, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.series import round_top, value_scale
-from trimtab.units import format_percent, format_value, plural
+from trimtab.units import format_percent, format_value, percent_or_dash, plural, value_or_dash
 
 if TYPE_CHECKING:
     import altair
@@ -94,7 +94,7 @@ def map_table(heat_map: HeatMap) -> Table | None:
         (
             row(
                 str(level),
-                *("-" if cell is None else format_value(cell, heat_map.unit) for cell in cells),
+                *(value_or_dash(cell, heat_map.unit) for cell in cells),
             )
             for level, cells in zip(heat_map.rows, heat_map.cells, strict=True)
         ),
@@ -143,9 +143,9 @@ def _setting_row(setting: SettingResult, best: BestSetting) -> Row:
         text.levels_text(setting.levels),
         Cell(setting.reason) if setting.reason else standing,
         str(setting.n),
-        "-" if setting.middle is None else format_value(setting.middle, best.unit),
+        value_or_dash(setting.middle, best.unit),
         Cell(
-            "-" if setting.of_best is None else format_percent(setting.of_best),
+            percent_or_dash(setting.of_best),
             "" if interval is None else text.range_text(interval, "1"),
         ),
         marked=is_best,
@@ -251,7 +251,7 @@ def scaling_chart(scaling: Scaling) -> Chart:
     base = data(rows).encode(x=x, y=y)
     layers: list[altair.Chart] = [
         base.mark_line(color=MUTED),
-        base.mark_point(color=ACCENT, filled=True, size=50, opacity=1),
+        base.mark_point(color=ACCENT, size=50),
     ]
     keys = [Key("dot", "accent", "geometric mean over rounds")]
     if scaling.knee is not None:

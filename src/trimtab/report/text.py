@@ -152,9 +152,26 @@ def sentences(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(sentence(f"{text[:1].upper()}{text[1:]}") for text in texts))
 
 
+def joined_sentences(*texts: str) -> str:
+    """Return texts as sentences on one line, empty ones left out."""
+    return " ".join(text if text.endswith(".") else f"{text}." for text in texts if text)
+
+
 def ratio_text(interval: Interval) -> str:
     """Return the interval of a ratio as ``0.970 to 1.040 (95 %)``."""
     return f"{interval.low:.3f} to {interval.high:.3f} ({interval.level * 100:g} %)"
+
+
+def change_text(ratio: float | None) -> str:
+    """Return by how much a ratio differs from 1, as ``+3.2 %``; nothing where it is not known."""
+    return "" if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
+
+
+def change_range_text(interval: Interval | None) -> str:
+    """Return an interval of ratios as `change_text` does: ``-1.0 to +3.2 %``."""
+    if interval is None:
+        return ""
+    return f"{(interval.low - 1) * 100:+.1f} to {change_text(interval.high)}"
 
 
 def metric_text(metric: str) -> str:

@@ -14,7 +14,7 @@ from trimtab.report.headline import headline
 from trimtab.report.kit import ALL, Cell, Tone, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import local_moment
-from trimtab.units import enumerated, format_value, plural
+from trimtab.units import enumerated, plural, value_or_dash
 
 if TYPE_CHECKING:
     from trimtab.model.action import Plan
@@ -134,6 +134,6 @@ def _slot_notes(slot: Slot, runs: Mapping[str, Run]) -> Iterator[str]:
         problem = "" if run.problem is None else f": {run.problem}"
         yield f"run {run.id}: {run.status.value}{problem}"
     for verdict in slot.verdicts:
-        mean = "-" if verdict.mean is None else format_value(verdict.mean, verdict.unit)
+        mean = value_or_dash(verdict.mean, verdict.unit)
         status = verdict.status.value.replace("_", " ")
         yield f"{verdict.metric} ({verdict.scope.value}) {mean}: {status} ({verdict.reason})"

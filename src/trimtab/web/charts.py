@@ -26,6 +26,8 @@ from trimtab.report.chart import (
     axis_title,
     data,
     layered,
+    milliseconds,
+    runs_marks,
     time_axis,
     value_axis,
 )
@@ -63,10 +65,6 @@ def vega_bundle() -> str:
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
-def _milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
-
-
 def _drawable(layers: list[dict[str, Any]], height: int = _HEIGHT) -> dict[str, Any]:
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
@@ -95,7 +93,7 @@ def series_chart(
     scale = value_scale(largest, judgement.key.unit)
     rows = [
         {
-            "at": _milliseconds(at),
+            "at": milliseconds(at),
             "value": 0.0 if unfinished else value / scale.divisor,
             "run": run,
             "state": _STATES[unfinished],
@@ -169,8 +167,8 @@ def _levels(
         return
     levels = [
         {
-            "at": _milliseconds(max(regime.from_, begin)),
-            "to": _milliseconds(min(regime.to, end)),
+            "at": milliseconds(max(regime.from_, begin)),
+            "to": milliseconds(min(regime.to, end)),
             "level": regime.median / divisor,
         }
         for regime in judgement.regimes
@@ -189,7 +187,7 @@ def _levels(
         }
     for status, dash in ((ChangeStatus.CONFIRMED, [1, 0]), (ChangeStatus.SUSPECT, [4, 3])):
         changes = [
-            {"at": _milliseconds(change.at), "what": f"{status.value} change"}
+            {"at": milliseconds(change.at), "what": f"{status.value} change"}
             for change in judgement.changes
             if change.status is status and begin <= change.at <= end
         ]
@@ -323,7 +321,7 @@ def life_charts(desk: Desk, site: str, target: str) -> Iterator[Chart | None]:
         largest = float(values["value"].max() or 1.0)  # type: ignore[arg-type]
         scale = value_scale(largest, unit)
         rows = [
-            {"at": _milliseconds(at), "value": value / scale.divisor}
+            {"at": milliseconds(at), "value": value / scale.divisor}
             for at, value in values.select("at", "value").iter_rows()
         ]
         yield Chart(
@@ -347,7 +345,7 @@ def _fullness_chart(desk: Desk, site: str, target: str) -> Chart | None:
         if number is not None:
             by_time.setdefault(at, {})[name] = number
     rows = [
-        {"at": _milliseconds(at), "value": 100 * values["used_bytes"] / total}
+        {"at": milliseconds(at), "value": 100 * values["used_bytes"] / total}
         for at, values in sorted(by_time.items())
         if len(values) == 2 and (total := sum(values.values())) > 0
     ]
@@ -363,7 +361,7 @@ def _fullness_chart(desk: Desk, site: str, target: str) -> Chart | None:
 
 def _dots(rows: list[dict[str, Any]], title: str, largest: float) -> dict[str, Any]:
     x, y = time_axis(rows), value_axis("value", title, largest * 1.05)
-    mark = data(rows).mark_point(filled=True, size=16, color=ACCENT, opacity=1)
+    mark = data(rows).mark_point(size=16, color=ACCENT)
     return layered([mark.encode(x=x, y=y)])
 
 
@@ -394,20 +392,15 @@ def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | Non
     largest = max((v for v in shown["value"].to_list() if v is not None), default=1.0)
     scale = value_scale(largest, key.unit)
     rows = [
-        {"at": _milliseconds(at), "value": (value or 0.0) / scale.divisor, "lost": lost}
+        {"at": milliseconds(at), "value": (value or 0.0) / scale.divisor, "unfinished": lost}
         for at, value, lost in shown.select("at", "value", "unfinished").iter_rows()
     ]
-    finished = data(row for row in rows if not row["lost"])
-    unfinished = data(row for row in rows if row["lost"])
     x = time_axis(rows)
     y = value_axis("value", scale.unit, largest / scale.divisor * 1.05)
-    span = [{"at": _milliseconds(incident.at), "to": _milliseconds(end)}]
+    span = [{"at": milliseconds(incident.at), "to": milliseconds(end)}]
     layers = [
         data(span).mark_rect(color=MUTED, opacity=0.18).encode(x=x, x2="to:T"),
-        finished.mark_point(filled=True, size=14, color=ACCENT, opacity=1).encode(x=x, y=y),
-        unfinished.mark_point(shape="cross", filled=True, size=50, color=ALARM, opacity=1).encode(
-            x=x, y=y
-        ),
+        *runs_marks(rows, x, y, size=14, color=ACCENT),
         data([{"at": span[0]["at"]}]).mark_rule(color=ALARM, strokeWidth=1.4).encode(x=x),
     ]
     return Chart(

@@ -12,7 +12,7 @@ from trimtab.loop.purging.plans import SitePlan, approve
 from trimtab.model.event import Event
 from trimtab.model.sweep import SweepPoint
 from trimtab.purge.horizon.answer import Answer
-from trimtab.purge.index.owners import user_number
+from trimtab.purge.index.owners import number_of
 from trimtab.report.documents.judged import Ladder, SweepDocument
 from trimtab.web.access import Identity, Role
 from trimtab.web.api import (
@@ -66,7 +66,7 @@ def shown_owners(identity: Identity) -> frozenset[int] | None:
     """Return the uids whose files a person may see; ``None``: everybody's."""
     if identity.role is not Role.VIEWER:
         return None
-    number = user_number(identity.user)
+    number = number_of("user", identity.user)
     return frozenset() if number is None else frozenset({number})
 
 

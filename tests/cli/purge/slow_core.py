@@ -287,7 +287,7 @@ class Removal:
     def check(self, first: int, count: int) -> Batch:
         return self._asked(first, count, delete=False)
 
-    def delete(self, first: int, count: int, *, until_s: float | None = None) -> Batch:
+    def delete(self, first: int, count: int, until_s: float | None = None) -> Batch:
         assert until_s is None, "who is alone has no lease"
         return self._asked(first, count, delete=True)
 

@@ -250,7 +250,7 @@ def test_what_is_proved_agrees_with_e2freefrag(state: str, tmp_path: Path) -> No
         make(scratch.mount_point)
         subprocess.run(["sync", "-f", str(scratch.mount_point)], check=True)
         share, mean = _small_share(scratch.device.path)
-        statistics, _ = read_statistics(LocalDriver("/")._host, Ext4(name))
+        statistics, _ = read_statistics(LocalDriver("/").host, Ext4(name))
         assert isinstance(statistics, AllocatorStatistics)
         text = Path(f"/proc/fs/ext4/{name}/mb_structs_summary").read_text()
         summary = instance(FreeSpaceSummary, parse_structs_summary(text))

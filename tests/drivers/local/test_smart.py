@@ -15,6 +15,7 @@ from tests.support.narrow import instance
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.smart import (
+    HEALTH,
     SmartLog,
     integer,
     parse_intel_log,
@@ -24,9 +25,10 @@ from trimtab.drivers.local.smart import (
     write_amplification,
 )
 from trimtab.errors import ToolError
+from trimtab.launch.launchers import Execute
 from trimtab.launch.process import ProcessResult
 from trimtab.model.filesystem import BlockDevice
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, Reading
 
 # nvme-cli 1.16 (RHEL 8): plain numbers.
 LOG_1 = """{
@@ -153,20 +155,31 @@ class _Nvme:
         )
 
 
+def _health(drive: BlockDevice, nvme: Execute, *, on: Host | None = None) -> dict[str, Reading]:
+    """Return the health of a drive by name, each reading with the drive as its label."""
+    seen = {reading.name: reading for reading in read_drive(on or Host(), drive, nvme)}
+    assert tuple(seen) == HEALTH
+    assert {reading.label for reading in seen.values()} == {drive.name}
+    return seen
+
+
 def test_a_drive_with_the_ocp_log() -> None:
     nvme = _Nvme(smart_log=LOG_1, ocp_smart_add_log=OCP)
-    health = read_drive(Host(), DRIVE, nvme)
-    assert (health.percentage_used, health.media_errors) == (0.03, 2)
-    assert health.write_amplification == pytest.approx(3.0, rel=1e-3)
-    assert health.log_source == "nvme smart-log -o json /dev/nvme0n1"
-    assert health.media_source == "nvme ocp smart-add-log -o json /dev/nvme0n1"
+    health = _health(DRIVE, nvme)
+    assert health["drive_percentage_used"].value == 0.03
+    assert health["drive_media_errors_total"].value == 2
+    assert health["drive_write_amplification"].value == pytest.approx(3.0, rel=1e-3)
+    assert health["drive_host_written_bytes_total"].value == 412345678 * 512_000
+    assert health["drive_media_written_bytes_total"].value == 633363001344000
+    log = "nvme smart-log -o json /dev/nvme0n1"
+    ocp = "nvme ocp smart-add-log -o json /dev/nvme0n1"
+    assert [reading.source for reading in health.values()] == [log, log, ocp, log, ocp]
 
 
 def test_a_drive_without_any_log_of_media_writes() -> None:
-    health = read_drive(Host(), DRIVE, _Nvme(smart_log=LOG_1))
-    assert health.percentage_used == 0.03
-    assert isinstance(health.write_amplification, NotAvailable)
-    assert "Invalid Log Page" in health.write_amplification.reason
+    health = _health(DRIVE, _Nvme(smart_log=LOG_1))
+    assert health["drive_percentage_used"].value == 0.03
+    assert "Invalid Log Page" in (health["drive_write_amplification"].reason or "")
 
 
 @pytest.mark.parametrize(
@@ -182,22 +195,26 @@ def test_a_vendors_own_log(
 ) -> None:
     monkeypatch.setattr(Host, "read_text", lambda self, path, **_options: vendor)
     nvme = _Nvme(smart_log=LOG_1, **{command.replace("-", "_").replace(" ", "_"): text})
-    health = read_drive(Host(), DRIVE, nvme)
+    health = _health(DRIVE, nvme)
     assert nvme.asked == ["smart-log", "ocp smart-add-log", command]
-    assert health.write_amplification == pytest.approx(amplification, rel=1e-3)
-    assert command in health.media_source
+    assert health["drive_write_amplification"].value == pytest.approx(amplification, rel=1e-3)
+    sources = [reading.source or "" for reading in health.values()]
+    with_host = text == INTEL
+    assert [command in source for source in sources] == [False, False, True, with_host, True]
 
 
 def test_a_disk_is_not_asked() -> None:
     nvme = _Nvme(smart_log=LOG_1)
-    health = read_drive(Host(), BlockDevice("sda", "disk", transport="sas"), nvme)
+    health = _health(BlockDevice("sda", "disk", transport="sas"), nvme)
     assert nvme.asked == []
-    assert health.percentage_used == NotAvailable("sda is not an NVMe drive (sas)")
+    reasons = {reading.reason for reading in health.values()}
+    assert reasons == {"sda is not an NVMe drive (sas)"}
 
 
 def test_another_machines_drive_is_not_asked() -> None:
     nvme = _Nvme(smart_log=LOG_1)
-    assert isinstance(read_drive(host("nvme-partition"), DRIVE, nvme).media_errors, NotAvailable)
+    health = _health(DRIVE, nvme, on=host("nvme-partition"))
+    assert health["drive_media_errors_total"].reason
     assert nvme.asked == []
 
 
@@ -205,6 +222,5 @@ def test_no_nvme_cli(tmp_path: Path) -> None:
     def missing(argv: Sequence[str], **_options: object) -> ProcessResult:
         raise ToolError("nvme is not installed")
 
-    health = read_drive(Host(), DRIVE, missing)
-    for part in (health.percentage_used, health.media_errors, health.write_amplification):
-        assert part == NotAvailable("nvme is not installed")
+    health = _health(DRIVE, missing)
+    assert {reading.reason for reading in health.values()} == {"nvme is not installed"}

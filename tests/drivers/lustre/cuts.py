@@ -44,3 +44,8 @@ def cuts(text: str) -> Iterator[str]:
     ends.update(range(0, len(text), 37))
     for end in sorted(ends):
         yield text[:end]
+
+
+def whole_lines(text: str) -> str:
+    """Return a text without its last line, which may have been cut."""
+    return text.rpartition("\n")[0]

@@ -22,7 +22,7 @@ from trimtab.launch.fleet import fan_out
 from trimtab.model.site import Servers, Ssh
 
 RECORDED = Path(__file__).parents[2] / "fixtures/lustre/2.17.57/usage-after-rmfid.out"
-REQUEST = reads.purge_request(deadline_s=20.0)
+REQUEST = reads.request(reads.OF_PURGE, deadline_s=20.0)
 LAST_LINE = "version=2.17.57\n"
 
 
@@ -292,14 +292,14 @@ def test_a_trash_can_that_is_on_is_told() -> None:
 
 
 def test_nothing_is_asked_that_needs_rights_or_changes_anything() -> None:
-    asked = reads.purge_request(deadline_s=20.0)
+    asked = REQUEST
     assert asked["sudo"] is None
     assert (asked["files"], asked["directories"], asked["links"]) == ([], [], [])
     (command,) = asked["commands"]
     assert command["argv"][:2] == ("lctl", "get_param")
     assert not command.get("sudo")
     assert command["argv"][-1] == reads.LAST
-    assert reads.clock_request(deadline_s=20.0)["commands"] == []
+    assert reads.request({}, deadline_s=20.0)["commands"] == []
 
 
 def test_the_page_tells_what_is_asked() -> None:

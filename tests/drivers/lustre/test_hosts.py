@@ -13,7 +13,7 @@ from tests.fake_lustre.state import FakeLustre
 from trimtab.drivers.host import Host
 from trimtab.drivers.lustre.collecting import Answer
 from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.hosts import _partly, vulnerabilities
+from trimtab.drivers.lustre.hosts import _partly, of_kernel
 from trimtab.drivers.lustre.view import ServerView
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Setting
@@ -26,7 +26,7 @@ def test_each_vulnerability_is_a_setting(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     (place / "meltdown").write_text("Mitigation: PTI\n")
     (place / "mds").write_text("Vulnerable\n")
-    settings = vulnerabilities(Host(str(tmp_path)))
+    settings = of_kernel(Host(str(tmp_path)))
     assert {name: one.value for name, one in settings.items() if isinstance(one, Setting)} == {
         "cpu_vulnerability/meltdown": "Mitigation: PTI",
         "cpu_vulnerability/mds": "Vulnerable",
@@ -34,8 +34,9 @@ def test_each_vulnerability_is_a_setting(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_does_not_say_is_not_unchanged(tmp_path: Path) -> None:
-    (missing,) = vulnerabilities(Host(str(tmp_path))).values()
-    assert isinstance(missing, NotAvailable)
+    settings = of_kernel(Host(str(tmp_path)))
+    assert list(settings) == ["kernel_release", "hostname", "cpu_vulnerability"]
+    assert all(isinstance(missing, NotAvailable) for missing in settings.values())
 
 
 @pytest.mark.system

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.drivers.lustre.cuts import ADVERSARIES
+from tests.drivers.lustre.cuts import ADVERSARIES, whole_lines
 from tests.support.each import for_each
 from tests.support.narrow import present
 
@@ -72,7 +72,7 @@ def test_some_lines_are_enough() -> None:
 def test_a_cut_text_has_no_other_value(text: str) -> None:
     whole = present(parse_import(text))
     for end in range(len(text)):
-        found = parse_import(text[:end], complete=False)
+        found = parse_import(whole_lines(text[:end]))
         for name in Import.__slots__ if found is not None else ():
             assert getattr(found, name) in (None, (), getattr(whole, name))
 
@@ -99,7 +99,7 @@ def test_what_is_no_import() -> None:
 @given(st.text(alphabet=st.sampled_from('name:target [],"@\n\x00a1')))
 def test_any_text_is_read(text: str) -> None:
     parse_import(text)
-    parse_import("name: a\nfailover_nids: " + text, complete=False)
+    parse_import("name: a\nfailover_nids: " + text)
 
 
 @for_each("text", ADVERSARIES)

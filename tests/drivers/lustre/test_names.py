@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.narrow import present
 
-from trimtab.drivers.lustre.names import TargetName, index_of, parse_name, target_of
+from trimtab.drivers.lustre.names import TargetName, parse_name, spelt, target_of
 
 
 @pytest.mark.parametrize(
@@ -71,15 +71,14 @@ def test_the_number_is_hexadecimal_in_a_name_and_decimal_for_lfs() -> None:
     name = present(parse_name("scratch-OST0010_UUID"))
     assert (name.index, name.kind) == (16, "ost")
     assert target_of("ost", 10) == "OST000a"
-    assert index_of("MDT00ff") == 255
-    assert index_of("OST1") is None
+    assert spelt("MDT00FF") == "MDT00ff"
 
 
 @given(kind=st.sampled_from(("ost", "mdt")), index=st.integers(0, 0xFFFF))
 def test_an_index_becomes_a_name_and_back(kind, index: int) -> None:
     target = target_of(kind, index)
     name = present(parse_name(f"fs-{target}_UUID"))
-    assert (name.kind, name.index, index_of(target)) == (kind, index, index)
+    assert (name.kind, name.index, name.target) == (kind, index, target)
 
 
 @pytest.mark.parametrize("index", [-1, 0x10000])

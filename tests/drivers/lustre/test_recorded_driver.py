@@ -366,5 +366,13 @@ def test_histograms_of_the_disk_io_are_kept_as_they_were_counted() -> None:
     settings = _seen(_view("mballoc/31_brw"), "OST0002").settings
     time = instance(Setting, settings["brw_stats/io_time"])
     assert time.value == "write 1:3440 2:364 4:227 8:256 16:496 32:26 64:18 ms"
+    kept = [(name, one) for name, one in settings.items() if name.startswith("brw_stats/")]
+    units = {name: instance(Setting, one).value.split()[-1] for name, one in kept}
+    assert units == {
+        "brw_stats/disk_io_size": "B",
+        "brw_stats/disk_fragmented_ios": "I/Os",
+        "brw_stats/io_time": "ms",
+        "brw_stats/block_maps": "ms",
+    }
     discarded = instance(Setting, settings["ldiskfs/vdf/lifetime_discard_kbytes"])
     assert discarded.value == "0"

@@ -109,7 +109,7 @@ def _imports_as_they_were(view: View, target: str, state: str, *, asked: bool) -
     space = dict(view.client.space)
     if asked:
         (told,) = parse_lfs_df(RECORDED.read_text().partition("rc=")[0])
-        (line,) = (line for line in told.lines if line.problem is not None)
+        (line,) = (line for line in told.lines.values() if line.problem is not None)
         space[target] = replace(line, target=target)
     client = replace(view.client, links=links, space=space)
     return View(view.file_system, client, view.servers, view.home)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,12 @@ from tests.support.silent_fuse import silent_mount
 from trimtab.errors import Interrupted, NoAnswer
 from trimtab.loop.purging import importing, limits, scanning
 from trimtab.loop.purging.answering import require_answer
-from trimtab.loop.purging.importing import ListDescription, import_index
+from trimtab.loop.purging.importing import import_index
 from trimtab.loop.purging.limits import Limits
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.loop.purging.spreading import read_checkpoint
+from trimtab.purge.index.importing import ListDescription
+from trimtab.purge.index.manifest import Source
 
 pytestmark = pytest.mark.system
 
@@ -106,7 +109,7 @@ def test_a_scan_and_an_import_of_it_are_not_begun(hanging, tmp_path):
         scan_index(str(hanging), tmp_path / "index", ScanOptions(), version="0")
     assert not (tmp_path / "index").exists()
     (tmp_path / "list").write_bytes(b"")
-    said = ListDescription(str(hanging), "gnu-find", mounted=True)
+    described = ListDescription(Source.GNU_FIND, os.fsencode(hanging))
     with raises(NoAnswer, "no-answer"):
-        import_index(tmp_path / "list", tmp_path / "index", said)
+        import_index(tmp_path / "list", tmp_path / "index", described, mounted=True)
     assert not (tmp_path / "index").exists()

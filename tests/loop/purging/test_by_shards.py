@@ -24,7 +24,7 @@ from trimtab.purge.index.manifest import Shard
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.purge.index.questions import By
 from trimtab.purge.policy import Policy
-from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
+from trimtab.purge.rules import ReadRecording, rules_in_force
 
 pytestmark = pytest.mark.system
 DAY_S = 86_400
@@ -123,7 +123,7 @@ def test_more_parts_than_are_merged_at_once(index: Path, tmp_path: Path) -> None
     rows = pl.concat(pl.read_parquet(index / shard.name) for shard in manifest.shards)
     rules = rules_in_force(
         Policy("p", manifest.root.decode(), target=0.5, counted=("mtime",), minimum_age_s=DAY_S),
-        IndexFacts.of(manifest),
+        manifest,
         ReadRecording(),
         now_s=manifest.as_of_s,
     ).core()

@@ -24,7 +24,7 @@ from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.purge.index.size_sample import Exact, take_sample
 from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import LoadedPolicy
-from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
+from trimtab.purge.rules import ReadRecording, rules_in_force
 
 NOW = datetime.fromtimestamp(NOW_S, UTC)
 
@@ -91,9 +91,7 @@ def test_candidates_get_exact_sizes_and_projects_in_their_order(tmp_path: Path) 
     gone = before["id"][5]
     del world.files[gone]
     manifest = load_manifest(tmp_path / "index")
-    rules = rules_in_force(
-        policy_of(tmp_path), IndexFacts.of(manifest), ReadRecording(), now_s=NOW_S
-    )
+    rules = rules_in_force(policy_of(tmp_path), manifest, ReadRecording(), now_s=NOW_S)
     rules = replace(rules, exempt_projects=(3,), minimum_size_bytes=4)
     looked = look_at_candidates(path, world.look, rules)
     after = pl.read_parquet(path)
@@ -128,7 +126,7 @@ def test_a_file_of_unknown_project_is_no_candidate_while_one_is_exempt(
     path = candidates(tmp_path, stale_namespace(200, seed=5))
     rows = pl.read_parquet(path).with_columns(pl.lit(None, pl.UInt32).alias("project")).head(10)
     rows.write_parquet(path)
-    facts = IndexFacts.of(load_manifest(tmp_path / "index"))
+    facts = load_manifest(tmp_path / "index")
     rules = rules_in_force(policy_of(tmp_path), facts, ReadRecording(), now_s=NOW_S)
     nobody_says = [Exact(5000, 8192)] * 10
     looked = look_at_candidates(path, lambda _: nobody_says, replace(rules, exempt_projects=exempt))
@@ -185,7 +183,7 @@ def test_a_stale_size_keeps_no_file_that_nobody_touched(tmp_path: Path) -> None:
     )
     at_s = int(datetime.now(UTC).timestamp()) + 10**9
     rules = rules_in_force(
-        policy_of(root, counted=("mtime",)), IndexFacts.of(manifest), ReadRecording(), now_s=at_s
+        policy_of(root, counted=("mtime",)), manifest, ReadRecording(), now_s=at_s
     )
     rules = replace(rules, old_enough_before_s=at_s, as_of_s=at_s)
 

@@ -33,7 +33,7 @@ from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.purge.index.questions import By, holdings
 from trimtab.purge.index.write import ShardWriter
 from trimtab.purge.policy import Policy
-from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
+from trimtab.purge.rules import ReadRecording, rules_in_force
 
 
 def directory_of(lustre: FakeNamespace) -> bytes:
@@ -340,7 +340,7 @@ def test_two_do_not_follow_one_index(tmp_path: Path) -> None:
 
 
 def _rules(manifest: Manifest) -> Rules:
-    facts = IndexFacts.of(manifest)
+    facts = manifest
     policy = Policy("all", "/scratch")
     return rules_in_force(policy, facts, ReadRecording(), now_s=manifest.as_of_s).core()
 

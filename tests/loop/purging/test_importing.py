@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.support.codes import raises
 
 from trimtab.errors import DataError, UnreadableError, UsageError
-from trimtab.loop.purging.importing import ListDescription, import_index, names_of
+from trimtab.loop.purging.importing import import_index, names_of
+from trimtab.purge.index.importing import ListDescription
 from trimtab.purge.index.manifest import Lack, Source
 
 NAMED = ("path=p,uid=who:name,gid=team:name,size_bytes=s",)
@@ -18,19 +20,16 @@ LINE = "alice:x:1234:1:comment with : and more:/:/bin/sh\n"
 
 
 def test_names_are_looked_up_only_where_a_column_holds_names(tmp_path):
-    said = ListDescription(
-        "/r", "csv", column_map=("path=p,uid=u,size_bytes=s",), users=tmp_path / "nowhere"
-    )
-    assert names_of(said).users == {}
+    assert names_of(("path=p,uid=u,size_bytes=s",), users=tmp_path / "nowhere").users == {}
 
 
 def test_names_come_from_files_or_from_this_host(tmp_path):
     users, groups = tmp_path / "passwd", tmp_path / "group"
     users.write_text(LINE + "\n")
     groups.write_text("team:x:77:alice\n")
-    given = names_of(ListDescription("/r", "csv", column_map=NAMED, users=users, groups=groups))
+    given = names_of(NAMED, users, groups)
     assert (given.users, given.groups) == ({"alice": 1234}, {"team": 77})
-    assert names_of(ListDescription("/r", "csv", column_map=NAMED)).users["root"] == 0
+    assert names_of(NAMED).users["root"] == 0
 
 
 @pytest.mark.parametrize("text", ["alice\n", "alice:x:many:1\n", "alice:x:\n", "alice:x:-1:1\n"])
@@ -38,9 +37,9 @@ def test_a_file_of_names_that_is_none(tmp_path, text):
     users = tmp_path / "passwd"
     users.write_text(LINE + text)
     with raises(DataError, "account-malformed"):
-        names_of(ListDescription("/r", "csv", column_map=NAMED, users=users))
+        names_of(NAMED, users=users)
     with pytest.raises(UnreadableError):
-        names_of(ListDescription("/r", "csv", column_map=NAMED, users=tmp_path / "nowhere"))
+        names_of(NAMED, users=tmp_path / "nowhere")
 
 
 @pytest.mark.system
@@ -51,19 +50,21 @@ def test_a_real_list_of_find_drives_a_plan_once_its_facts_are_told(tmp_path):
     fields = r"%i\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%p\0"
     result = subprocess.run(["find", tree, "-printf", fields], capture_output=True, check=True)
     file.write_bytes(result.stdout)
-    manifest = import_index(file, tmp_path / "bare", ListDescription(str(tree), "gnu-find"))
+    described = ListDescription(Source.GNU_FIND, os.fsencode(tree))
+    manifest = import_index(file, tmp_path / "bare", described)
     assert manifest.source is Source.GNU_FIND
     assert not manifest.can_delete
-    said = ListDescription(
-        str(tree), "gnu-find", complete=True, mounted=True, started="2026-01-01T00:00:00Z",
-    )  # fmt: skip
-    whole = import_index(file, tmp_path / "whole", said)
+    whole = import_index(
+        file,
+        tmp_path / "whole",
+        replace(described, complete=True),
+        mounted=True,
+        started="2026-01-01T00:00:00Z",
+    )
     assert whole.obstacles == ()
     assert whole.filesystem is not None
     assert whole.filesystem.fsid == os.statvfs(tree).f_fsid
     assert Lack.IDENTITY not in whole.lacking
     with pytest.raises(UsageError):
-        import_index(
-            file, tmp_path / "other", ListDescription(str(tree), "gnu-find", started="soon")
-        )
+        import_index(file, tmp_path / "other", described, started="soon")
     assert not Path(tmp_path / "other").exists()

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,11 +21,10 @@ from trimtab.errors import Interrupted, RefusedError, ToolError, UsageError
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.purging.running import (
     BEFORE_ALL_TIMES_S,
-    NotedRemover,
-    Notes,
     Ran,
     RunOptions,
     error_of,
+    notes_of,
     remover_of,
     run_plan,
 )
@@ -226,36 +225,17 @@ def test_how_a_run_ended_is_an_error_or_not(reason):
         assert error is None
 
 
-def test_errors_are_counted_by_what_the_system_said():
-    notes = Notes()
-    assert notes.sentences() == ()
-    errors = [[(1, errno.EACCES), (2, errno.EACCES)], [(9, errno.EIO)], []]
-
-    def ask(_first, _count, **_until):
-        return SimpleNamespace(errors=errors.pop(0), outcomes=b"")
-
-    core = SimpleNamespace(check=ask, delete=ask, recover=ask, sweep=ask, watches=True)
-    remover = NotedRemover(core, notes)  # type: ignore[arg-type]
-    for call in (remover.check, remover.delete, remover.recover):
-        call(0, 5)
-    assert notes.sentences() == (
+def test_errors_are_told_by_what_the_system_said_the_most_frequent_first(loaded):
+    errors = {errno.EIO: 1, errno.EACCES: 2}
+    result = replace(_result(StopReason.TARGET), errors=errors)
+    told = (
         "2 rows could not be dealt with: Permission denied",
         "1 row could not be dealt with: Input/output error",
     )
-
-
-def test_files_that_could_not_be_watched_are_told_once():
-    for watches, told in ((None, 0), (True, 0), (False, 1)):
-        notes = Notes()
-
-        def ask(_first, _count, **_until):
-            return SimpleNamespace(errors=[], outcomes=b"")
-
-        removal = SimpleNamespace(check=ask, delete=ask, recover=ask, sweep=ask, watches=watches)
-        remover = NotedRemover(removal, notes)  # type: ignore[arg-type]
-        remover.delete(0, 5)
-        remover.delete(5, 5)
-        assert len(notes.sentences()) == told
+    assert tuple(notes_of(loaded.plan, result)) == told
+    unwatched = tuple(notes_of(loaded.plan, replace(result, unwatched=True)))
+    assert unwatched[:2] == told
+    assert "fanotify" in unwatched[2]
 
 
 @pytest.mark.parametrize("wrong", [{"apply": False}, {"apply": True, "lease_s": 0.5}])

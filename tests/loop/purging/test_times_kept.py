@@ -32,7 +32,7 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import LoadedPolicy
-from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
+from trimtab.purge.rules import ReadRecording, rules_in_force
 
 pytestmark = [
     pytest.mark.system,
@@ -94,7 +94,7 @@ def read_all(root: Path, place: Path, *, project: bool) -> None:
     made = make_plan(
         question, LoadedPolicy(policy, ""), place / "plan", place=PurgePlace(place / "at"), now=now
     )
-    facts = IndexFacts.of(load_manifest(index))
+    facts = load_manifest(index)
     rules = rules_in_force(policy, facts, ReadRecording(), now_s=int(now.timestamp()))
     candidates = place / "looked.parquet"
     candidates.write_bytes((made.directory / "candidates.parquet").read_bytes())
@@ -108,7 +108,7 @@ def read_all(root: Path, place: Path, *, project: bool) -> None:
 def checked(root: Path, candidates: Path) -> set[str]:
     """Return what a dry run of the core says of each file."""
     now_s = int(time.time())
-    facts = IndexFacts.of(load_manifest(candidates.parents[1] / "index"))
+    facts = load_manifest(candidates.parents[1] / "index")
     policy = Policy("p", str(root), target=0.001, counted=("mtime",), minimum_age_s=28 * DAY_S)
     rules = rules_in_force(policy, facts, ReadRecording(), now_s=now_s)
     removal = Removal(

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.purge.horizon.slow import File, files
 from tests.support.codes import raises
+from tests.support.manifests import manifest
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.answer import (
@@ -26,14 +27,14 @@ from trimtab.purge.horizon.forecast import Growth
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import DAY_S, Policy
-from trimtab.purge.rules import HOUR_S, IndexFacts, ReadRecording, RulesInForce, rules_in_force
+from trimtab.purge.rules import HOUR_S, ReadRecording, RulesInForce, rules_in_force
 
 POLICY = Policy("scratch", "/scratch", target=0.7, minimum_age_s=DAY_S)
 AS_OF_S = 4 * DAY_S
 
 
 def rules_of(policy: Policy) -> RulesInForce:
-    index = IndexFacts("/scratch", AS_OF_S)
+    index = manifest("/scratch", AS_OF_S)
     return rules_in_force(policy, index, ReadRecording(declared=True), now_s=AS_OF_S)
 
 

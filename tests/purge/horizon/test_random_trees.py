@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.counts import repetitions
+from tests.support.manifests import manifest
 
 from trimtab import _core
 from trimtab.purge.horizon.answer import curve_of, user_days
@@ -26,7 +27,6 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import DAY_S, Exemption, Policy, is_at_or_under
 from trimtab.purge.rules import (
     HOUR_S,
-    IndexFacts,
     ReadRecording,
     RulesInForce,
     rules_in_force,
@@ -182,7 +182,7 @@ def check_horizon(files: list[Made], policy: Policy, rest_bytes: int, available_
         shards, ended_s = scanned(str(root), Path(aside, "index"))
         rules = rules_in_force(
             replace(policy, root=str(root)),
-            IndexFacts(str(root), ended_s),
+            manifest(str(root), ended_s),
             ReadRecording(declared=True),
             now_s=ended_s + 5,
         )

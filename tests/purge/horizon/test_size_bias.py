@@ -18,7 +18,7 @@ from trimtab.purge.horizon.size_bias import PRIOR_FILES, Estimate, SizeBias, Siz
 from trimtab.purge.index.manifest import Sizes, SizesMode
 from trimtab.purge.index.size_sample import LEAST, draw, take_sample
 from trimtab.purge.policy import Policy
-from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
+from trimtab.purge.rules import ReadRecording, rules_in_force
 
 HOUR_S = 3600
 
@@ -89,7 +89,7 @@ def indexed(tmp_path: Path, world: StaleNamespace, seed: int, budget: int = 400)
     manifest = replace(manifest, sizes=Sizes(SizesMode.SAMPLED, sample, sample.rows))
     rules = rules_in_force(
         Policy("p", "/scratch", target=0.7, minimum_age_s=28 * 86_400),
-        IndexFacts.of(manifest), ReadRecording(), now_s=NOW_S,
+        manifest, ReadRecording(), now_s=NOW_S,
     )  # fmt: skip
     bias = size_bias(directory, manifest, rules)
     assert bias is not None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
-from trimtab.purge.index.importing import Claims, Form, import_list
+from trimtab.purge.index.importing import ListDescription, import_list
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.views import scanned
@@ -24,16 +26,15 @@ def imported(
     source: Source,
     *,
     root: bytes = b"/scratch",
-    told: Claims | None = None,
+    told: Mapping[str, Any] = MappingProxyType({}),
     now: datetime = LATER,
     **how: Any,
 ) -> tuple[Manifest, list[dict[str, Any]]]:
     """Return the manifest and the rows that a list becomes, in the order of the index."""
     file, index = tmp_path / "list", tmp_path / "index"
     file.write_bytes(content)
-    manifest = import_list(
-        file, index, source=source, root=root, now=now, claims=told, form=Form(**how)
-    )
+    described = ListDescription(source, root, **told, **how)
+    manifest = import_list(file, index, described, now=now)
     assert load_manifest(index, verify=True) == manifest
     rows = scanned(index, manifest).collect()
     assert rows.height == manifest.rows

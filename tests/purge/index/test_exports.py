@@ -13,7 +13,6 @@ import pytest
 from tests.purge.index.imports import imported, reasons
 
 from trimtab.purge.index.importers.column_map import Names
-from trimtab.purge.index.importing import Claims
 from trimtab.purge.index.manifest import Manifest, Source, TimeTrust
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
@@ -139,7 +138,7 @@ def test_names_without_an_entry_or_a_way_to_the_root_are_refused(tmp_path: Path)
 @pytest.mark.parametrize("of", ["gufi", "gufi-rolled-up"])
 def test_what_gufi_query_prints_is_its_tree(tmp_path: Path, of: str) -> None:
     content = (EXPORTS / f"{of}.csv").read_bytes()
-    claims = Claims(beneath=b"scratch")
+    claims = dict(beneath=b"scratch")
     manifest, rows, table = read(tmp_path, content, mapping("GUFI"), told=claims)
     assert table == truth("gufi")
     assert manifest.refused == 0

@@ -16,7 +16,6 @@ from tests.support.codes import raises
 
 from trimtab.errors import DataError, UsageError
 from trimtab.purge.index.importers import gnu_find
-from trimtab.purge.index.importing import Claims
 from trimtab.purge.index.manifest import Lack, Source, TimeTrust
 
 pytestmark = pytest.mark.skipif(shutil.which("find") is None, reason="find is not on PATH")
@@ -46,7 +45,7 @@ def test_a_real_tree_becomes_what_lstat_says(tmp_path: Path) -> None:
 
 def test_a_complete_list_of_a_known_file_system_can_delete(tmp_path: Path) -> None:
     content = b"trimtab-list 1 started=5\0" + RECORD % b"a" + b"trimtab-end ended=6\0"
-    manifest, _ = imported(tmp_path, content, Source.GNU_FIND, told=Claims(filesystem=SYSTEM))
+    manifest, _ = imported(tmp_path, content, Source.GNU_FIND, told=dict(filesystem=SYSTEM))
     assert manifest.can_delete
     assert (manifest.started_ns, manifest.ended_ns) == (5 * 10**9, 7 * 10**9 - 1)
 

@@ -17,8 +17,8 @@ from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
 from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
-from trimtab.purge.index.importing import Claims, import_list
-from trimtab.purge.index.manifest import Source, TimeTrust
+from trimtab.purge.index.importing import ListDescription, import_list
+from trimtab.purge.index.manifest import Source
 from trimtab.purge.index.manifest_file import load_manifest
 
 RECORD = (
@@ -31,7 +31,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from trimtab.purge.index import write
-from trimtab.purge.index.importing import import_list
+from trimtab.purge.index.importing import ListDescription, import_list
 from trimtab.purge.index.manifest import Source
 write.ShardWriter.__init__.__defaults__ = (100, *write.ShardWriter.__init__.__defaults__[1:])
 write_shard, written = write.ShardWriter._write, []
@@ -42,8 +42,8 @@ def until_killed(writer):
         os.kill(os.getpid(), signal.SIGKILL)
 write.ShardWriter._write = until_killed
 print("begun", flush=True)
-import_list(Path(sys.argv[1]), Path(sys.argv[2]), source=Source.GNU_FIND, root=b"/scratch",
-            now=datetime.now(UTC))
+described = ListDescription(Source.GNU_FIND, b"/scratch")
+import_list(Path(sys.argv[1]), Path(sys.argv[2]), described, now=datetime.now(UTC))
 print("ended", flush=True)
 """
 
@@ -155,7 +155,8 @@ def test_zstd_is_named(tmp_path: Path) -> None:
 
 def test_a_list_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
     with raises(UnreadableError, "unreadable-file"):
-        import_list(tmp_path / "none", tmp_path / "index", source=Source.MFU, root=b"/", now=LATER)
+        described = ListDescription(Source.MFU, b"/")
+        import_list(tmp_path / "none", tmp_path / "index", described, now=LATER)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -167,13 +168,9 @@ def test_a_root_is_absolute(tmp_path: Path, root: bytes) -> None:
 
 def test_what_a_person_says_is_kept_and_told_apart(tmp_path: Path) -> None:
     content = _list(1)[len(b"trimtab-list 1 started=5\0") : -len(b"trimtab-end ended=6\0")]
-    told = Claims(
-        filesystem=SYSTEM, started_ns=3, ended_ns=9, complete=True, times=TimeTrust.MDS_ONLY,
-        tool="find 4.9",
-    )  # fmt: skip
+    told = {"filesystem": SYSTEM, "started_ns": 3, "ended_ns": 9, "complete": True}
     manifest, _ = imported(tmp_path, content, Source.GNU_FIND, told=told)
-    assert (manifest.started_ns, manifest.ended_ns, manifest.tool) == (3, 9, "find 4.9")
-    assert manifest.times is TimeTrust.MDS_ONLY
+    assert (manifest.started_ns, manifest.ended_ns) == (3, 9)
     assert manifest.can_delete
     assert any("was said when it was imported" in note for note in manifest.notes)
 
@@ -213,9 +210,12 @@ def test_progress_is_told(tmp_path: Path) -> None:
     (tmp_path / "list").write_bytes(_list(250_000))
     seen: list[int] = []
     manifest = import_list(
-        tmp_path / "list", tmp_path / "index", source=Source.GNU_FIND, root=b"/scratch", now=LATER,
+        tmp_path / "list",
+        tmp_path / "index",
+        ListDescription(Source.GNU_FIND, b"/scratch"),
+        now=LATER,
         progress=seen.append,
-    )  # fmt: skip
+    )
     assert manifest.rows == 250_000
     assert seen == sorted(seen)
     assert len(seen) == 2

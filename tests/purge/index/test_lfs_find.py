@@ -16,7 +16,6 @@ from tests.support.codes import raises
 
 from trimtab.errors import DataError
 from trimtab.purge.index.importers import lfs_find
-from trimtab.purge.index.importing import Claims
 from trimtab.purge.index.manifest import Lack, Source, TimeTrust
 
 TOKEN = b"0123456789abcdef0123456789abcdef"
@@ -164,7 +163,7 @@ def test_with_a_token_every_name_is_read(tmp_path: Path) -> None:
     hostile = DOM.replace(b"/t/dom", b"/t/a\n" + forged)
     ending = LINK.replace(b"/lnk", b"/b\ntrimtab-end ended=9\n")
     content = _with_token([PFL, NAME, hostile, ending])
-    manifest, rows = imported(tmp_path, content, Source.LFS_FIND, told=Claims(filesystem=SYSTEM))
+    manifest, rows = imported(tmp_path, content, Source.LFS_FIND, told=dict(filesystem=SYSTEM))
     parent, name = (b"t/a\n" + forged).removeprefix(b"/").rsplit(b"/", 1)
     assert only(rows, "parent", "name") == [
         (b"t", b"b\ntrimtab-end ended=9\n"),
@@ -180,7 +179,7 @@ def test_with_a_token_every_name_is_read(tmp_path: Path) -> None:
 
 def test_a_forged_record_without_a_token_bars_the_deletion(tmp_path: Path) -> None:
     hostile = DOM.replace(b"/t/dom", b"/t/a\n" + PFL.replace(b"/t/pfl", b"/victim")[:-1])
-    told = Claims(filesystem=SYSTEM, started_ns=1, complete=True)
+    told = dict(filesystem=SYSTEM, started_ns=1, complete=True)
     manifest, rows = imported(tmp_path, hostile, Source.LFS_FIND, told=told)
     assert (b"victim",) in only(rows, "name")  # it cannot be told from a real one
     assert not manifest.can_delete

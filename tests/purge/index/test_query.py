@@ -17,7 +17,7 @@ from tests.purge.index.trees import NS, hostile_tree, true_rows
 from tests.support.codes import raises
 
 from trimtab.errors import DataError, UnreadableError, UsageError
-from trimtab.purge.index import schema, views
+from trimtab.purge.index import questions, schema, views
 from trimtab.purge.index.manifest import Lack, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.index.query import ask, only_reads
@@ -66,7 +66,9 @@ def _row(**changed: Any) -> dict[str, Any]:
     return {**row, **changed}
 
 
-def test_a_real_tree_is_answered_as_lstat_has_it(tmp_path: Path) -> None:
+def test_a_real_tree_is_answered_as_lstat_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = hostile_tree(tmp_path / "tree")
     index = tmp_path / "index"
     index.mkdir()
@@ -82,7 +84,8 @@ def test_a_real_tree_is_answered_as_lstat_has_it(tmp_path: Path) -> None:
         "held": sum(row["allocated_bytes"] for row in files),
         "length": sum(row["size_bytes"] for row in files),
     }
-    (by_user,) = holdings(index, By.USER, user=lambda uid: None).frame.to_dicts()
+    monkeypatch.setattr(questions, "user_name", lambda uid: None)
+    (by_user,) = holdings(index, By.USER).frame.to_dicts()
     assert by_user["user"] == str(os.getuid())
     assert (by_user["files"], by_user["allocated_bytes"]) == (answer["n"], answer["held"])
     names = ask(index, "select path from names order by path").frame["path"].to_list()
@@ -91,14 +94,13 @@ def test_a_real_tree_is_answered_as_lstat_has_it(tmp_path: Path) -> None:
     assert all(name.isprintable() for name in names)
 
 
-def test_the_tables_have_what_people_ask_for(tmp_path: Path) -> None:
+def test_the_tables_have_what_people_ask_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "user_name", lambda uid: "ami")
+    monkeypatch.setattr(views, "group_name", lambda gid: None)
     _index(tmp_path, [_row(), _row(name=b"b", atime_ns=(END_S + DAY) * NS)])
-    frame = ask(
-        tmp_path,
-        "select * from files where age_days >= 10 and path like 'd/%'",
-        user=lambda uid: "ami",
-        group=lambda gid: None,
-    ).frame
+    frame = ask(tmp_path, "select * from files where age_days >= 10 and path like 'd/%'").frame
     (row,) = frame.to_dicts()
     assert (row["path"], row["directory"], row["parent"], row["name"]) == ("d/n", "d", "d", "n")
     assert (row["user"], row["group"], row["age_days"], row["id"]) == ("ami", "100", 10.0, "1")
@@ -107,14 +109,15 @@ def test_the_tables_have_what_people_ask_for(tmp_path: Path) -> None:
     assert ask(tmp_path, "select min(age_days) a from names").frame.item() == 0.0
 
 
-def test_user_is_a_column_without_quotes(tmp_path: Path) -> None:
+def test_user_is_a_column_without_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "user_name", lambda uid: "user")
     _index(tmp_path, [_row()])
     for statement in (
         "SELECT user, count(*) AS n FROM files GROUP BY user",
         'select files."user", 1 as n from files',
         "select files.User, 1 as n from files where user = 'user'",
     ):
-        assert ask(tmp_path, statement, user=lambda uid: "user").frame.rows() == [("user", 1)]
+        assert ask(tmp_path, statement).frame.rows() == [("user", 1)]
 
 
 def test_a_file_with_several_names_is_one_file(tmp_path: Path) -> None:
@@ -332,7 +335,9 @@ def test_every_total_is_that_of_the_loop(
     manifest = _index(directory, [{k: v for k, v in r.items() if k != "age_s"} for r in rows])
     files = views.files(views.names(directory, manifest))
     for by in (By.USER, By.PROJECT, By.AGE, By.SIZE, By.OST, By.POOL):
-        frame = merged(totals(files, by), by, user=lambda uid: None).collect()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(questions, "user_name", lambda uid: None)
+            frame = merged(totals(files, by), by).collect()
         slow = _slow(rows, by.value)
         counted = [tuple(row) for row in frame.select("files", "allocated_bytes").rows()]
         if by in (By.AGE, By.SIZE):
@@ -399,9 +404,12 @@ def test_an_index_of_before_pools_were_kept_is_read_on_and_says_nothing_of_them(
         assert "scan or import again" in (caught.value.hint or "")
 
 
-def test_the_most_come_first_and_no_more_than_asked(tmp_path: Path) -> None:
+def test_the_most_come_first_and_no_more_than_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "user_name", lambda uid: f"u{uid}\x1b")
     rows = [_row(name=b"%d" % uid, uid=uid, allocated_bytes=uid * 512) for uid in range(1, 30)]
     _index(tmp_path, rows)
-    answer = holdings(tmp_path, By.USER, top=3, user=lambda uid: f"u{uid}\x1b")
+    answer = holdings(tmp_path, By.USER, top=3)
     assert answer.frame["user"].to_list() == ["u29\\x1b", "u28\\x1b", "u27\\x1b"]
     assert answer.cut_off

@@ -10,18 +10,27 @@ from hypothesis import strategies as st
 
 from trimtab.purge.index import reading as module
 from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM
-from trimtab.purge.index.reading import Reading, records
+from trimtab.purge.index.reading import Block, Reading, blocks
 
 
-def _read(content: bytes, chunk: int) -> tuple[list[tuple[int, int | None, bytes]], Reading]:
+def _read(content: bytes, chunk: int) -> tuple[list[tuple[int, int, bytes]], Reading]:
     reading = Reading(root=b"/")
     result = []
-    firsts = []
-    for first, some in records(io.BytesIO(content), b"\0", reading, chunk_bytes=chunk):
-        firsts.append(first)
-        result += [(*some.locate(at), text) for at, text in enumerate(some.texts)]
-    assert firsts[1:] == [False] * len(firsts[1:])
+    for block in blocks(io.BytesIO(content), b"\0", reading, chunk_bytes=chunk):
+        assert block
+        assert block.last() == block.first(block.count())[-1]
+        result += _parted(block)
     return result, reading
+
+
+def _parted(block: Block | None) -> list[tuple[int, int, bytes]]:
+    """Return the records of a block, taken off one by one."""
+    result = []
+    while block:
+        (text,) = block.first(1)
+        result.append((block.number, block.offset, text))
+        block = block.without_first()
+    return result
 
 
 def _slow(content: bytes) -> list[tuple[int, int, bytes]]:
@@ -57,19 +66,12 @@ def test_what_is_too_long_is_passed_over(texts: list[bytes], chunk: int) -> None
     assert [example.record for example in reading.examples] == [len(texts) + 1, 2 * len(texts) + 2]
 
 
-@given(lists, st.data())
-def test_parts_and_choices_keep_their_places(texts: list[bytes], data: st.DataObject) -> None:
+@given(lists)
+def test_all_but_the_last_keep_their_places(texts: list[bytes]) -> None:
     content = b"".join(text + b"\0" for text in texts)
-    whole = _slow(content)
-    reading = Reading(root=b"/")
-    for _, some in records(io.BytesIO(content), b"\0", reading):
-        first = data.draw(st.integers(0, len(some)))
-        part = some.part(first)
-        chosen = data.draw(st.lists(st.integers(0, max(0, len(part) - 1)), max_size=len(part)))
-        picked = part.at(chosen)
-        assert [(*picked.locate(at), text) for at, text in enumerate(picked.texts)] == [
-            whole[first + at] for at in chosen
-        ]
+    for block in blocks(io.BytesIO(content), b"\0", Reading(root=b"/")):
+        assert block.count() == len(texts)
+        assert _parted(block.without_last()) == _slow(content)[:-1]
 
 
 def test_all_refusals_count_and_some_are_shown() -> None:

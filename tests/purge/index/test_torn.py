@@ -387,7 +387,6 @@ def test_no_deletion_rests_on_a_torn_list(tmp_path: Path, damage: str, closed: b
 
     from tests.purge.index.imports import SYSTEM, imported
 
-    from trimtab.purge.index.importing import Claims
     from trimtab.purge.index.manifest import Source
 
     listed = files(random.Random(4), 40)
@@ -402,7 +401,7 @@ def test_no_deletion_rests_on_a_torn_list(tmp_path: Path, damage: str, closed: b
     torn = TORN[damage](data, data.index(b"\0", 2000))
     assert torn != data
     manifest, rows = imported(
-        tmp_path, torn, Source.GNU_FIND, told=Claims(filesystem=SYSTEM), now=datetime.now(UTC)
+        tmp_path, torn, Source.GNU_FIND, told=dict(filesystem=SYSTEM), now=datetime.now(UTC)
     )
     assert manifest.refused >= 1
     assert not manifest.complete

@@ -24,7 +24,7 @@ class Book:
     def add(self, account: Account) -> None:
         self._accounts[account.uid] = account
 
-    def find(self, uid: int) -> Account | None:
+    def __call__(self, uid: int) -> Account | None:
         return self._accounts.get(uid)
 
 

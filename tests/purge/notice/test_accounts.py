@@ -3,15 +3,15 @@ from tests.purge.notice.making import Book
 from tests.support.codes import raises
 
 from trimtab.errors import RefusedError
-from trimtab.purge.notice.accounts import Account, SystemAccounts, file_names, find_accounts
+from trimtab.purge.notice.accounts import Account, file_names, find_account, find_accounts
 
 
 def test_this_host_knows_root_and_not_everybody() -> None:
-    result = SystemAccounts().find(0)
+    result = find_account(0)
     assert result is not None
     assert (result.uid, result.name) == (0, "root")
-    assert SystemAccounts().find(3_999_999_999) is None
-    assert SystemAccounts().find(2**64) is None
+    assert find_account(3_999_999_999) is None
+    assert find_account(2**64) is None
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import get_args
 
 import polars as pl
 from tests.purge.plan.making import BEFORE_S, MADE_AT, Row, draft, frame_of, make
+from tests.support.manifests import manifest
 
 from trimtab.purge.notice.lists import lines_of
 from trimtab.purge.notice.mailing import State
@@ -14,7 +15,7 @@ from trimtab.purge.notice.words import Facts, list_header, mail_subject, mail_te
 from trimtab.purge.plan.changes import Change
 from trimtab.purge.plan.model import PlanDraft
 from trimtab.purge.policy import Policy
-from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
+from trimtab.purge.rules import ReadRecording, rules_in_force
 
 READS_DO_NOT_COUNT = replace(draft().rules, counted=("mtime", "ctime"))
 
@@ -82,7 +83,7 @@ def test_how_to_keep_a_file_fits_the_policy(tmp_path: Path) -> None:
 
 def test_words_of_the_policy_stand_in_place_of_ours(tmp_path: Path) -> None:
     policy = Policy(name="scratch", root="/scratch", target=0.7)
-    index = IndexFacts("/scratch", draft().rules.as_of_s)
+    index = manifest("/scratch", draft().rules.as_of_s)
     rules = rules_in_force(policy, index, ReadRecording(), now_s=draft().rules.as_of_s)
     assert not rules.reads_count
     words = replace(READS_DO_NOT_COUNT, words=rules.words)
@@ -96,7 +97,7 @@ def test_words_of_the_policy_stand_in_place_of_ours(tmp_path: Path) -> None:
 def example(tmp_path: Path) -> Facts:
     """Return the notice that the page about notices shows."""
     policy = Policy(name="scratch", root="/scratch", target=0.7)
-    index = IndexFacts("/scratch", draft().rules.as_of_s)
+    index = manifest("/scratch", draft().rules.as_of_s)
     reads = ReadRecording(declared=True)
     rules = rules_in_force(policy, index, reads, now_s=draft().rules.as_of_s)
     return facts(tmp_path, draft(rules=replace(draft().rules, words=rules.words)))

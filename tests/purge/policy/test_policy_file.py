@@ -15,24 +15,22 @@ from tests.support.each import for_each
 from trimtab.config.problems import ConfigError
 from trimtab.config.schema import value_at
 from trimtab.errors import UsageError
+from trimtab.purge.index.owners import number_of
 from trimtab.purge.policy import DAY_S, SCHEMA, WEEK_S, Exemption, Policy
-from trimtab.purge.policy_file import HostAccounts, load_policy, parse_policy
+from trimtab.purge.policy_file import load_policy, parse_policy
 
 LEAST = '[policy]\nname = "scratch"\nroot = "/scratch"\ntarget = "70%"\n'
 
 
-class Directory:
-    """Three accounts."""
-
-    def uid(self, name: str) -> int | None:
-        return {"alice": 1001, "bob": 1002}.get(name)
-
-    def gid(self, name: str) -> int | None:
-        return {"staff": 50}.get(name)
+def directory(kind: str, name: str) -> int | None:
+    """Return the number of one of three accounts."""
+    return {("user", "alice"): 1001, ("user", "bob"): 1002, ("group", "staff"): 50}.get(
+        (kind, name)
+    )
 
 
 def parsed(text: str) -> Policy:
-    return parse_policy(text, "p.toml", Directory()).policy
+    return parse_policy(text, "p.toml", directory).policy
 
 
 def exempt(*lines: str) -> Exemption:
@@ -46,7 +44,7 @@ def in_hex(path: bytes) -> str:
 
 def refused(text: str) -> UsageError:
     with pytest.raises(UsageError) as caught:
-        parse_policy(text, "p.toml", Directory())
+        parse_policy(text, "p.toml", directory)
     return caught.value
 
 
@@ -381,17 +379,17 @@ def test_names_with_numbers_need_nobody_who_knows_them() -> None:
     ],
 )
 def test_what_is_probably_not_meant_is_said(lines: str, code: str) -> None:
-    warnings = parse_policy(LEAST + lines, "p.toml", Directory()).warnings
+    warnings = parse_policy(LEAST + lines, "p.toml", directory).warnings
     assert code in [warning.code for warning in warnings]
 
 
 def test_a_careful_file_has_no_warnings() -> None:
     text = LEAST + '[notice]\ndirectory = "/var/spool/lists"\n'
-    assert parse_policy(text, "p.toml", Directory()).warnings == ()
+    assert parse_policy(text, "p.toml", directory).warnings == ()
 
 
 def test_a_low_target_is_doubted() -> None:
-    warnings = parse_policy(LEAST.replace("70%", "10%"), "p.toml", Directory()).warnings
+    warnings = parse_policy(LEAST.replace("70%", "10%"), "p.toml", directory).warnings
     assert "target-low" in [warning.code for warning in warnings]
 
 
@@ -405,7 +403,7 @@ def test_every_key_has_its_place_in_a_policy() -> None:
 @given(st.text(max_size=200))
 def test_rubbish_is_refused_and_nothing_else(text: str) -> None:
     with pytest.raises(UsageError):
-        parse_policy(text, "p.toml", Directory())
+        parse_policy(text, "p.toml", directory)
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), max_size=40))
@@ -447,9 +445,8 @@ def test_root_reads_no_policy_that_others_can_change(tmp_path: Path) -> None:
 
 
 def test_this_host_knows_its_accounts() -> None:
-    accounts = HostAccounts()
-    assert accounts.uid("root") == 0
-    assert accounts.gid("root") == 0
-    assert accounts.uid("no such user") is None
-    assert accounts.uid("a\0b") is None
-    assert accounts.gid("no such group") is None
+    assert number_of("user", "root") == 0
+    assert number_of("group", "root") == 0
+    assert number_of("user", "no such user") is None
+    assert number_of("user", "a\0b") is None
+    assert number_of("group", "no such group") is None

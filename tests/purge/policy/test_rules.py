@@ -11,14 +11,15 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.purge.policy.policies import policies
 from tests.support.codes import raises
+from tests.support.manifests import manifest
 
 from trimtab.errors import RefusedError, UsageError
-from trimtab.purge.index.manifest import Lack
+from trimtab.purge.index.manifest import Lack, TimeTrust
 from trimtab.purge.policy import WEEK_S, Exemption, Policy
-from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
+from trimtab.purge.rules import ReadRecording, rules_in_force
 
 NOW_S = int(datetime(2026, 11, 22, 12, 34, 56, tzinfo=UTC).timestamp())
-INDEX = IndexFacts("/scratch", NOW_S - 3600)
+INDEX = manifest("/scratch", NOW_S - 3600)
 RECORDED = ReadRecording(declared=True)
 USUAL = Policy("scratch", "/scratch", target=0.7)
 
@@ -28,7 +29,7 @@ def test_where_reads_are_recorded_all_three_times_count() -> None:
     assert rules.counted == ("atime", "mtime", "ctime")
     assert rules.reads_count
     assert rules.minimum_age_s == 8 * WEEK_S
-    assert rules.old_enough_before_s == (INDEX.ended_s - 8 * WEEK_S) // 3600 * 3600
+    assert rules.old_enough_before_s == (INDEX.as_of_s - 8 * WEEK_S) // 3600 * 3600
     assert any("Reading a file extends its life" in word for word in rules.words)
 
 
@@ -45,7 +46,7 @@ def test_elsewhere_reads_do_not_count_and_the_age_doubles(reads: ReadRecording, 
     assert rules.counted == ("mtime", "ctime")
     assert not rules.reads_count
     assert rules.minimum_age_s == 16 * WEEK_S
-    assert rules.old_enough_before_s == (INDEX.ended_s - 16 * WEEK_S) // 3600 * 3600
+    assert rules.old_enough_before_s == (INDEX.as_of_s - 16 * WEEK_S) // 3600 * 3600
     text = " ".join(rules.words)
     assert "Reads do not extend life" in text
     assert why in text
@@ -66,23 +67,23 @@ def test_nothing_is_old_where_nothing_counts() -> None:
 
 
 def test_ages_are_counted_from_the_index_and_to_the_hour() -> None:
-    old = replace(INDEX, ended_s=NOW_S - 5 * 86400)
+    old = replace(INDEX, ended_ns=(NOW_S - 5 * 86400) * 10**9)
     rules = rules_in_force(USUAL, old, RECORDED, now_s=NOW_S)
-    assert rules.as_of_s == old.ended_s
+    assert rules.as_of_s == old.as_of_s
     assert rules.old_enough_before_s % 3600 == 0
-    assert rules.old_enough_before_s <= old.ended_s - 8 * WEEK_S
+    assert rules.old_enough_before_s <= old.as_of_s - 8 * WEEK_S
 
 
 def test_a_clock_that_is_a_little_ahead_is_no_error() -> None:
-    ahead = replace(INDEX, ended_s=NOW_S + 30)
+    ahead = replace(INDEX, ended_ns=(NOW_S + 30) * 10**9)
     assert rules_in_force(USUAL, ahead, RECORDED, now_s=NOW_S).as_of_s == NOW_S
     with raises(UsageError, "clocks-disagree"):
-        rules_in_force(USUAL, replace(INDEX, ended_s=NOW_S + 61), RECORDED, now_s=NOW_S)
+        rules_in_force(USUAL, replace(INDEX, ended_ns=(NOW_S + 61) * 10**9), RECORDED, now_s=NOW_S)
 
 
 def test_an_index_of_something_else_is_refused() -> None:
     with raises(UsageError, "root-mismatch"):
-        rules_in_force(USUAL, replace(INDEX, root="/other"), RECORDED, now_s=NOW_S)
+        rules_in_force(USUAL, replace(INDEX, root=b"/other"), RECORDED, now_s=NOW_S)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_a_policy_in_any_order_exempts_everybody_it_names() -> None:
 
 
 def test_what_the_index_cannot_tell_is_said() -> None:
-    index = replace(INDEX, lacking=frozenset({Lack.LINKS}), mds_only=True)
+    index = replace(INDEX, lacking=frozenset({Lack.LINKS}), times=TimeTrust.MDS_ONLY)
     text = " ".join(rules_in_force(USUAL, index, RECORDED, now_s=NOW_S).words)
     assert "does not count names" in text
     assert "metadata server" in text
@@ -159,7 +160,7 @@ def test_what_the_index_cannot_tell_is_said() -> None:
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_rules_are_never_looser_than_the_policy(policy: Policy, declared: bool, age_s: int) -> None:
     assume(declared or policy.counted != ("atime",))
-    index = replace(INDEX, ended_s=NOW_S - age_s)
+    index = replace(INDEX, ended_ns=(NOW_S - age_s) * 10**9)
     rules = rules_in_force(policy, index, ReadRecording(declared=declared), now_s=NOW_S)
     assert rules.old_enough_before_s <= NOW_S - policy.minimum_age_s
     assert rules.minimum_size_bytes == policy.minimum_size_bytes

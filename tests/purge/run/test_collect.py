@@ -86,9 +86,10 @@ def test_a_root_is_what_is_mounted_at_a_path_without_links(tmp_path):
     result = root_facts(str(tmp_path))
     assert result.trouble is None
     state = tmp_path.stat()
-    assert (result.device, result.inode) == (state.st_dev, state.st_ino)
-    assert result.file_system is not None
-    assert result.file_system.is_same(result.file_system)
+    system = result.file_system
+    assert system is not None
+    assert (system.device, system.root_inode) == (state.st_dev, state.st_ino)
+    assert system.is_same(system)
     assert not result.read_only
     (tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "file").touch()

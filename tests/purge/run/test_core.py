@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.purge.run.world import World, with_plan
+from tests.purge.run.world import World, with_planned
 from tests.support.counts import repetitions, seeded
 
 from trimtab import _core
@@ -217,7 +217,7 @@ def test_what_lies_aside_goes_back_by_the_whole_plan(world):
     assert (found.unexplained, (cell / "03").exists()) == ((), True)
     # Guards hold the run back, and a file that is aside goes back all the same.
     good = world.surroundings.now
-    world.surroundings.now = with_plan(good, published_at_s=None)
+    world.surroundings.now = with_planned(good, publication=None)
     refused = run(world.core_job(id="refused"), apply=True)
     assert (refused.reason, refused.files) == (StopReason.REFUSED, 0)
     assert world.there() == set(range(60))

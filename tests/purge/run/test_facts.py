@@ -13,12 +13,12 @@ from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.load import open_candidates
 from trimtab.purge.plan.publication import Publication
 from trimtab.purge.policy import Caps, Throttle
-from trimtab.purge.run.facts import index_facts, pace_limits, plan_facts, plan_line, terms_of
+from trimtab.purge.run.facts import pace_limits, plan_line, terms_of
 from trimtab.purge.run.guards import objections
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.runner import Job, run
-from trimtab.purge.run.situation import CanaryFacts, Totals
+from trimtab.purge.run.situation import CanaryFacts, Planned
 
 ATIME = {"mount options": "relatime"}
 PUBLISHED = MADE_AT + timedelta(hours=1)
@@ -38,19 +38,15 @@ def publication(loaded):
     return Publication(loaded.plan.id, loaded.sha256, PUBLISHED, not_before, "/lists", None, ())
 
 
-def facts_of(loaded, **changes):
-    return plan_facts(loaded.plan, publication(loaded), atime_settings=ATIME, **changes)
-
-
 def situation_of(loaded, days, **changes):
     lustre = FileSystemIdentity("lustre", "perlmutter", 5)
     good = situation()
     now_s = (MADE_AT + timedelta(days=days)).timestamp()
+    plan = replace(loaded.plan, index=replace(loaded.plan.index, atime_settings=ATIME))
     return replace(
         good,
         now_s=now_s,
-        plan=facts_of(loaded),
-        index=index_facts(loaded.plan),
+        planned=Planned(plan, publication(loaded)),
         root=replace(good.root, file_system=lustre, atime_settings=ATIME),
         arming=replace(
             good.arming, armed_by=(replace(good.arming.armed_by[0], at_s=now_s - 2 * 86400),)
@@ -60,37 +56,10 @@ def situation_of(loaded, days, **changes):
     )
 
 
-def test_what_a_plan_says_of_itself(loaded):
-    facts = facts_of(loaded, changes=["looser"], previous=Totals(1, 2))
-    assert facts.root == b"/scratch"
-    assert facts.published_at_s == PUBLISHED.timestamp()
-    assert facts.not_before_s == (PUBLISHED + timedelta(days=14)).timestamp()
-    assert facts.expires_at_s == loaded.plan.expires_at.timestamp()
-    assert facts.totals == Totals(40, 40 * FILE_BYTES)
-    assert facts.target == 0.7
-    assert (facts.changes, facts.previous) == (("looser",), Totals(1, 2))
-    unpublished = plan_facts(loaded.plan, None)
-    assert (unpublished.published_at_s, unpublished.not_before_s) == (None, None)
-
-
-def test_who_holds_what_is_known_only_where_it_was_counted(loaded):
-    assert facts_of(loaded).user_bytes == {}
-    candidates = loaded.plan.candidates
-    users = (replace(candidates.users[0], held_bytes=10**6), candidates.users[1])
-    plan = replace(loaded.plan, candidates=replace(candidates, users=users))
-    assert plan_facts(plan, None).user_bytes == {1000: 10**6}
-
-
 def test_a_published_plan_may_be_carried_out_between_its_dates(loaded):
     assert objections(situation_of(loaded, 15)) == ()
     assert [objection.guard for objection in objections(situation_of(loaded, 14))] == ["published"]
     assert [objection.guard for objection in objections(situation_of(loaded, 40))] == ["valid"]
-
-
-def test_the_index_must_have_been_young_when_the_plan_was_made(loaded):
-    facts = index_facts(loaded.plan)
-    assert facts.planned_at_s - facts.ended_at_s == 3 * 3600
-    assert facts.obstacles == ()
 
 
 def test_terms_are_those_of_plan_and_policy(loaded):

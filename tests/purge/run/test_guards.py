@@ -2,7 +2,19 @@
 
 from dataclasses import replace
 
-from tests.purge.run.world import DAY_S, EXT4, NOW_S, policy, situation, with_plan
+from tests.purge.run.world import (
+    DAY_S,
+    EXT4,
+    NOW_S,
+    candidates,
+    file_system,
+    policy,
+    publication,
+    situation,
+    time_of,
+    with_plan,
+    with_planned,
+)
 from tests.support.each import for_each
 from tests.support.narrow import present
 
@@ -11,11 +23,10 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.policy import Arming, Caps
 from trimtab.purge.run.guards import (
+    EACH_BATCH,
     GUARDS,
-    before_batch,
-    before_deleting,
-    before_dry_run,
-    before_recovery,
+    IN_DRY_RUN,
+    TO_RECOVER,
     objections,
 )
 from trimtab.purge.run.situation import (
@@ -25,10 +36,8 @@ from trimtab.purge.run.situation import (
     ArmedBy,
     ArmingFacts,
     CanaryFacts,
-    IndexFacts,
     RootFacts,
     ServerClock,
-    Totals,
 )
 from trimtab.purge.run.state import Spent
 
@@ -43,23 +52,34 @@ def armed(*who, trouble=None, **changes):
     return situation(arming=ArmingFacts(trouble, who), **changes)
 
 
+def published(*times, **other_times):
+    return with_planned(GOOD, publication=publication(*times, **other_times))
+
+
+def made(at_s, scanned_s):
+    return with_plan(GOOD, made_at=time_of(at_s), index={"ended_at": time_of(scanned_s)})
+
+
+def listing(candidates, **changes):
+    return with_planned(with_plan(GOOD, candidates=candidates), **changes)
+
+
 def canary(at_s, before_s=NOW_S - 1.0, after_s=NOW_S):
     return situation(canary=CanaryFacts(None, at_s, before_s, after_s))
 
 
 BAD = [
-    ("published", with_plan(GOOD, published_at_s=None), "never published"),
-    ("published", with_plan(GOOD, not_before_s=None), "never published"),
-    ("published", with_plan(GOOD, not_before_s=NOW_S + 7200), "not over for another 2.0 h"),
-    ("published", with_plan(GOOD, published_at_s=NOW_S - 13 * DAY_S), "for another 1.0 d"),
-    ("made", situation(index=IndexFacts((), NOW_S, NOW_S + 61)), "61.0 s from now"),
-    ("valid", with_plan(GOOD, expires_at_s=NOW_S), "expired 0.0 s ago"),
-    ("signature", with_plan(GOOD, signature="the plan was changed"), "was changed"),
-    ("policy", with_plan(GOOD, changes=("mtime does not count any more",)), "mtime does not"),
+    ("published", with_planned(GOOD, publication=None), "never published"),
+    ("published", published(not_before_s=NOW_S + 7200), "not over for another 2.0 h"),
+    ("published", published(NOW_S - 13 * DAY_S), "for another 1.0 d"),
+    ("made", made(NOW_S + 61, scanned_s=NOW_S), "61.0 s from now"),
+    ("valid", with_plan(GOOD, expires_at=time_of(NOW_S)), "expired 0.0 s ago"),
+    ("signature", with_planned(GOOD, signature="the plan was changed"), "was changed"),
+    ("policy", with_planned(GOOD, changes=("mtime does not count any more",)), "mtime does not"),
     ("allow-list", situation(allow_list=AllowList(None, frozenset({b"/other"}))), "not among"),
     ("allow-list", situation(allow_list=AllowList("it belongs to user 7")), "user 7"),
-    ("allow-list", with_plan(GOOD, root=b"/other"), "the policy of /scratch"),
-    ("allow-list", with_plan(GOOD, root=b"/scratch/"), "the policy of /scratch"),
+    ("allow-list", with_plan(GOOD, file_system={"root": "/other"}), "the policy of /scratch"),
+    ("allow-list", with_plan(GOOD, file_system={"root": "/scratch/"}), "the policy of /scratch"),
     ("armed", armed(), "nobody armed"),
     ("armed", armed(ALICE), "may be carried out in 23.0 h"),
     ("armed", armed(ALICE, BOB), "may be carried out in 23.0 h"),
@@ -82,21 +102,20 @@ BAD = [
         "tmpfs",
     ),
     ("mount", situation(root=replace(GOOD.root, file_system=None)), "not known"),
-    ("mount", with_plan(GOOD, file_system=None), "not known"),
     (
         "atime",
         situation(root=replace(GOOD.root, atime_settings={"mount options": "noatime"})),
         "mount options from relatime to noatime",
     ),
     ("atime", situation(root=replace(GOOD.root, atime_settings=None)), "not known"),
-    ("atime", with_plan(GOOD, atime_settings=None), "not known"),
-    ("index", situation(index=replace(GOOD.index, obstacles=("a subtree",))), "a subtree"),
+    ("atime", with_plan(GOOD, index={"atime_settings": None}), "not known"),
+    ("index", with_plan(GOOD, index={"obstacles": ("a subtree",)}), "a subtree"),
     (
         "index-age",
-        situation(index=IndexFacts((), NOW_S - 28 * DAY_S, NOW_S - 20 * DAY_S)),
+        made(NOW_S - 20 * DAY_S, scanned_s=NOW_S - 28 * DAY_S),
         "8.0 d old when the plan was made; at most 7.0 d",
     ),
-    ("index-age", situation(index=IndexFacts((), NOW_S, NOW_S - 1)), "after the plan"),
+    ("index-age", made(NOW_S - 1, scanned_s=NOW_S), "after the plan"),
     ("clocks", canary(NOW_S + 61), "the file system by 61.0 s"),
     ("clocks", canary(NOW_S - 62), "the file system by 61.0 s"),
     (
@@ -105,9 +124,9 @@ BAD = [
         "mds1 by 100.0 s",
     ),
     ("usage", situation(usage=None), "not known how full"),
-    ("jump", with_plan(GOOD, totals=Totals(4501, 1)), "from 1,500 to 4,501 files"),
-    ("jump", with_plan(GOOD, totals=Totals(1, 7 * 2**30)), "from 2.00 GiB to 7.00 GiB"),
-    ("jump", with_plan(GOOD, previous=Totals(0, 0), totals=Totals(3001, 1)), "from 0 to"),
+    ("jump", listing(candidates(4501, 1)), "from 1,500 to 4,501 files"),
+    ("jump", listing(candidates(1, 7 * 2**30)), "from 2.00 GiB to 7.00 GiB"),
+    ("jump", listing(candidates(3001, 1), previous=candidates(0, 0)), "from 0 to"),
     (
         "caps",
         situation(policy=CAPPED, spent=Spent(10, 5)),
@@ -120,7 +139,7 @@ BAD = [
     ),
     ("root-user", situation(root_user=False), "does not run as root"),
     ("space", situation(keeps_deleted="a trash can is on"), "trash can"),
-    ("exempt", with_plan(GOOD, exempt_troubles=("keep is listed as Keep",)), "listed as Keep"),
+    ("exempt", with_planned(GOOD, exempt_troubles=("keep is listed as Keep",)), "listed as Keep"),
     ("leftovers", situation(leftovers=("a run of plan b was interrupted",)), "plan b was"),
     ("journal", situation(journal_trouble="it lies beneath the root"), "beneath"),
 ]
@@ -147,7 +166,7 @@ def test_no_canary_is_two_objections():
 
 def test_the_root_directory_is_never_purged_whatever_the_list_says():
     for root in ("/", "//"):
-        now = with_plan(GOOD, root=root.encode())
+        now = with_plan(GOOD, file_system={"root": root})
         now = replace(
             now,
             policy=policy(root=root),
@@ -159,9 +178,9 @@ def test_the_root_directory_is_never_purged_whatever_the_list_says():
 
 
 def test_all_that_is_wrong_is_told_at_once():
-    now = with_plan(
+    now = with_planned(
         situation(root_user=False, kill_switch="pulled", usage=None),
-        published_at_s=None,
+        publication=None,
         signature="bad",
     )
     result = [objection.guard for objection in objections(now)]
@@ -177,12 +196,12 @@ def test_what_is_fine_stays_fine():
         armed(ALICE, BOB, policy=SECOND),
         armed(replace(ALICE, at_s=NOW_S - DAY_S)),
         armed(replace(ALICE, at_s=NOW_S - DAY_S), BOB, policy=policy(arming=Arming("delay"))),
-        with_plan(GOOD, previous=None, totals=Totals(10**9, 2**60)),
-        with_plan(GOOD, previous=Totals(0, 0), totals=Totals(3000, 3 * 2**30)),
+        listing(candidates(10**9, 2**60), previous=None),
+        listing(candidates(3000, 3 * 2**30), previous=candidates(0, 0)),
         canary(NOW_S + 60),
         canary(NOW_S - 61),
         situation(root=replace(GOOD.root, file_system=replace(EXT4, device=9, name="other"))),
-        with_plan(GOOD, target=0.6),
+        with_plan(GOOD, horizon={"target": 0.6}),
         situation(usage=Usage(1, 99)),
         situation(policy=CAPPED, spent=Spent(9, 999)),
     ]
@@ -191,7 +210,8 @@ def test_what_is_fine_stays_fine():
 
 def test_on_lustre_the_name_says_which_file_system_it_is():
     scratch = FileSystemIdentity("lustre", "scratch", 1, 2)
-    now = with_plan(situation(root=replace(GOOD.root, file_system=scratch)), file_system=scratch)
+    now = situation(root=replace(GOOD.root, file_system=scratch))
+    now = with_plan(now, file_system=file_system(scratch))
     assert objections(now) == ()
     home = replace(scratch, name="home")
     (result,) = objections(replace(now, root=replace(now.root, file_system=home)))
@@ -203,7 +223,7 @@ def test_a_file_system_without_an_identity_is_the_same_only_while_it_stays_mount
 
     def held(now_mounted: FileSystemIdentity, planned: FileSystemIdentity = fuse) -> list[str]:
         now = situation(root=replace(GOOD.root, file_system=now_mounted))
-        return [o.guard for o in objections(with_plan(now, file_system=planned))]
+        return [o.guard for o in objections(with_plan(now, file_system=file_system(planned)))]
 
     assert held(fuse) == []
     cases = (
@@ -247,15 +267,18 @@ def test_the_target_is_the_higher_of_plan_and_policy():
 
 def test_caps_are_made_absolute():
     caps = Caps(files=7, bytes=2**40, user_fraction=0.25, filesystem_fraction=0.05)
-    now = with_plan(situation(policy=policy(caps=caps)), user_bytes={1: 400})
+    now = with_plan(
+        situation(policy=policy(caps=caps)), candidates=candidates(5, 5, {1: 400, 2: None})
+    )
     allowance = now.allowance
     assert (allowance.files, allowance.bytes) == (7, 5 * 2**30)
     assert allowance.of_user(1) == 100
+    assert allowance.user_bytes == {1: 400}
     assert replace(now, usage=None).allowance.bytes == 0
 
 
 def test_what_may_change_on_the_way_is_asked_before_every_batch():
-    assert {guard.name for guard in before_batch()} == {
+    assert {guard.name for guard in EACH_BATCH} == {
         "kill-switch",
         "mount",
         "published",
@@ -263,11 +286,10 @@ def test_what_may_change_on_the_way_is_asked_before_every_batch():
         "valid",
         "atime",
     }
-    assert before_deleting() == GUARDS
 
 
 def test_a_dry_run_asks_all_but_what_would_change_something():
-    left_out = set(GUARDS) - set(before_dry_run())
+    left_out = set(GUARDS) - set(IN_DRY_RUN)
     assert {guard.name for guard in left_out} == {"canary", "clocks"}
 
 
@@ -281,5 +303,5 @@ def test_a_switch_that_is_not_there_is_not_to_be_removed():
 
 
 def test_files_that_were_moved_aside_do_not_wait_for_a_plan_that_has_expired():
-    names = {guard.name for guard in before_recovery()}
+    names = {guard.name for guard in TO_RECOVER}
     assert names == {"root-user", "signature", "allow-list", "mount", "journal"}

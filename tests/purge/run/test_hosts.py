@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.purge.run.hosts import Hosts, audit
-from tests.purge.run.world import FILE_BYTES
+from tests.purge.run.world import FILE_BYTES, time_of, with_plan
 from tests.support.counts import repetitions, seeded
 
 from trimtab.errors import DataError, RefusedError
@@ -191,8 +191,7 @@ def test_a_refused_run_still_recovers_what_a_lost_host_had_aside(hosts):
     def expired(job, name):
         if name == "refused":
             now: Situation = job.surroundings.now
-            plan_facts = replace(now.plan, expires_at_s=now.now_s - 1)
-            job.surroundings.now = replace(now, plan=plan_facts)
+            job.surroundings.now = with_plan(now, expires_at=time_of(now.now_s - 1))
         return job
 
     test = os.getpid()

@@ -21,10 +21,11 @@ from tests.support import loopback
 from tests.support.counts import repetitions, seeded
 
 from trimtab.purge.run import account, runner
-from trimtab.purge.run.collect import synchronise
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import UndoneLine
+from trimtab.purge.run.reserve import opened
 from trimtab.purge.run.standing import replay
+from trimtab.record.trusted import synchronise_file_system
 
 pytestmark = pytest.mark.system
 
@@ -53,7 +54,17 @@ class Disk:
     def again(self) -> None:
         # What is shut down answers no stat, so that it does not even look like a mount.
         subprocess.run(["umount", self.point], check=True)
+        # A program that was started in a mount namespace of its own meanwhile has the mount there
+        # too. Until it ends the next mount is of the same file system, which is shut down.
+        deadline = time.monotonic() + 60
+        while any(Path("/sys/fs").glob(f"*/{self.device.name}")) and time.monotonic() < deadline:
+            time.sleep(0.05)
         self.mount()
+
+
+def synchronise(directory: Path) -> None:
+    with opened(str(directory)) as descriptor:
+        synchronise_file_system(descriptor)
 
 
 @contextlib.contextmanager
@@ -75,7 +86,7 @@ def disk(directory: Path, fs: loopback.FileSystem) -> Iterator[Disk]:
 def one_run(world: CoreWorld, sync_rows: int) -> None:
     """Carry the plan on in this process."""
     account.SYNC_ROWS = sync_rows  # type: ignore[misc]
-    world.surroundings.sync = lambda: synchronise(str(world.tree))  # type: ignore[method-assign]
+    world.surroundings.sync = lambda: synchronise(world.tree)  # type: ignore[method-assign]
     runner.run(world.core_job(id=f"run-{os.getpid()}-{time.monotonic_ns()}"), apply=True)
 
 
@@ -106,7 +117,7 @@ def test_what_a_power_cut_brought_back_is_dealt_with_again(tmp_path, fs, cuts):
         with disk(directory, fs) as place:
             world = CoreWorld(directory, FILES, target=0.001)
             world.make()
-            synchronise(str(world.tree))
+            synchronise(world.tree)
             process = started(world, sync_rows=chance.choice((500, 10_000)))
             deadline = time.monotonic() + 60
             goal = chance.randrange(200, FILES - 200)

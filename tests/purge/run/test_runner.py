@@ -1,5 +1,6 @@
 """Whole runs over real files: what is journalled, what stops them, what they do after any end."""
 
+import errno
 import os
 import signal
 from dataclasses import replace
@@ -13,15 +14,18 @@ from tests.purge.run.world import (
     FILE_BYTES,
     NOW_S,
     World,
+    candidates,
     policy,
     situation,
+    time_of,
     with_plan,
+    with_planned,
 )
 from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, ToolError
 from trimtab.purge.policy import Caps
-from trimtab.purge.run.journal import read
+from trimtab.purge.run.journal import Journal, read
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import (
     BeginLine,
@@ -162,9 +166,13 @@ def test_what_earlier_runs_freed_is_in_the_first_measurement_of_the_next(world):
     recover = world.restorer.recover
     world.restorer.recover = lambda *rows: replace(recover(*rows), freed_bytes=50 * FILE_BYTES)
     world.surroundings.others_bytes = 40 * FILE_BYTES
-    result = run(world.job(terms=late), apply=True)
+    told = []
+    result = run(world.job(terms=late), apply=True, progress=told.append)
     assert result.reason is StopReason.TARGET
     assert len(world.there()) == 10
+    # Nor is what an earlier run still needed a measurement of this one.
+    assert told[0].doing == "objects of deleted files are being destroyed"
+    assert told[0].needed_bytes is None
 
 
 def test_at_or_under_the_target_a_run_ends_and_nothing_is_wrong(world):
@@ -177,7 +185,7 @@ def test_at_or_under_the_target_a_run_ends_and_nothing_is_wrong(world):
 
 def test_every_guard_that_objects_is_told_and_nothing_is_touched(world):
     now = world.surroundings.now
-    world.surroundings.now = replace(with_plan(now, published_at_s=None), arming=ArmingFacts(None))
+    world.surroundings.now = replace(with_planned(now, publication=None), arming=ArmingFacts(None))
     made = []
     job = world.job(remover=lambda: made.append(1))
     result = run(job, apply=True)
@@ -247,11 +255,24 @@ def test_what_is_kept_is_counted_by_its_reason_and_others_go_in_its_place(world)
     ]  # fmt: skip
 
 
+def test_errors_of_the_system_are_counted_and_whether_changes_were_seen(world):
+    answer = world.remover._answer
+    errors = [[(1, errno.EACCES), (2, errno.EACCES)], [(9, errno.EIO)]]
+    world.remover._answer = lambda names: replace(
+        answer(names), errors=errors.pop(0) if errors else []
+    )
+    world.remover.watches = False
+    result = run(world.job(), apply=True)
+    assert (result.errors, result.unwatched) == ({errno.EACCES: 2, errno.EIO: 1}, True)
+    world.remover.watches = None
+    assert not run(world.job(), apply=False).unwatched
+
+
 def test_a_users_cap_keeps_that_users_files_and_not_the_others(world):
     caps = Caps(files=None, bytes=None, user_fraction=0.25, filesystem_fraction=None)
     held = {1000: 20 * FILE_BYTES, 1001: 10**9, 1002: 10**9}
     now = replace(world.surroundings.now, policy=policy(target=0.5, caps=caps))
-    world.surroundings.now = with_plan(now, user_bytes=held)
+    world.surroundings.now = with_plan(now, candidates=candidates(2000, 2**31, held))
     result = run(world.job(), apply=True)
     kept = {row for row in world.there() if world.table.uids[row] == 1000}
     assert len(kept) == 34 - 5
@@ -364,13 +385,29 @@ def test_a_signal_ends_it_after_the_batch_and_all_of_that_is_on_record(world, nu
     assert world.there() == set(range(50, 100))
 
 
+def test_a_line_is_written_whole_before_a_signal_ends_the_run(world, monkeypatch):
+    offer, whole = Journal.offer, []
+
+    def offered(journal, line):
+        if isinstance(line, NeedLine):
+            os.kill(os.getpid(), signal.SIGTERM)
+        taken = offer(journal, line)
+        whole.append(type(line))
+        return taken
+
+    monkeypatch.setattr(Journal, "offer", offered)
+    with pytest.raises(RunInterrupted):
+        run(world.job(), apply=True)
+    assert whole[-2:] == [NeedLine, EndLine]
+
+
 def test_what_was_moved_aside_is_put_back_though_the_plan_has_expired(world):
     world.remover.before = failing_at(21)
     with pytest.raises(RuntimeError):
         run(world.job(), apply=True)
     world.paths[21].rename(world.remover.aside / "21")
     world.remover.before = lambda _call, _row: None
-    world.surroundings.now = with_plan(world.surroundings.now, expires_at_s=NOW_S - 1)
+    world.surroundings.now = with_plan(world.surroundings.now, expires_at=time_of(NOW_S - 1))
     world.remover.asked.clear()
     result = run(world.job(id="second"), apply=True)
     assert result.reason is StopReason.REFUSED
@@ -444,7 +481,7 @@ def test_an_empty_plan_is_over_at_once(tmp_path):
 def test_of_several_calls_the_latency_is_that_of_their_rows_together(world):
     caps = Caps(files=None, bytes=None, user_fraction=0.0, filesystem_fraction=None)
     world.surroundings.now = replace(situation(), policy=policy(target=0.5, caps=caps))
-    world.surroundings.now = with_plan(world.surroundings.now, target=0.5)
+    world.surroundings.now = with_plan(world.surroundings.now, horizon={"target": 0.5})
     world.table.uids = np.where(np.arange(100) % 2, 1000, 1001).astype(np.uint32)
     real = world.remover.delete
     world.remover.delete = lambda *rows: replace(real(*rows), latency_s_p99=0.001)

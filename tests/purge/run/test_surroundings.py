@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.purge.run.lines import plan_line
-from tests.purge.run.world import CODES, FILE_BYTES, SlowRemover, Table, policy, situation
+from tests.purge.run.world import (
+    CODES,
+    FILE_BYTES,
+    SlowRemover,
+    Table,
+    file_system,
+    policy,
+    situation,
+    with_plan,
+)
 
 from trimtab.purge.policy import Guards
 from trimtab.purge.run import collect
@@ -42,24 +51,23 @@ class Host:
         self.policy = policy(
             root=str(self.root), guards=Guards(allow_list=str(allowed), kill_switch=str(self.stop))
         )
-        self.plan = replace(
-            good.plan,
-            root=os.fsencode(self.root),
-            file_system=facts.file_system,
-            atime_settings=facts.atime_settings,
-            target=1e-9,
-        )
+        assert facts.file_system is not None
+        self.planned = with_plan(
+            good,
+            file_system=file_system(facts.file_system, str(self.root)),
+            index={"atime_settings": facts.atime_settings},
+            horizon={"target": 1e-9},
+        ).planned
 
     def surroundings(self, *, canary: bool = False, site: Site | None = None) -> HostSurroundings:
         good = situation()
         return HostSurroundings(
             replace(self.policy, target=1e-9),
-            self.plan,
-            good.index,
+            self.planned,
             good.arming,
             journals=self.journals,
             canary=canary,
-            site=site,
+            site=site or Site(),
             owner=OWNER,
             clock=lambda: self.at_s,
             sleep=self.sleep,

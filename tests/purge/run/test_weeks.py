@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -16,14 +16,27 @@ import numpy as np
 import pytest
 from tests.purge.run.hosts import audit
 from tests.purge.run.lines import plan_line
-from tests.purge.run.world import CODE_OF, CODES, NOW_S, Answer, Table, policy, situation, with_plan
+from tests.purge.run.world import (
+    CODE_OF,
+    CODES,
+    NOW_S,
+    Answer,
+    Table,
+    candidates,
+    policy,
+    publication,
+    situation,
+    time_of,
+    with_plan,
+    with_planned,
+)
 from tests.support.counts import repetitions, seeded
 
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import Caps
 from trimtab.purge.report import report
 from trimtab.purge.run.decide import Terms
-from trimtab.purge.run.guards import before_deleting, objections
+from trimtab.purge.run.guards import objections
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.pace import PaceLimits
@@ -94,11 +107,11 @@ class Weeks:
         """Let the guards see the world as it is, but for some changes."""
         good = with_plan(
             situation(),
-            target=TARGET,
-            user_bytes=self.held,
-            not_before_s=NOW_S - 1,
-            expires_at_s=NOW_S + 11 * 24 * HOUR_S,
+            horizon={"target": TARGET},
+            candidates=candidates(2000, 2**31, self.held),
+            expires_at=time_of(NOW_S + 11 * 24 * HOUR_S),
         )
+        good = with_planned(good, publication=publication(not_before_s=NOW_S - 1))
         good = replace(good, policy=policy(target=TARGET, caps=self.caps))
         self.now = replace(good, **changes)  # type: ignore[arg-type]
 
@@ -186,6 +199,7 @@ class Restorer:
     """Puts back what was moved aside; every file is too young for it."""
 
     weeks: Weeks
+    watches: bool | None = None
 
     def sweep(self) -> tuple[list[tuple[int, int]], list[bytes]]:
         return [], []
@@ -203,7 +217,7 @@ class Restorer:
         names = [self.weeks._seen(row) or "too_young" for row in _rows(first, count)]
         return self.weeks._answer(names)
 
-    def take_over(self, first: int, count: int, quarantines: Sequence[str], /) -> Answer:
+    def take_over(self, first: int, count: int, quarantines: list[str], /) -> Answer:
         return self.recover(first, count)
 
     def delete(self, first: int, count: int, until_s: float | None = None, /) -> Answer:
@@ -236,6 +250,7 @@ def job_of(weeks: Weeks, directory, number: int, *, apply: bool) -> Job:
         return replace(answer, freed_bytes=size)
 
     class Remover:
+        watches = True
         check, delete, recover = staticmethod(weeks.check), staticmethod(freed), weeks.recover
 
     return Job(
@@ -342,7 +357,7 @@ def live(seed: str, directory, lease_s: float) -> Weeks:
             seen = weeks.usage()
             before = Usage(seen.used_bytes - pending, seen.available_bytes + pending)
             now = replace(weeks.now, now_s=weeks.at_s, usage=seen)
-            weeks.frozen = not apply or bool(objections(now, before_deleting()))
+            weeks.frozen = not apply or bool(objections(now))
             known = list(weeks.deleted)
             result = None
             with suppress(Killed):
@@ -355,6 +370,12 @@ def live(seed: str, directory, lease_s: float) -> Weeks:
     check_caps(weeks)
     assert not weeks.deleted.keys() & (weeks.there | weeks.removed_by_users)
     return weeks
+
+
+def test_what_a_lost_host_deleted_is_not_made_up_for_by_other_files(tmp_path, monkeypatch):
+    """Its files are gone and nobody says by whom; their objects are still being destroyed."""
+    monkeypatch.setattr(os, "fsync", lambda _file: None)
+    assert live("0.39354078842081675:169", tmp_path / "weeks", 60.0).deleted
 
 
 @pytest.mark.parametrize("lease_s", [0.0, 60.0], ids=["alone", "one of several"])

@@ -9,15 +9,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from tests.purge.plan.making import draft
 from tests.purge.run.lines import plan_line
 
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.plan.model import (
+    FORMAT,
+    Candidates,
+    FilePart,
+    Plan,
+    PlannedFileSystem,
+    UserTotals,
+)
+from trimtab.purge.plan.publication import Publication
 from trimtab.purge.policy import Caps, Policy
 from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.facts import terms_of
@@ -27,11 +38,9 @@ from trimtab.purge.run.situation import (
     ArmedBy,
     ArmingFacts,
     CanaryFacts,
-    IndexFacts,
-    PlanFacts,
+    Planned,
     RootFacts,
     Situation,
-    Totals,
 )
 from trimtab.purge.run.state import Listed, Rows
 
@@ -41,6 +50,56 @@ FILE_BYTES = 4096
 CODES = {1: "deleted", 2: "would_delete", 3: "gone", 4: "touched", 15: "too_young", 20: "failed"}
 CODE_OF = {name: code for code, name in CODES.items()}
 EXT4 = FileSystemIdentity("ext4", "/dev/md0", 77)
+RELATIME = {"mount options": "relatime"}
+
+
+def time_of(at_s: float) -> datetime:
+    """Return seconds since 1970 as a time."""
+    return datetime.fromtimestamp(at_s, UTC)
+
+
+def file_system(identity: FileSystemIdentity = EXT4, root: str = "/scratch") -> PlannedFileSystem:
+    """Return a file system as a plan has it."""
+    return PlannedFileSystem(
+        identity.kind, identity.name, identity.fsid, root, identity.uuid, identity.mount,
+        identity.made_ns, identity.root_inode, identity.root_path,
+    )  # fmt: skip
+
+
+def candidates(
+    files: int, allocated_bytes: int, held: Mapping[int, int | None] | None = None
+) -> Candidates:
+    """Return so many candidates, of users who hold so much."""
+    users = (UserTotals(uid, 1, 1, 1, 0, 0, size) for uid, size in (held or {}).items())
+    parts = (FilePart(files, 1, "ab" * 32), FilePart(0, 1, "ab" * 32))
+    return Candidates(files, 1, allocated_bytes, "ab" * 32, tuple(users), parts)
+
+
+def plan() -> Plan:
+    """Return a plan that was made twenty days ago."""
+    made = draft(time_of(NOW_S - 20 * DAY_S))
+    return Plan(
+        format=FORMAT,
+        id="plan-1",
+        made_at=made.made_at,
+        notice_s=made.notice_s,
+        expires_at=time_of(NOW_S + 5 * DAY_S),
+        file_system=file_system(),
+        index=replace(made.index, ended_at=time_of(NOW_S - 21 * DAY_S), atime_settings=RELATIME),
+        policy=made.policy,
+        rules=made.rules,
+        horizon=made.horizon,
+        candidates=candidates(2000, 2**31),
+        quarantine=made.quarantine,
+    )
+
+
+def publication(
+    published_at_s: float = NOW_S - 20 * DAY_S, not_before_s: float = NOW_S - 6 * DAY_S
+) -> Publication:
+    """Return the evidence that a plan was published."""
+    at, not_before = time_of(published_at_s), time_of(not_before_s)
+    return Publication("plan-1", "ab" * 32, at, not_before, "/lists", None, ())
 
 
 def policy(**changes: object) -> Policy:
@@ -54,21 +113,8 @@ def situation(**changes: object) -> Situation:
     good = Situation(
         now_s=NOW_S,
         policy=policy(),
-        plan=PlanFacts(
-            root=b"/scratch",
-            published_at_s=NOW_S - 20 * DAY_S,
-            not_before_s=NOW_S - 6 * DAY_S,
-            target=0.7,
-            expires_at_s=NOW_S + 5 * DAY_S,
-            signature=None,
-            changes=(),
-            totals=Totals(2000, 2**31),
-            previous=Totals(1500, 2**31),
-            file_system=EXT4,
-            atime_settings={"mount options": "relatime"},
-        ),
-        index=IndexFacts((), NOW_S - 21 * DAY_S, NOW_S - 20 * DAY_S),
-        root=RootFacts(None, EXT4, 5, 2, atime_settings={"mount options": "relatime"}),
+        planned=Planned(plan(), publication(), previous=candidates(1500, 2**31)),
+        root=RootFacts(None, EXT4, atime_settings=RELATIME),
         allow_list=AllowList(None, frozenset({b"/scratch", b"/other"})),
         arming=ArmingFacts(None, (ArmedBy(NOW_S - 2 * DAY_S, 1001, "alice"),)),
         root_user=True,
@@ -79,9 +125,19 @@ def situation(**changes: object) -> Situation:
     return replace(good, **changes)  # type: ignore[arg-type]
 
 
+def with_planned(now: Situation, **changes: object) -> Situation:
+    """Return a situation in which something else is known of the plan."""
+    return replace(now, planned=replace(now.planned, **changes))  # type: ignore[arg-type]
+
+
 def with_plan(now: Situation, **changes: object) -> Situation:
-    """Return a situation with another plan."""
-    return replace(now, plan=replace(now.plan, **changes))  # type: ignore[arg-type]
+    """Return a situation with another plan; of a part of it, a mapping says what is other."""
+    plan = now.planned.plan
+    whole = {
+        name: replace(getattr(plan, name), **change) if isinstance(change, dict) else change
+        for name, change in changes.items()
+    }
+    return with_planned(now, plan=replace(plan, **whole))  # type: ignore[arg-type]
 
 
 @dataclass
@@ -94,6 +150,7 @@ class Answer:
     latency_s_median: float = 0.001
     latency_s_p99: float = 0.002
     unexplained: Sequence[bytes] = ()
+    errors: Sequence[tuple[int, int]] = ()
 
 
 @dataclass
@@ -120,6 +177,7 @@ class SlowRemover:
     restoring: bool = False
     asked: list[tuple[str, int, int]] = field(default_factory=list)
     before: Callable[[str, int], None] = lambda _call, _row: None
+    watches: bool | None = None
 
     def check(self, first: int, count: int) -> Answer:
         self.asked.append(("check", first, count))
@@ -134,7 +192,7 @@ class SlowRemover:
         self.asked.append(("recover", first, count))
         return self._answer([self._recover(row) for row in range(first, first + count)])
 
-    def take_over(self, first: int, count: int, quarantines: Sequence[str]) -> Answer:
+    def take_over(self, first: int, count: int, quarantines: list[str]) -> Answer:
         raise AssertionError((first, count, quarantines))
 
     def sweep(self) -> tuple[list[tuple[int, int]], list[bytes]]:
@@ -264,7 +322,7 @@ class World:
         )
         # Half full of the plan's files and nothing else: what is needed follows from the target.
         self.surroundings = Surroundings(self.paths, 0, max(1, self.files) * FILE_BYTES)
-        self.surroundings.now = with_plan(self.surroundings.now, target=self.target)
+        self.surroundings.now = with_plan(self.surroundings.now, horizon={"target": self.target})
         self.surroundings.now = replace(self.surroundings.now, policy=policy(target=self.target))
 
     def make(self) -> World:

@@ -53,7 +53,7 @@ def command(plan: Path, approved_on: str | None, store_url: str | None, place: s
             name=armed.by.name,
             kind=armed.arming.kind,
             people=armed.people,
-            effective_at_s=None if armed.effective_at_s is None else int(armed.effective_at_s),
+            effective_at=armed.effective_at,
             not_before=publication.not_before,
             expires_at=armed.loaded.plan.expires_at,
         ),

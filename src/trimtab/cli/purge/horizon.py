@@ -48,8 +48,9 @@ def command(directory: Path, report: str | None, keep: str | None, **options_giv
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.horizons import ask_horizon
-    from trimtab.loop.results import horizon_page, horizon_result, keep_result
+    from trimtab.loop.results import horizon_result, keep_result
     from trimtab.report import documents
+    from trimtab.report.purge import horizon_document
 
     policy = terms.policy_of(options_given.pop("policy"))
     targets = [options_given[name] for name in ("target", "target_ost", "target_pool")]
@@ -77,6 +78,6 @@ def command(directory: Path, report: str | None, keep: str | None, **options_giv
             result.total,
             result.notes,
         ),
-        lambda: horizon_page(result),
+        lambda: horizon_document(result),
         report,
     )

@@ -62,7 +62,7 @@ _FORMATS = ("gnu-find", "lfs-find", "mfu", "csv", "parquet")
     help="Confirm that the list is of what is mounted at the root now; required for a plan.",
 )
 @options.as_json
-def command(file: Path, directory: Path, beneath: str | None, **description: Any) -> None:
+def command(file: Path, directory: Path, root: str, source: str, **options_given: Any) -> None:
     """Convert an index or list of another tool, or a table, into an index.
 
     Tools: find, lfs find, mpiFileUtils. Others export a table: Spectrum Scale, Robinhood, GUFI.
@@ -73,9 +73,20 @@ def command(file: Path, directory: Path, beneath: str | None, **description: Any
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_index import show_index
     from trimtab.cli.render.purge_progress import import_progress
-    from trimtab.loop.purging.importing import ListDescription, import_index
+    from trimtab.loop.purging.importing import import_index
+    from trimtab.purge.index.importing import ListDescription
+    from trimtab.purge.index.manifest import Source
 
-    described = ListDescription(beneath=os.fsencode(beneath or ""), **description)
+    described = ListDescription(
+        Source(source),
+        os.fsencode(root),
+        complete=options_given.pop("complete"),
+        beneath=os.fsencode(options_given.pop("beneath") or ""),
+        format_text=options_given.pop("printf"),
+        column_map=options_given.pop("column_map"),
+        delimiter=options_given.pop("delimiter"),
+    )
     with progress_bar(counts=True) as display:
-        manifest = import_index(file, directory, described, progress=import_progress(display))
+        progress = import_progress(display)
+        manifest = import_index(file, directory, described, progress=progress, **options_given)
     show_index(manifest, directory)

@@ -7,6 +7,7 @@ and ``--top`` mean the same everywhere, and nothing is wider than the terminal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -173,8 +174,9 @@ def _print_body(out: Console, document: Document) -> None:
 def print_section(out: Console, section: Section) -> None:
     """Print a section; one that waits for ``--all`` shows its title alone."""
     everything = options.extent().everything
-    folds = section.folds if everything or section.folded else ()
-    if not (section.lines or section.commands or any(section.tables) or folds or section.notes):
+    if not (everything or section.folded):
+        section = replace(section, folds=())
+    if section.is_empty:
         return  # charts alone
     if section.folded and not everything:
         print_wrapped(out, section.title, "dim")
@@ -188,7 +190,7 @@ def print_section(out: Console, section: Section) -> None:
         _print_command(out, command, indent=4)
     for table in section.tables:
         _print_table(out, table, indent=2 if section.title else 0)
-    for title, folded in folds:
+    for title, folded in section.folds:
         print_wrapped(out, title, "bold", indent=2)
         _print_table(out, folded)
     shown = options.extent().rows(_NOTES)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.report.kit import Table, facts, row, table
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from trimtab.purge.notice.notify import Published
     from trimtab.purge.plan.model import Candidates, Plan
 
-_SHOWN = 10
-_SHORT_ID = 13
+_SHOWN: Final = 10
+_SHORT_ID: Final = 13
 
 
 def plan_document(made: Made, place: PurgePlace, notes: Sequence[str]) -> Document:
@@ -150,14 +149,13 @@ def armed_document(armed: Armed) -> Document:
     expires = utc_moment(plan.expires_at)
     run, then = ["trimtab", "purge", "run", str(armed.loaded.directory), "--apply"], "It is run by:"
     named = [("plan", plan.id[:_SHORT_ID])]
-    if armed.effective_at_s is None:
+    if armed.effective_at is None:
         answer = f"{by}; a second person has to arm it too, before {expires}."
         run, then = ["trimtab", "purge", "arm", str(armed.loaded.directory)], "That person enters:"
     else:
-        effective = datetime.fromtimestamp(armed.effective_at_s, UTC)
-        begin = utc_moment(max(effective, publication.not_before))
+        begin = utc_moment(max(armed.effective_at, publication.not_before))
         answer = f"{by}: it may be run from {begin} until {expires}."
-        named.append(("counts from", utc_moment(effective)))
+        named.append(("counts from", utc_moment(armed.effective_at)))
     named.append(("notice ends", utc_moment(publication.not_before)))
     return Document(
         answer + _unnoticed(plan),

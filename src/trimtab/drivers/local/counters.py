@@ -164,6 +164,25 @@ def read_cpu_times(host: Host) -> CpuTimes | NotAvailable:
     return CpuTimes(busy=total - times[3] - times[4], total=total)
 
 
+@dataclass(slots=True)
+class Processors:
+    """The processors of a host, and how busy they were when they were last looked at."""
+
+    _last: CpuTimes | None = None
+
+    def busy_fraction(self, host: Host) -> float | NotAvailable:
+        """Return the share of CPU time since the last look that was not idle."""
+        now = read_cpu_times(host)
+        if isinstance(now, NotAvailable):
+            return now
+        before, self._last = self._last, now
+        if before is None:
+            return not_available(
+                "one-snapshot", "needs two snapshots: it is the share between them"
+            )
+        return busy_fraction(before, now)
+
+
 def busy_fraction(before: CpuTimes, now: CpuTimes) -> float | NotAvailable:
     """Return the share of CPU time between two readings that was not idle."""
     total = now.total - before.total

@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -13,11 +14,9 @@ from trimtab.drivers.host import Host
 from trimtab.drivers.local import settings as named
 from trimtab.drivers.local.allocator import Ext4, counting
 from trimtab.drivers.local.counters import (
-    CpuTimes,
     DeviceBytes,
-    busy_fraction,
+    Processors,
     read_bytes_of,
-    read_cpu_times,
     read_write_times,
 )
 from trimtab.drivers.local.describe import Touch, describe, describe_mount, existing, mount_table
@@ -51,10 +50,11 @@ TRIM_TIMEOUT_S: Final = 3600.0
 _EXT4_TYPES: Final = {"ext4": "ext4", "ldiskfs": "ldiskfs"}
 
 
+@dataclass(eq=False)
 class LocalDriver:
     """A mounted file system of this host.
 
-    Parameters
+    Attributes
     ----------
     path
         Any existing path on it.
@@ -66,6 +66,8 @@ class LocalDriver:
         Runs tools: `trimtab.launch.process.execute`.
     clock
         Returns the time now, aware UTC.
+    description
+        What the path stood on at the last look.
 
     Raises
     ------
@@ -75,37 +77,25 @@ class LocalDriver:
 
     name = "local"
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        host: Host | None = None,
-        touch: Touch = bounded.describe,
-        execute: Execute = run_process,
-        clock: Clock = utc_now,
-    ) -> None:
-        self._host = host or Host()
-        self._touch = touch
-        self._execute = execute
-        self._clock = clock
-        self._cpu_times: CpuTimes | None = None
-        self._description = describe(path, host=self._host, touch=touch, execute=execute)
+    path: str
+    _: KW_ONLY
+    host: Host = field(default_factory=Host)
+    touch: Touch = bounded.describe
+    execute: Execute = run_process
+    clock: Clock = utc_now
+    description: PathDescription = field(init=False)
+    _processors: Processors = field(default_factory=Processors, init=False)
 
-    @property
-    def clock(self) -> Clock:
-        """Returns the time now, aware UTC."""
-        return self._clock
-
-    @property
-    def description(self) -> PathDescription:
-        """What the path stood on at the last look."""
-        return self._description
+    def __post_init__(self) -> None:
+        self.description = describe(
+            self.path, host=self.host, touch=self.touch, execute=self.execute
+        )
 
     @property
     def capabilities(self) -> frozenset[str]:
         """What can be done here: writing and trimming need root and this very machine."""
         able = {"settings", "run", "launcher"}
-        if self._host.is_this_one and os.geteuid() == 0 and self._description.devices:
+        if self.host.is_this_one and os.geteuid() == 0 and self.description.devices:
             able |= {"set", "trim"}
         return frozenset(able)
 
@@ -116,22 +106,23 @@ class LocalDriver:
     def snapshot(self, at: datetime) -> Snapshot:
         """Return what the file system looks like; not complete when it does not answer."""
         space = self._look_again()
-        description = self._description
+        description = self.description
         state = LocalState(
             description=description,
-            hostname=self._host.read_text("/proc/sys/kernel/hostname"),
             space=space,
             ext4=self._ext4(),
-            timer=read_timer(self._host, self._execute),
-            cpu_fraction=self._cpu_fraction(),
-            health=tuple(
-                read_drive(self._host, drive, self._execute) for drive in description.drives
+            timer=read_timer(self.host, self.execute),
+            cpu_fraction=self._processors.busy_fraction(self.host),
+            drives=tuple(
+                reading
+                for drive in description.drives
+                for reading in read_drive(self.host, drive, self.execute)
             ),
         )
         target = TargetSnapshot(
             self._target(),
-            readings(self._host, state),
-            named.read_settings(self._host, description, state.ext4),
+            readings(self.host, state),
+            named.read_settings(self.host, description, state.ext4),
         )
         complete = isinstance(space, bounded.Space)
         return Snapshot(at=at, driver=self.name, complete=complete, targets=(target,))
@@ -141,10 +132,10 @@ class LocalDriver:
 
         A part of the drives would look like all of them in a sum.
         """
-        devices = self._description.devices
+        devices = self.description.devices
         seen = {
-            drive.name: read_bytes_of(self._host, drive, devices)
-            for drive in self._description.drives
+            drive.name: read_bytes_of(self.host, drive, devices)
+            for drive in self.description.drives
         }
         known = {name: moved for name, moved in seen.items() if not isinstance(moved, NotAvailable)}
         return known if len(known) == len(seen) else {}
@@ -152,12 +143,12 @@ class LocalDriver:
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
         """Return the named settings of the file system and of the devices beneath."""
         self._check(target)
-        return named.read_settings(self._host, self._description, self._ext4())
+        return named.read_settings(self.host, self.description, self._ext4())
 
     def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
         """Write one setting and return it as read back; see `settings.write_setting`."""
         self._check(target)
-        return named.write_setting(self._host, self._description, self._ext4(), name, value)
+        return named.write_setting(self.host, self.description, self._ext4(), name, value)
 
     def set_permanent(self, target: str, name: str, value: str | None) -> NotAvailable:
         """Answer that nothing here outlives the mount."""
@@ -182,8 +173,8 @@ class LocalDriver:
         if "trim" not in self.capabilities:
             return NotAvailable(self._why_no_trim())
         self._check_still_mounted()
-        argv = fstrim_command(self._description.mount_point, start, length)
-        result = self._execute(argv, timeout_s=TRIM_TIMEOUT_S, output_limit_bytes=1 << 20)
+        argv = fstrim_command(self.description.mount_point, start, length)
+        result = self.execute(argv, timeout_s=TRIM_TIMEOUT_S, output_limit_bytes=1 << 20)
         if result.problem is not None:
             complaint_text = complaint(result)
             if "not supported" in complaint_text:
@@ -207,27 +198,27 @@ class LocalDriver:
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how the file system is trimmed without Trimtab."""
         self._check(target)
-        if not self._description.devices:
+        if not self.description.devices:
             return not_available("no-device", "no underlying block device is visible")
-        devices = self._description.devices
-        counters = read_bytes_of(self._host, devices[0], devices)
+        devices = self.description.devices
+        counters = read_bytes_of(self.host, devices[0], devices)
         discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
         # Mounting alone reads: a device that moved nothing has counters that stand still.
         if isinstance(counters, DeviceBytes) and not (counters.read_bytes + counters.written_bytes):
             discarded = not_available("device-counts-nothing", f"{devices[0].name} counts nothing")
         return trim_practice(
-            self._host,
-            self._description,
-            timer=read_timer(self._host, self._execute),
+            self.host,
+            self.description,
+            timer=read_timer(self.host, self.execute),
             discarded_bytes=discarded,
         )
 
     def write_times(self, target: str) -> WriteTimes | NotAvailable:
         """Return how long writes of the device beneath have taken."""
         self._check(target)
-        if not self._description.devices:
+        if not self.description.devices:
             return not_available("no-device", "no underlying block device is visible")
-        return read_write_times(self._host, self._description.devices[0].name)
+        return read_write_times(self.host, self.description.devices[0].name)
 
     @contextmanager
     def allocator_counting(self, target: str, *, allowed: bool) -> Iterator[NotAvailable | None]:
@@ -237,10 +228,10 @@ class LocalDriver:
         if ext4 is None:
             yield not_available(
                 "allocator-not-shown",
-                f"{self._description.fs_type} does not show its block allocator",
+                f"{self.description.fs_type} does not show its block allocator",
             )
             return
-        with counting(self._host, ext4, allowed=allowed) as why_not:
+        with counting(self.host, ext4, allowed=allowed) as why_not:
             yield why_not
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable:
@@ -260,16 +251,16 @@ class LocalDriver:
     def placement(self, path: str) -> Placement | NotAvailable:
         """Return the one target, if the path is on this file system."""
         try:
-            state = self._touch(path)
+            state = self.touch(path)
         except NoAnswer as error:
             return NotAvailable(error.message)
         real_path = existing(state)
-        mount = find_mount(mount_table(self._host), real_path, state.device)
-        if mount is None or mount.mount_point != self._description.mount_point:
+        mount = find_mount(mount_table(self.host), real_path, state.device)
+        if mount is None or mount.mount_point != self.description.mount_point:
             return not_available(
                 "another-file-system", f"{visible(path)} is on another file system"
             )
-        return Placement(path, (self._description.mount_point,))
+        return Placement(path, (self.description.mount_point,))
 
     def pools(self) -> dict[str, tuple[int, ...]]:
         """Return none: there are no OSTs to be in one."""
@@ -286,49 +277,49 @@ class LocalDriver:
         """Run a program on this host, the only server there is."""
         if server not in {None, self._target().server}:
             return not_available("server-unknown", f"{server} is not this host")
-        if not self._host.is_this_one:
+        if not self.host.is_this_one:
             return not_available("another-machine", "programs of another machine are not run")
-        return self._execute(argv, timeout_s=timeout_s)
+        return self.execute(argv, timeout_s=timeout_s)
 
     def launcher(self, name: str) -> Launcher | NotAvailable:
         """Return the launcher of that name, or why it cannot be used here."""
         return find_launcher(name)
 
     def _target(self) -> Target:
-        hostname = self._host.read_text("/proc/sys/kernel/hostname")
+        hostname = self.host.read_text("/proc/sys/kernel/hostname")
         server = platform.node() if isinstance(hostname, NotAvailable) else hostname.strip()
-        return Target(self._description.mount_point, "file-system", server or None)
+        return Target(self.description.mount_point, "file-system", server or None)
 
     def _ext4(self) -> Ext4 | None:
-        variant = _EXT4_TYPES.get(self._description.fs_type)
-        if variant is None or not self._description.devices:
+        variant = _EXT4_TYPES.get(self.description.fs_type)
+        if variant is None or not self.description.devices:
             return None
-        return Ext4(self._description.devices[0].name, variant)
+        return Ext4(self.description.devices[0].name, variant)
 
     def _check(self, target: str) -> None:
-        if target != self._description.mount_point:
+        if target != self.description.mount_point:
             raise UsageError(
                 f"there is no target {target!r}",
                 code="target-unknown",
-                hint=f"the one target here is {self._description.mount_point}",
+                hint=f"the one target here is {self.description.mount_point}",
             )
 
     def _look_again(self) -> bounded.Space | NotAvailable:
         """Read the devices' settings anew, and ask the path for its space within a deadline."""
-        description = self._description
+        description = self.description
         try:
-            state = self._touch(description.path)
-            mount = find_mount(mount_table(self._host), existing(state), state.device)
+            state = self.touch(description.path)
+            mount = find_mount(mount_table(self.host), existing(state), state.device)
         except TrimtabError as error:
             return NotAvailable(error.message)
         if mount is None or mount.device_number != description.device_number:
             return not_available("not-mounted", f"{description.mount_point} is no longer mounted")
-        self._description = describe_mount(
-            self._host,
+        self.description = describe_mount(
+            self.host,
             mount,
             path=description.path,
             real_path=description.real_path,
-            execute=self._execute,
+            execute=self.execute,
             fs_uuid=state.fs_uuid,
         )
         if state.space is None:
@@ -337,8 +328,8 @@ class LocalDriver:
 
     def _check_still_mounted(self) -> None:
         """Make sure that fstrim meets this file system: on a mere directory it trims another."""
-        description = self._description
-        mount = find_mount(mount_table(self._host), description.mount_point)
+        description = self.description
+        mount = find_mount(mount_table(self.host), description.mount_point)
         if (
             mount is None
             or mount.mount_point != description.mount_point
@@ -351,22 +342,11 @@ class LocalDriver:
             )
 
     def _why_no_trim(self) -> str:
-        if not self._host.is_this_one:
+        if not self.host.is_this_one:
             return "another machine's file systems are not trimmed from here"
-        if not self._description.devices:
+        if not self.description.devices:
             return "no underlying block device is visible"
         return "trimming needs root"
-
-    def _cpu_fraction(self) -> float | NotAvailable:
-        now = read_cpu_times(self._host)
-        if isinstance(now, NotAvailable):
-            return now
-        before, self._cpu_times = self._cpu_times, now
-        if before is None:
-            return not_available(
-                "one-snapshot", "needs two snapshots: it is the share between them"
-            )
-        return busy_fraction(before, now)
 
 
 def open_site(site: Site, clock: Clock) -> LocalDriver:

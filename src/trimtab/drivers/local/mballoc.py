@@ -36,16 +36,15 @@ _LIST_ORDER: Final = re.compile(r"list_order_(\d+)_groups:\s*(\d+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class CriterionStatistics:
-    """How often one criterion of the search was tried, and how often for nothing.
+    """How often a criterion of the search was tried in vain, in how many groups, and found some.
 
     ``None`` where the format does not count it.
     """
 
     name: str
     useless_loops: int
-    hits: int | None = None
     groups_considered: int | None = None
-    extents_scanned: int | None = None
+    hits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,15 @@ def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
     return AllocatorStatistics(
         family="criteria-by-number" if numbered else "criteria-by-name",
         requests=top["reqs"][0],
-        criteria=tuple(_criterion(name, section) for name, section in sections.items()),
+        criteria=tuple(
+            CriterionStatistics(
+                name,
+                section["useless_loops"],
+                section.get("groups_considered"),
+                section.get("hits"),
+            )
+            for name, section in sections.items()
+        ),
         groups_loaded=loaded if groups is not None else None,
         groups=groups,
     )
@@ -178,14 +185,4 @@ def parse_structs_summary(text: str) -> FreeSpaceSummary | NotAvailable:
         optimize_scan=optimize.group(1) == "1",
         largest_free=tuple(lists["max_free_order_lists"]),
         average_fragment=tuple(lists["avg_fragment_size_lists"]),
-    )
-
-
-def _criterion(name: str, section: dict[str, int]) -> CriterionStatistics:
-    return CriterionStatistics(
-        name=name,
-        useless_loops=section["useless_loops"],
-        hits=section.get("hits"),
-        groups_considered=section.get("groups_considered"),
-        extents_scanned=section.get("extents_scanned"),
     )

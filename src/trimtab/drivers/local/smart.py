@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.tools import run_tool
 from trimtab.launch.launchers import Execute
 from trimtab.model.filesystem import BlockDevice
-from trimtab.model.telemetry import NotAvailable, not_available
+from trimtab.model.telemetry import NotAvailable, Reading, not_available
+
+_Log = TypeVar("_Log")
 
 _TIMEOUT_S: Final = 15.0
 _DATA_UNIT_BYTES: Final = 512_000
@@ -56,81 +58,47 @@ class SmartLog:
     media_errors: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class DriveHealth:
-    """What one drive says, each part with its command or its reason.
-
-    Attributes
-    ----------
-    write_amplification
-        Bytes written to the flash over bytes written by the host, over the drive's whole life.
-    host_written_bytes, media_written_bytes
-        Both counters, of which two readings give the amplification in between.
-    """
-
-    drive: str
-    percentage_used: float | NotAvailable
-    media_errors: int | NotAvailable
-    write_amplification: float | NotAvailable
-    log_source: str
-    media_source: str
-    host_written_bytes: int | NotAvailable
-    media_written_bytes: int | NotAvailable
-    host_source: str
-
-    @classmethod
-    def unknown(cls, drive: str, why: NotAvailable, source: str) -> DriveHealth:
-        """Return the health of a drive that says nothing."""
-        return cls(drive, why, why, why, source, source, why, why, source)
+HEALTH: Final = (
+    "drive_percentage_used",
+    "drive_media_errors_total",
+    "drive_write_amplification",
+    "drive_host_written_bytes_total",
+    "drive_media_written_bytes_total",
+)
+"""What is told of each drive. Of the two counters of bytes two readings give the amplification in
+between; `drive_write_amplification` is that of the drive's whole life."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What was written to a drive over its life, by the host and to the flash."""
-
-    media_bytes: int | NotAvailable
-    host_bytes: int | NotAvailable
-    media_source: str
-    host_source: str
-
-
-def read_drive(host: Host, drive: BlockDevice, execute: Execute) -> DriveHealth:
+def read_drive(host: Host, drive: BlockDevice, execute: Execute) -> tuple[Reading, ...]:
     """Return what a drive says of its health; asking sends it two or three short commands."""
-    node = f"/dev/{drive.name}"
-    argv = ("nvme", "smart-log", "-o", "json", node)
+    argv = ("nvme", "smart-log", "-o", "json", f"/dev/{drive.name}")
     source = " ".join(argv)
+    log: SmartLog | NotAvailable
     if not drive.name.startswith("nvme"):
         kind = drive.transport or drive.kind
-        nothing = NotAvailable(f"{drive.name} is not an NVMe drive ({kind})")
-        return DriveHealth.unknown(drive.name, nothing, source)
-    if not host.is_this_one:
-        nothing = not_available("another-machine", "drives of another machine are not queried")
-        return DriveHealth.unknown(drive.name, nothing, source)
-    result = run_tool(execute, argv, timeout_s=_TIMEOUT_S)
-    log = result if isinstance(result, NotAvailable) else parse_smart_log(_decode(result.stdout))
-    if isinstance(log, NotAvailable):
-        return DriveHealth.unknown(drive.name, log, source)
-    missing = NotAvailable(f"{source} does not say")
-    host_bytes = missing if log.host_written_bytes is None else log.host_written_bytes
-    written = _written(host, drive, Written(missing, host_bytes, source, source), execute)
-    amplification: float | NotAvailable
-    if isinstance(written.media_bytes, NotAvailable):
-        amplification = written.media_bytes
+        log = NotAvailable(f"{drive.name} is not an NVMe drive ({kind})")
+    elif not host.is_this_one:
+        log = not_available("another-machine", "drives of another machine are not queried")
     else:
-        known = written.host_bytes
-        amplification = write_amplification(
-            written.media_bytes, None if isinstance(known, NotAvailable) else known
-        )
-    return DriveHealth(
-        drive=drive.name,
-        percentage_used=missing if log.percentage_used is None else log.percentage_used,
-        media_errors=missing if log.media_errors is None else log.media_errors,
-        write_amplification=amplification,
-        log_source=source,
-        media_source=written.media_source,
-        host_written_bytes=written.host_bytes,
-        media_written_bytes=written.media_bytes,
-        host_source=written.host_source,
+        log = _ask(execute, argv, parse_smart_log)
+    if isinstance(log, NotAvailable):
+        return tuple(Reading.of(name, log, source, drive.name) for name in HEALTH)
+    media, of_host, media_source = _flash_writes(host, drive, execute)
+    # Both counts of one log, where it has them: it counts in other steps than the standard one.
+    host_source = source if of_host is None else media_source
+    of_host = log.host_written_bytes if of_host is None else of_host
+    amplified = media if isinstance(media, NotAvailable) else write_amplification(media, of_host)
+    missing = NotAvailable(f"{source} does not say")
+    values = (
+        (log.percentage_used, source),
+        (log.media_errors, source),
+        (amplified, media_source),
+        (of_host, host_source),
+        (media, media_source),
+    )
+    return tuple(
+        Reading.of(name, missing if value is None else value, of, drive.name)
+        for name, (value, of) in zip(HEALTH, values, strict=True)
     )
 
 
@@ -223,34 +191,43 @@ def write_amplification(media_bytes: int, host_bytes: int | None) -> float | Not
     return media_bytes / host_bytes
 
 
-def _written(host: Host, drive: BlockDevice, standard: Written, execute: Execute) -> Written:
-    """Ask OCP's log first, then the vendor's; return both counts and the commands they are of."""
+def _flash_writes(
+    host: Host, drive: BlockDevice, execute: Execute
+) -> tuple[int | NotAvailable, int | None, str]:
+    """Ask OCP's log first, then the vendor's.
+
+    Returns
+    -------
+    tuple
+        The bytes written to the flash, those written by the host where the same log has them, and
+        the command that it is of.
+    """
     node = f"/dev/{drive.name}"
     argv = ("nvme", "ocp", "smart-add-log", "-o", "json", node)
-    result = run_tool(execute, argv, timeout_s=_TIMEOUT_S)
-    media = (
-        result if isinstance(result, NotAvailable) else parse_media_written(_decode(result.stdout))
-    )
+    media = _ask(execute, argv, parse_media_written)
     if not isinstance(media, NotAvailable):
-        return replace(standard, media_bytes=media, media_source=" ".join(argv))
+        return media, None, " ".join(argv)
     vendor = host.read_text(f"/sys/class/block/{drive.name}/device/device/vendor")
     plugin = None if isinstance(vendor, NotAvailable) else _VENDOR_LOGS.get(vendor.strip())
     if plugin is None:
         reason = f"no log of media writes: OCP's is not there ({media.reason}), nor a vendor's"
-        return replace(standard, media_bytes=NotAvailable(reason), media_source=" ".join(argv))
+        return NotAvailable(reason), None, " ".join(argv)
     argv = ("nvme", *plugin, "-o", "json", node)
-    source = " ".join(argv)
+    if plugin[0] == "wdc":
+        return _ask(execute, argv, parse_media_written), None, " ".join(argv)
+    both = _ask(execute, argv, parse_intel_log)
+    if isinstance(both, NotAvailable):
+        return both, None, " ".join(argv)
+    return *both, " ".join(argv)
+
+
+def _ask(
+    execute: Execute, argv: Sequence[str], parse: Callable[[str], _Log | NotAvailable]
+) -> _Log | NotAvailable:
     result = run_tool(execute, argv, timeout_s=_TIMEOUT_S)
     if isinstance(result, NotAvailable):
-        return replace(standard, media_bytes=result, media_source=source)
-    text = _decode(result.stdout)
-    if plugin[0] == "wdc":
-        return replace(standard, media_bytes=parse_media_written(text), media_source=source)
-    both = parse_intel_log(text)
-    if isinstance(both, NotAvailable):
-        return replace(standard, media_bytes=both, media_source=source)
-    # Both counts of one log: it counts in other steps than the standard one.
-    return Written(*both, media_source=source, host_source=source)
+        return result
+    return parse(result.stdout.decode("utf-8", "replace"))
 
 
 def _walk(value: Any) -> Iterator[tuple[str, Any]]:
@@ -276,7 +253,3 @@ def _json_object(text: str) -> dict[str, Any] | NotAvailable:
     except (ValueError, RecursionError) as error:
         return NotAvailable(f"nvme printed JSON that cannot be read: {error}")
     return value
-
-
-def _decode(output: bytes) -> str:
-    return output.decode("utf-8", "replace")

@@ -14,13 +14,11 @@ from trimtab.drivers.local.allocator import (
     read_statistics,
 )
 from trimtab.drivers.local.counters import read_bytes_of
-from trimtab.drivers.local.smart import DriveHealth
+from trimtab.drivers.local.smart import HEALTH
 from trimtab.drivers.local.trim import Timer, timer_covers
 from trimtab.launch.bounded import Space
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.telemetry import NotAvailable, Reading, not_available
-
-Value = float | int | str | bool
 
 _UPTIME: Final = "/proc/uptime"
 _NO_PARALLEL: Final = "only a target of a parallel file system has this"
@@ -37,14 +35,6 @@ _ELSEWHERE: Final = {
     "checksum_errors_total": "this file system does not count checksum errors of data",
 }
 """What a local file system never has, and why."""
-_OF_DRIVES: Final = {
-    "drive_percentage_used": ("percentage_used", "log_source"),
-    "drive_media_errors_total": ("media_errors", "log_source"),
-    "drive_write_amplification": ("write_amplification", "media_source"),
-    "drive_host_written_bytes_total": ("host_written_bytes", "host_source"),
-    "drive_media_written_bytes_total": ("media_written_bytes", "media_source"),
-}
-"""Name of a reading to the attributes of a `DriveHealth`: the value and its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +47,16 @@ class LocalState:
         ``statvfs`` of the path, or why it did not come.
     ext4
         Where the ext4 keeps its counters; ``None`` for other file systems.
+    drives
+        What the drives say of themselves, as `trimtab.drivers.local.smart.read_drive` has it.
     """
 
     description: PathDescription
-    hostname: str | NotAvailable
     space: Space | NotAvailable
     ext4: Ext4 | None
     timer: Timer
     cpu_fraction: float | NotAvailable
-    health: tuple[DriveHealth, ...]
+    drives: tuple[Reading, ...]
 
 
 def readings(host: Host, state: LocalState) -> tuple[Reading, ...]:
@@ -78,18 +69,10 @@ def readings(host: Host, state: LocalState) -> tuple[Reading, ...]:
             *_session_bytes(host, state),
             *_trim(host, state),
             *_allocator(host, state),
-            *_drives(state.health),
+            *(state.drives or _no_drives()),
             *(Reading(name, reason=reason) for name, reason in _ELSEWHERE.items()),
         ]
     )
-
-
-def _reading(
-    name: str, value: Value | NotAvailable, source: str | None, label: str | None = None
-) -> Reading:
-    if isinstance(value, NotAvailable):
-        return Reading(name, None, source=source, reason=value.reason, label=label)
-    return Reading(name, value, source=source, label=label)
 
 
 def _space(state: LocalState) -> Iterator[Reading]:
@@ -102,36 +85,37 @@ def _space(state: LocalState) -> Iterator[Reading]:
             "inodes_total",
             "inodes_free",
         ):
-            yield _reading(name, space, source)
+            yield Reading.of(name, space, source)
         return
-    yield _reading("capacity_bytes", space.capacity_bytes, source)
-    yield _reading("used_bytes", space.used_bytes, source)
-    yield _reading("available_bytes", space.available_bytes, source)
+    yield Reading.of("capacity_bytes", space.capacity_bytes, source)
+    yield Reading.of("used_bytes", space.used_bytes, source)
+    yield Reading.of("available_bytes", space.available_bytes, source)
     # btrfs and others without a table of inodes give 0 for both: that is not a count.
     none = not_available("inodes-not-fixed", "this file system has no fixed number of inodes")
-    yield _reading("inodes_total", space.inodes if space.inodes else none, source)
-    yield _reading("inodes_free", space.inodes_free if space.inodes else none, source)
+    yield Reading.of("inodes_total", space.inodes if space.inodes else none, source)
+    yield Reading.of("inodes_free", space.inodes_free if space.inodes else none, source)
 
 
 def _state(host: Host, state: LocalState) -> Iterator[Reading]:
     description = state.description
     remounted = isinstance(state.space, Space) and state.space.read_only
     source = "statvfs" if remounted else "/proc/self/mountinfo"
-    yield _reading("read_only", description.read_only or remounted, source)
-    yield _reading("server", state.hostname, "/proc/sys/kernel/hostname")
-    yield _reading("server_cpu_fraction", state.cpu_fraction, "/proc/stat")
-    yield _reading("server_uptime_s", _uptime_s(host), _UPTIME)
+    yield Reading.of("read_only", description.read_only or remounted, source)
+    hostname = "/proc/sys/kernel/hostname"
+    yield Reading.of("server", host.read_text(hostname), hostname)
+    yield Reading.of("server_cpu_fraction", state.cpu_fraction, "/proc/stat")
+    yield Reading.of("server_uptime_s", _uptime_s(host), _UPTIME)
     if state.ext4 is not None:
         path = f"{state.ext4.settings}/errors_count"
-        yield _reading("errors_total", host.read_number(path), path)
+        yield Reading.of("errors_total", host.read_number(path), path)
     else:
         reason = not_available(
             "errors-not-counted", f"{description.fs_type} does not count its errors"
         )
-        yield _reading("errors_total", reason, None)
+        yield Reading.of("errors_total", reason, None)
     arrays = [device for device in description.own_devices if device.kind == "md"]
     if not arrays:
-        yield _reading(
+        yield Reading.of(
             "degraded",
             not_available("no-md-array", "no underlying md array is visible"),
             None,
@@ -140,7 +124,7 @@ def _state(host: Host, state: LocalState) -> Iterator[Reading]:
         path = f"/sys/class/block/{array.name}/md/degraded"
         missing = host.read_number(path)
         value = missing if isinstance(missing, NotAvailable) else missing > 0
-        yield _reading("degraded", value, path, label=array.name)
+        yield Reading.of("degraded", value, path, label=array.name)
 
 
 def _uptime_s(host: Host) -> float | NotAvailable:
@@ -160,11 +144,11 @@ def _session_bytes(host: Host, state: LocalState) -> Iterator[Reading]:
         reason = not_available(
             "session-not-counted", f"{state.description.fs_type} does not count them"
         )
-        yield _reading(name, reason, None)
+        yield Reading.of(name, reason, None)
         return
     path = f"{state.ext4.settings}/session_write_kbytes"
     kib = host.read_number(path)
-    yield _reading(name, kib if isinstance(kib, NotAvailable) else kib * 1024, path)
+    yield Reading.of(name, kib if isinstance(kib, NotAvailable) else kib * 1024, path)
 
 
 def _devices(host: Host, description: PathDescription) -> Iterator[Reading]:
@@ -178,12 +162,13 @@ def _devices(host: Host, description: PathDescription) -> Iterator[Reading]:
         ("bytes_discarded_total", "discarded_bytes"),
     ):
         value = counters if isinstance(counters, NotAvailable) else getattr(counters, attribute)
-        yield _reading(name, value, path)
+        yield Reading.of(name, value, path)
     granularity: int | NotAvailable = nothing
     if top is not None:
-        granularity = _or_missing(top.discard_granularity_bytes, f"{top.name} does not say")
+        known = top.discard_granularity_bytes
+        granularity = NotAvailable(f"{top.name} does not say") if known is None else known
         path = f"/sys/class/block/{top.name}/queue/discard_granularity"
-    yield _reading("discard_granularity_bytes", granularity, path)
+    yield Reading.of("discard_granularity_bytes", granularity, path)
     throttled = [d for d in description.own_devices if d.writeback_throttling_s is not None]
     if not throttled:
         reason = (
@@ -193,11 +178,11 @@ def _devices(host: Host, description: PathDescription) -> Iterator[Reading]:
             if top
             else nothing
         )
-        yield _reading("wbt_latency_s", reason, None)
+        yield Reading.of("wbt_latency_s", reason, None)
     for device in throttled:
         if device.kind != "partition" and device.writeback_throttling_s is not None:
             path = f"/sys/class/block/{device.name}/queue/wbt_lat_usec"
-            yield _reading("wbt_latency_s", device.writeback_throttling_s, path, device.name)
+            yield Reading.of("wbt_latency_s", device.writeback_throttling_s, path, device.name)
 
 
 def _trim(host: Host, state: LocalState) -> Iterator[Reading]:
@@ -206,7 +191,7 @@ def _trim(host: Host, state: LocalState) -> Iterator[Reading]:
         covered = timer_covers(host, state.description)
         last = covered if isinstance(covered, NotAvailable) else last
     value = last if isinstance(last, NotAvailable) else last.isoformat()
-    yield _reading("last_trim_at", value, "systemctl show fstrim.timer -p LastTriggerUSec")
+    yield Reading.of("last_trim_at", value, "systemctl show fstrim.timer -p LastTriggerUSec")
 
 
 def _allocator(host: Host, state: LocalState) -> Iterator[Reading]:
@@ -218,34 +203,27 @@ def _allocator(host: Host, state: LocalState) -> Iterator[Reading]:
         reason = not_available(
             "allocator-not-shown", f"{state.description.fs_type} does not show its block allocator"
         )
-        yield from (_reading(name, reason, None) for name in (*names, *pieces))
+        yield from (Reading.of(name, reason, None) for name in (*names, *pieces))
         return
     devices = state.description.devices
     size = devices[0].size_bytes if devices else None
     free = read_free_space(host, ext4, space=state.space, device_bytes=size)
-    yield _reading(pieces[0], free.extent_mean_bytes, free.source)
-    yield _reading(pieces[1], free.fragmented_fraction, free.source)
+    yield Reading.of(pieces[0], free.extent_mean_bytes, free.source)
+    yield Reading.of(pieces[1], free.fragmented_fraction, free.source)
     statistics, source = read_statistics(host, ext4)
     if isinstance(statistics, NotAvailable):
-        yield from (_reading(name, statistics, source) for name in names)
+        yield from (Reading.of(name, statistics, source) for name in names)
         return
-    yield _reading("allocator_family", statistics.family, source)
-    yield _reading("allocator_requests_total", statistics.requests, source)
-    uncounted = NotAvailable(f"{source} does not count this")
+    yield Reading.of("allocator_family", statistics.family, source)
+    yield Reading.of("allocator_requests_total", statistics.requests, source)
     for criterion in statistics.criteria:
-        yield _reading(counted[0], criterion.useless_loops, source, criterion.name)
-        groups = criterion.groups_considered
-        yield _reading(counted[1], uncounted if groups is None else groups, source, criterion.name)
+        yield Reading.of(counted[0], criterion.useless_loops, source, criterion.name)
+        groups: int | NotAvailable | None = criterion.groups_considered
+        if groups is None:
+            groups = NotAvailable(f"{source} does not count this")
+        yield Reading.of(counted[1], groups, source, criterion.name)
 
 
-def _drives(drives: tuple[DriveHealth, ...]) -> Iterator[Reading]:
-    if not drives:
-        reason = not_available("no-drive", "no underlying drive is visible")
-        yield from (_reading(name, reason, None) for name in _OF_DRIVES)
-    for drive in drives:
-        for name, (value, source) in _OF_DRIVES.items():
-            yield _reading(name, getattr(drive, value), getattr(drive, source), drive.drive)
-
-
-def _or_missing(value: int | None, reason: str) -> int | NotAvailable:
-    return NotAvailable(reason) if value is None else value
+def _no_drives() -> Iterator[Reading]:
+    reason = not_available("no-drive", "no underlying drive is visible")
+    yield from (Reading.of(name, reason, None) for name in HEALTH)

@@ -253,7 +253,7 @@ def _lfs_df(
         return {}, error.message, False
     listed = parse_lfs_df(_text(result.stdout), _text(result.stderr), inodes="i" in argv[2])
     ours = [df for df in listed if df.file_system in (file_system, None)]
-    lines = {line.target: line for df in ours for line in df.lines}
+    lines = {target: line for df in ours for target, line in df.lines.items()}
     if result.timed_out:
         return lines, f"{words} did not answer in {result.timeout_s:g} s", True
     if not lines:

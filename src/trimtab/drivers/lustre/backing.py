@@ -13,7 +13,7 @@ from trimtab.drivers.local import settings as named
 from trimtab.drivers.local.allocator import Ext4
 from trimtab.drivers.local.counters import read_bytes_of
 from trimtab.drivers.local.devices import devices_beneath
-from trimtab.drivers.local.smart import DriveHealth, read_drive
+from trimtab.drivers.local.smart import read_drive
 from trimtab.drivers.local.telemetry import LocalState, readings
 from trimtab.drivers.local.trim import Timer, trim_practice
 from trimtab.drivers.lustre.collected import CollectedHost
@@ -48,22 +48,20 @@ class Backing:
     space: Space | NotAvailable
     timer: Timer
 
-    @property
-    def health(self) -> tuple[DriveHealth, ...]:
-        """What each drive says of itself; reading it takes as long as all the rest."""
-        drives = self.description.own_drives
-        return tuple(read_drive(self.host, drive, self.host.execute) for drive in drives)
-
     def readings(self, cpu_fraction: float | NotAvailable) -> tuple[Reading, ...]:
         """Return the contract's telemetry as for a local file system."""
+        # What the drives say of themselves takes as long as all the rest.
         state = LocalState(
             description=self.description,
-            hostname=self.host.read_text("/proc/sys/kernel/hostname"),
             space=self.space,
             ext4=self.ext4,
             timer=self.timer,
             cpu_fraction=cpu_fraction,
-            health=self.health,
+            drives=tuple(
+                reading
+                for drive in self.description.own_drives
+                for reading in read_drive(self.host, drive, self.host.execute)
+            ),
         )
         return readings(self.host, state)
 

@@ -16,12 +16,11 @@ from typing import Final
 from trimtab.drivers.lustre.asking import sudo_of, views_of
 from trimtab.drivers.lustre.changelog import ChangelogUsers, mdts_of
 from trimtab.drivers.lustre.changelog_child import clear, read
-from trimtab.drivers.lustre.reads import changelog_request
+from trimtab.drivers.lustre.reads import OF_FOLLOWING, request
 from trimtab.errors import ToolError
-from trimtab.launch.child import ask_child
+from trimtab.launch.child import ask_child, reason_of
 from trimtab.launch.fleet import FanOut
 from trimtab.model.site import Servers
-from trimtab.visible import visible
 
 DEVICES: Final = Path("/dev")
 READ_MAX_BYTES: Final = 32 * 2**20
@@ -58,8 +57,8 @@ def ask_users_by_server(
     ToolError, DataError
         As `ask_users`.
     """
-    request = changelog_request(deadline_s=servers.timeout_s, sudo=sudo_of(servers))
-    views = views_of(servers.mds, request, servers, file_system, fan_out=fan_out)
+    question = request(OF_FOLLOWING, deadline_s=servers.timeout_s, sudo=sudo_of(servers))
+    views = views_of(servers.mds, question, servers, file_system, fan_out=fan_out)
     answers: dict[str, Mapping[str, ChangelogUsers] | None] = {}
     for name, view in views.items():
         if view.lacks("parameters"):
@@ -121,9 +120,8 @@ def clear_records(
 
 
 def _failed(failure: str, error: OSError | ToolError) -> ToolError:
-    reason = error.strerror if isinstance(error, OSError) else error
     return ToolError(
-        f"{failure}: {visible(str(reason))}",
+        f"{failure}: {reason_of(error)}",
         code="changelog-unreachable",
         hint="what is in the index stays; the same command goes on. Reading changelogs needs root",
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trimtab.drivers.lustre.asking import ask_each
 from trimtab.drivers.lustre.collecting import parse_answer
-from trimtab.drivers.lustre.reads import clock_request
+from trimtab.drivers.lustre.reads import request
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.process import ProcessResult
 from trimtab.model.site import Servers
@@ -44,8 +44,8 @@ def ask_clocks(servers: Servers, *, fan_out: FanOut) -> tuple[HostClock, ...]:
     if servers.reach == "local":
         return ()
     names = tuple(dict.fromkeys((*servers.names, *servers.clients)))
-    request = clock_request(deadline_s=servers.timeout_s)
-    results = ask_each(names, request, servers, fan_out=fan_out)
+    question = request({}, deadline_s=servers.timeout_s)
+    results = ask_each(names, question, servers, fan_out=fan_out)
     return tuple(read_clock(name, result) for name, result in results.items())
 
 

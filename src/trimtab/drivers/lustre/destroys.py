@@ -19,7 +19,7 @@ from typing import Final
 
 from trimtab.drivers.lustre.asking import views_of
 from trimtab.drivers.lustre.names import TargetName, parse_name
-from trimtab.drivers.lustre.reads import purge_request
+from trimtab.drivers.lustre.reads import OF_PURGE, request
 from trimtab.drivers.lustre.view import ServerView
 from trimtab.launch.fleet import FanOut
 from trimtab.model.site import Servers
@@ -85,8 +85,8 @@ def ask_deleted_space(servers: Servers, file_system: str, *, fan_out: FanOut) ->
     """
     if not servers.mds:
         return DeletedSpace(None, problems=("the site names no MDS",))
-    request = purge_request(deadline_s=servers.timeout_s)
-    views = views_of(servers.mds, request, servers, file_system, fan_out=fan_out)
+    question = request(OF_PURGE, deadline_s=servers.timeout_s)
+    views = views_of(servers.mds, question, servers, file_system, fan_out=fan_out)
     return deleted_space([*views.values()], file_system)
 
 

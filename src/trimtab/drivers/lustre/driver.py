@@ -8,19 +8,15 @@ from __future__ import annotations
 import gc
 import platform
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from trimtab.drivers.host import Host
-from trimtab.drivers.local.counters import (
-    CpuTimes,
-    busy_fraction,
-    read_cpu_times,
-    read_write_times,
-)
+from trimtab.drivers.local.counters import Processors, read_write_times
 from trimtab.drivers.local.describe import mount_table
 from trimtab.drivers.lustre.acting import (
     Attempt,
@@ -80,10 +76,11 @@ def _no_search_for_cycles() -> Iterator[None]:
             gc.enable()
 
 
+@dataclass(eq=False)
 class LustreDriver:
     """A Lustre file system, as a client and its servers show it.
 
-    Parameters
+    Attributes
     ----------
     path
         Where it is mounted on this host.
@@ -105,37 +102,23 @@ class LustreDriver:
 
     name = "lustre"
 
-    def __init__(
-        self,
-        path: str,
-        file_system: str,
-        servers: Servers,
-        *,
-        execute: Execute = run_process,
-        fan_out: FanOut = reach,
-        clock: Clock = utc_now,
-        writer: Writer | None = None,
-        mechanism: str = "auto",
-    ) -> None:
-        self._path = path
-        self._file_system = file_system
-        self._servers = servers
-        self._execute = execute
-        self._fan_out = fan_out
-        self._clock = clock
-        self._cpu_times: dict[str, CpuTimes] = {}
+    path: str
+    file_system: str
+    servers: Servers
+    _: KW_ONLY
+    execute: Execute = run_process
+    fan_out: FanOut = reach
+    clock: Clock = utc_now
+    writer: Writer | None = None
+    mechanism: str = "auto"
+
+    def __post_init__(self) -> None:
+        self._processors: defaultdict[str, Processors] = defaultdict(Processors)
         self._last: Snapshot | None = None
         self._view: View | None = None
-        self._writer = writer
-        self._mechanism = mechanism
         self._written: dict[tuple[str, str], Setting] = {}
         self._now: dict[tuple[str, str], str] = {}
         self._unconfirmed: dict[int, dict[tuple[str, bool], dict[str, str]]] = {}
-
-    @property
-    def clock(self) -> Clock:
-        """Returns the time now, aware UTC."""
-        return self._clock
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -144,30 +127,30 @@ class LustreDriver:
         Writing needs root or sudo on the servers.
         """
         able = frozenset({"settings", "placement", "run", "launcher"})
-        if self._writer is None or not self._has_rights:
+        if self.writer is None or not self._has_rights:
             return able
         return able | {"set", "permanent", "trim", "creation", "allocator-reset"}
 
     @property
     def _has_rights(self) -> bool:
-        if self._servers.sudo or self._view is None:
+        if self.servers.sudo or self._view is None:
             return True
         return any(server.answer.euid == 0 for server in self._view.servers.values())
 
     def view(self) -> View:
         """Return what client and servers say now: one round trip."""
-        views = ask_servers(self._servers, self._file_system, fan_out=self._fan_out)
-        serving = set(self._servers.names)
+        views = ask_servers(self.servers, self.file_system, fan_out=self.fan_out)
+        serving = set(self.servers.names)
         servers = {name: view for name, view in views.items() if name in serving}
         others = {name: view for name, view in views.items() if name not in serving}
         client = ask_client(
-            self._file_system,
-            self._path,
-            self._execute,
-            timeout_s=self._servers.timeout_s,
+            self.file_system,
+            self.path,
+            self.execute,
+            timeout_s=self.servers.timeout_s,
             measured={target for server in servers.values() for target in server.measured},
         )
-        self._view = View(self._file_system, client, servers, dict(self._servers.home), others)
+        self._view = View(self.file_system, client, servers, dict(self.servers.home), others)
         return self._view
 
     def snapshot(self, at: datetime) -> Snapshot:
@@ -193,7 +176,7 @@ class LustreDriver:
     def targets(self) -> tuple[Target, ...] | NotAvailable:
         """Return every target that client, servers or site file know of."""
         targets = tuple(target.target for target in self._latest().targets)
-        return targets or NotAvailable(f"nothing is known of the targets of {self._file_system}")
+        return targets or NotAvailable(f"nothing is known of the targets of {self.file_system}")
 
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
         """Return the settings of a target as the last snapshot of this driver found them."""
@@ -219,7 +202,7 @@ class LustreDriver:
             known = self.settings(target)
         if name not in known:
             raise UsageError(f"there is no setting {name!r} on {target}", code="setting-unknown")
-        if self._writer is None:
+        if self.writer is None:
             raise RefusedError(
                 f"{name} is not written: {_READ_ONLY.reason}", code="driver-read-only"
             )
@@ -245,19 +228,19 @@ class LustreDriver:
     def set_permanent(self, target: str, name: str, value: str | None) -> str | NotAvailable:
         """Set a setting on the MGS for every mount to come; see `Driver.set_permanent`."""
         self._check(target)
-        if self._writer is None:
+        if self.writer is None:
             return _READ_ONLY
         order = permanent_order(self._seen(), target, name, value)
         if isinstance(order, NotAvailable):
             return order
-        (result,) = self._writer.act(order.server, [order.instruction])
+        (result,) = self.writer.act(order.server, [order.instruction])
         why = answer_of(Attempt([(order, result)]), f"permanent {name} of {target}")
         return (result.before or "") if why is None else why
 
     @property
     def changelogs(self) -> Registrar:
         """Who reads the changelogs of the MDTs."""
-        return Registrar(self._servers, self._file_system, self._writer, self._fan_out)
+        return Registrar(self.servers, self.file_system, self.writer, self.fan_out)
 
     def trim(
         self, target: str, start: int = 0, length: int | None = None
@@ -298,7 +281,7 @@ class LustreDriver:
             As `trim` does.
         """
         self._check(target)
-        if self._writer is None:
+        if self.writer is None:
             return _READ_ONLY
         server = serving(self._seen(), target)
         if isinstance(server, NotAvailable):
@@ -308,12 +291,12 @@ class LustreDriver:
             return not_available("zfs", "ZFS trims its pools itself: see zpool trim, autotrim")
         instruction = {
             "do": "trim",
-            "place": {"service": f"{self._file_system}-{target}"},
+            "place": {"service": f"{self.file_system}-{target}"},
             "start": start,
             "end": end,
             "range_bytes": range_bytes,
         }
-        (result,) = self._writer.act(server.name, [instruction], timeout_s=timeout_s)
+        (result,) = self.writer.act(server.name, [instruction], timeout_s=timeout_s)
         if result.done:
             return result
         order = Order(server.name, target, target, instruction)
@@ -334,8 +317,8 @@ class LustreDriver:
         if isinstance(seen, NotAvailable):
             return seen
         name = seen.name
-        alone = replace(self._servers, oss=(name,), mds=(), clients=())
-        server = ask_servers(alone, self._file_system, fan_out=self._fan_out)[name]
+        alone = replace(self.servers, oss=(name,), mds=(), clients=())
+        server = ask_servers(alone, self.file_system, fan_out=self.fan_out)[name]
         if not server.answered:
             return NotAvailable(server.why_no("parameters"))
         backing = read_backing(server, target)
@@ -367,18 +350,18 @@ class LustreDriver:
             It is closed or open for a part of the MDTs: which, is told.
         """
         self._check(target)
-        if self._writer is None:
+        if self.writer is None:
             return _READ_ONLY
         if not target.startswith("OST"):
             return not_available("not-supported", "only OSTs are closed to new files")
         view = self._seen()
         counts = self._as_written(creation_orders(view, target, None if enabled else "0"))
         switch = self._as_written(switch_orders(view, target, "0" if enabled else "1"))
-        if self._mechanism == "no_create" and not enabled:
+        if self.mechanism == "no_create" and not enabled:
             counts = not_available("not-wanted", "the site closes targets with no_create")
         if enabled:
             return self._open(target, counts, switch)
-        unwanted = self._mechanism == "max_create_count"
+        unwanted = self.mechanism == "max_create_count"
         orders = switch if isinstance(counts, NotAvailable) and not unwanted else counts
         if isinstance(orders, NotAvailable):
             return orders
@@ -412,7 +395,7 @@ class LustreDriver:
     def reset_allocator(self, target: str) -> NotAvailable | None:
         """Set the goal of ldiskfs's allocator to the first group."""
         self._check(target)
-        if self._writer is None:
+        if self.writer is None:
             return _READ_ONLY
         backing = self._backing(target)
         if isinstance(backing, NotAvailable):
@@ -428,11 +411,11 @@ class LustreDriver:
     @property
     def dead_man_s(self) -> float | NotAvailable:
         """After how many seconds a server puts back what was not confirmed."""
-        if self._writer is None:
+        if self.writer is None:
             return _READ_ONLY
-        if self._writer.dead_man_s is None:
+        if self.writer.dead_man_s is None:
             return not_available("not-put-back", "its servers were told to put nothing back")
-        return self._writer.dead_man_s
+        return self.writer.dead_man_s
 
     def confirm(self) -> NotAvailable | None:
         """Let what this thread changed stay; see `Driver.confirm`."""
@@ -441,17 +424,17 @@ class LustreDriver:
         waiting = self._unconfirmed.pop(threading.get_ident(), {})
         results: list[Result] = []
         for (server, here), ids in waiting.items():
-            assert self._writer is not None
+            assert self.writer is not None
             instructions = [{"do": "confirm", "id": identifier} for identifier in ids.values()]
-            results += self._writer.act(server, instructions, go_on=True, here=here)
+            results += self.writer.act(server, instructions, go_on=True, here=here)
         confirm_results(results)
         return None
 
     def _carry_out(
         self, orders: Sequence[Order], *, here: bool = False, put_back: bool = True
     ) -> Attempt:
-        assert self._writer is not None
-        attempt = carry_out(self._writer, orders, here=here, put_back=put_back)
+        assert self.writer is not None
+        attempt = carry_out(self.writer, orders, here=here, put_back=put_back)
         for order, result in attempt.results:
             if result.found is not None:
                 self._now[order.server, order.name] = result.found
@@ -481,7 +464,7 @@ class LustreDriver:
 
     def _client_settings(self, name: str) -> Mapping[str, Setting | NotAvailable] | None:
         """Return the settings of a client of that name, ``None`` where there is none."""
-        hosts = self._latest().hosts if self._writer is not None else ()
+        hosts = self._latest().hosts if self.writer is not None else ()
         client = next((h for h in hosts if h.name == name and h.role == "client"), None)
         if client is None:
             return None
@@ -489,26 +472,26 @@ class LustreDriver:
 
     def placement(self, path: str) -> Placement | NotAvailable:
         """Return on which OSTs a file lies."""
-        return read_placement(path, self._execute)
+        return read_placement(path, self.execute)
 
     def pools(self) -> Mapping[str, tuple[int, ...]] | NotAvailable:
         """Return the OSTs of each pool, by their index, as this client knows them."""
-        return read_pools(self._file_system, self._execute)
+        return read_pools(self.file_system, self.execute)
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:
         """Run a program on this host, a server or a client that the site names."""
         if server is None:
-            return self._execute(argv, timeout_s=timeout_s)
-        if server not in (*self._servers.names, *self._servers.clients):
+            return self.execute(argv, timeout_s=timeout_s)
+        if server not in (*self.servers.names, *self.servers.clients):
             return not_available(
                 "server-unknown", f"{server} is not among the site's servers and clients"
             )
-        if self._servers.reach == "local":
-            return self._execute(argv, timeout_s=timeout_s)
-        results: Mapping[str, ProcessResult] = self._fan_out(
-            (server,), tuple(argv), ssh=self._servers.ssh, timeout_s=timeout_s
+        if self.servers.reach == "local":
+            return self.execute(argv, timeout_s=timeout_s)
+        results: Mapping[str, ProcessResult] = self.fan_out(
+            (server,), tuple(argv), ssh=self.servers.ssh, timeout_s=timeout_s
         )
         return results[server]
 
@@ -518,10 +501,10 @@ class LustreDriver:
 
     def _mount(self) -> Mount | None:
         """Return the mount of the site's path on this host, from the mount table alone."""
-        return find_mount(mount_table(Host()), self._path)
+        return find_mount(mount_table(Host()), self.path)
 
     def _latest(self) -> Snapshot:
-        return self._last or self.snapshot(self._clock())
+        return self._last or self.snapshot(self.clock())
 
     def _check(self, target: str) -> None:
         if self._latest().of(target) is None:
@@ -537,20 +520,9 @@ class LustreDriver:
 
     def _cpu(self, view: View) -> Cpu:
         """Return how busy each server was since the last snapshot of this driver."""
-        fractions: Cpu = {}
-        for name, server in view.servers.items():
-            if not server.answered:
-                fractions[name] = NotAvailable(server.why_no("parameters"))
-                continue
-            now = read_cpu_times(server.host)
-            if isinstance(now, NotAvailable):
-                fractions[name] = now
-                continue
-            before = self._cpu_times.get(name)
-            self._cpu_times[name] = now
-            fractions[name] = (
-                not_available("one-snapshot", "needs two snapshots: it is the share between them")
-                if before is None
-                else busy_fraction(before, now)
-            )
-        return fractions
+        return {
+            name: self._processors[name].busy_fraction(server.host)
+            if server.answered
+            else NotAvailable(server.why_no("parameters"))
+            for name, server in view.servers.items()
+        }

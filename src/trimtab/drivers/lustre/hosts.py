@@ -52,21 +52,31 @@ def _partly(server: ServerView) -> str | None:
     return "; ".join(dict.fromkeys(left)) or None
 
 
-def _of_kernel(host: Host) -> dict[str, Setting | NotAvailable]:
+def of_kernel(host: Host) -> dict[str, Setting | NotAvailable]:
+    """Return the kernel's release and hostname, and what it says of its processors' weaknesses.
+
+    A mitigation that was switched on or off changes the cost of every system call and copy.
+    """
+    places = {
+        "kernel_release": "/proc/sys/kernel/osrelease",
+        "hostname": "/proc/sys/kernel/hostname",
+    }
+    names = host.list_directory(_VULNERABILITIES)
+    for name in () if isinstance(names, NotAvailable) else names:
+        places[f"cpu_vulnerability/{name}"] = f"{_VULNERABILITIES}/{name}"
     settings: dict[str, Setting | NotAvailable] = {}
-    for name, path in (
-        ("kernel_release", "/proc/sys/kernel/osrelease"),
-        ("hostname", "/proc/sys/kernel/hostname"),
-    ):
+    for name, path in places.items():
         text = host.read_text(path)
         settings[name] = (
-            text if isinstance(text, NotAvailable) else Setting(name, text.strip(), path)
+            text if isinstance(text, NotAvailable) else Setting(name, text.strip()[:200], path)
         )
-    return settings | vulnerabilities(host)
+    if isinstance(names, NotAvailable):
+        settings["cpu_vulnerability"] = names
+    return settings
 
 
 def _server_settings(server: ServerView) -> dict[str, Setting | NotAvailable]:
-    settings = _of_kernel(server.host)
+    settings = of_kernel(server.host)
     for name, parameter in (("lustre_version", "version"), ("health_check", "health_check")):
         value = server.parameters.get(parameter)
         if value is None:
@@ -75,24 +85,6 @@ def _server_settings(server: ServerView) -> dict[str, Setting | NotAvailable]:
             settings[name] = Setting(name, " ".join(value.split()), f"lctl get_param {parameter}")
     if server.nids:
         settings["nids"] = Setting("nids", " ".join(server.nids), "lctl get_param nis")
-    return settings
-
-
-def vulnerabilities(host: Host) -> dict[str, Setting | NotAvailable]:
-    """Return what a kernel says of each vulnerability of its processors, and what it does there.
-
-    A mitigation that was switched on or off changes the cost of every system call and copy.
-    """
-    settings: dict[str, Setting | NotAvailable] = {}
-    names = host.list_directory(_VULNERABILITIES)
-    if isinstance(names, NotAvailable):
-        return {"cpu_vulnerability": names}
-    for listed in names:
-        path, name = f"{_VULNERABILITIES}/{listed}", f"cpu_vulnerability/{listed}"
-        text = host.read_text(path)
-        settings[name] = (
-            text if isinstance(text, NotAvailable) else Setting(name, text.strip()[:200], path)
-        )
     return settings
 
 
@@ -134,7 +126,7 @@ def client_snapshot(
     why = "; ".join(problem for problem in lost if "lctl" in problem)
     settings |= _of_client(parameters, view.file_system, why)
     if host is not None:
-        settings |= _of_kernel(host)
+        settings |= of_kernel(host)
     if mount is None or lustre_name(mount.fs_type, mount.source) != view.file_system:
         reason = f"{view.file_system} is not mounted at the site's path here"
         settings["atime_recorded"] = NotAvailable(reason)

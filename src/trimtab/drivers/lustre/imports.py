@@ -40,24 +40,16 @@ class Import:
     failover_nids: tuple[str, ...] = ()
 
 
-def parse_import(text: str, *, complete: bool = True) -> Import | None:
-    """Return the connection that the value of an ``import`` parameter describes.
-
-    Parameters
-    ----------
-    text
-        The value, or some of its lines.
-    complete
-        False when the text may end within a line; that line is not used then.
+def parse_import(text: str) -> Import | None:
+    """Return the connection that the value of an ``import`` parameter, or a part, describes.
 
     Returns
     -------
     Import or None
         ``None`` where neither name nor target nor state is told.
     """
-    lines = text.split("\n")
     fields: dict[str, str] = {}
-    for line in lines if complete else lines[:-1]:
+    for line in text.split("\n"):
         match = _FIELD.fullmatch(line) if len(line) <= _LINE_CHARACTERS_MAXIMUM else None
         if match is not None:
             fields.setdefault(match[1], match[2].strip())

@@ -36,17 +36,15 @@ class KernelLog:
         Whether nothing has fallen out of the ring since boot.
     bad_checksums
         Transfers whose checksum was wrong, those that Lustre tells as "skipped" included.
-    read_only_remounts
-        Devices that ldiskfs or ext4 made read-only and that were not mounted again after it, in
-        order. A filtered log must keep the lines "mounted filesystem" for the latter.
-    journals_aborted
-        Devices whose journal stopped, in order: they write no more, whatever they claim.
+    read_only
+        Devices that ldiskfs or ext4 made read-only, or whose journal stopped, and that were not
+        mounted again after it, in order: they write no more, whatever they claim. A filtered log
+        must keep the lines "mounted filesystem".
     """
 
     begins_at_boot: bool
     bad_checksums: int
-    read_only_remounts: tuple[str, ...]
-    journals_aborted: tuple[str, ...] = ()
+    read_only: tuple[str, ...]
 
 
 def parse_kernel_log(text: str) -> KernelLog:
@@ -60,7 +58,6 @@ def parse_kernel_log(text: str) -> KernelLog:
         # A filter that always keeps the first line may give it twice.
         del lines[0]
     read_only: dict[str, None] = {}
-    aborted: dict[str, None] = {}
     counts = {"checksum": 0, "other": 0}
     last, before = "other", ""
     for line in lines:
@@ -72,17 +69,13 @@ def parse_kernel_log(text: str) -> KernelLog:
         last, before = "other", line
         if _CHECKSUM.search(line):
             last = "checksum"
-        elif match := _READ_ONLY.search(line):
+        elif match := _READ_ONLY.search(line) or _ABORTED.search(line):
             read_only.setdefault(match[1])
-        elif match := _ABORTED.search(line):
-            aborted.setdefault(match[1])
         elif match := _MOUNTED.search(line):
             read_only.pop(match[1], None)
-            aborted.pop(match[1], None)
         counts[last] += 1
     return KernelLog(
         begins_at_boot=begins_at_boot,
         bad_checksums=counts["checksum"],
-        read_only_remounts=tuple(read_only),
-        journals_aborted=tuple(aborted),
+        read_only=tuple(read_only),
     )

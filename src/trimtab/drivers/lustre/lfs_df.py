@@ -19,11 +19,11 @@ Sources: lustre/utils/lfs.c (``showdf``, ``mntdf``), outputs of 2.5 and 2.17.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from trimtab.drivers.lustre.names import TargetKind, index_of, parse_name, target_of
+from trimtab.drivers.lustre.names import parse_name, spelt
 from trimtab.visible import visible
 
 Column = Literal["total", "used", "available"]
@@ -67,8 +67,6 @@ class LfsDfLine:
     """
 
     target: str
-    kind: TargetKind
-    index: int
     total: int | None
     used: int | None
     available: int | None
@@ -87,32 +85,67 @@ class LfsDfSummary:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LfsDf:
     """What ``lfs df`` printed of one file system.
 
     Attributes
     ----------
+    complete
+        Whether the summary is there and agrees with the lines.
+    stray
+        It is of no file system: a place for what stands before the first header.
     file_system
         Lustre's name of it; ``None`` where no line tells.
     mount
         Where it is mounted; ``None`` where no line tells.
-    complete
-        Whether the summary is there and agrees with the lines.
+    lines
+        By target.
     problems
         What is missing or odd, in words. A complete output can have some: targets that did not
         answer, lines that belong to nothing.
     """
 
-    file_system: str | None
-    mount: str | None
-    lines: tuple[LfsDfLine, ...]
-    summary: LfsDfSummary | None
-    complete: bool
-    problems: tuple[str, ...]
+    usable: bool
+    complete: bool = True
+    stray: bool = False
+    file_system: str | None = None
+    mount: str | None = None
+    lines: dict[str, LfsDfLine] = field(default_factory=dict)
+    summary: LfsDfSummary | None = None
+    problems: list[str] = field(default_factory=list)
+
+    def complain(self, problem: str, *, wrong: bool = True) -> None:
+        """Take note of a problem; ``wrong``: something is missing for it."""
+        if len(self.problems) < _PROBLEMS_MAXIMUM:
+            self.problems.append(problem)
+        self.complete = self.complete and not wrong
+
+    def is_of(self, file_system: str | None, mount: str | None) -> bool:
+        """Return whether a line is of this file system, and note which one that is."""
+        self.file_system = self.file_system or file_system
+        self.mount = self.mount or mount
+        return file_system in (None, self.file_system) and mount in (None, self.mount)
+
+    def check_sums(self, *, inodes: bool) -> None:
+        """Complain where the lines do not come to what the summary says."""
+        if self.summary is None:
+            self.complain("the summary is missing: the output was cut")
+            return
+        wanted = _inode_sums(self.lines) if inodes else _sums_of(self.lines, "OST")
+        # Lustre sums bytes and each line is rounded to KiB: one KiB for each line may be lost.
+        slack = 0 if inodes else len(self.lines) * _KIB
+        noun = "inodes" if inodes else "bytes"
+        for column in COLUMNS:
+            summed = getattr(self.summary, column)
+            if abs(wanted[column] - summed) > slack:
+                self.complain(
+                    f"a line is missing or was altered: the {column} of the lines comes to"
+                    f" {wanted[column]} {noun}, the summary says {summed}"
+                )
 
 
-def parse_lfs_df(stdout: str, stderr: str = "", *, inodes: bool = False) -> tuple[LfsDf, ...]:
+def parse_lfs_df(stdout: str, stderr: str = "", *, inodes: bool = False) -> list[LfsDf]:
     """Return what ``lfs df`` said of each file system.
 
     Nothing at all is a possible output: with the root of a file system gone, ``lfs df`` prints
@@ -136,76 +169,26 @@ def parse_lfs_df(stdout: str, stderr: str = "", *, inodes: bool = False) -> tupl
         reader.unended()
     for line in stderr.split("\n"):
         reader.read_error(line.strip())
-    return tuple(block.closed(inodes=inodes) for block in reader.done())
-
-
-@dataclass(slots=True)
-class _Block:
-    """The lines of one file system while they are read."""
-
-    usable: bool
-    stray: bool = False
-    file_system: str | None = None
-    mount: str | None = None
-    lines: dict[str, LfsDfLine] = field(default_factory=dict)
-    summary: LfsDfSummary | None = None
-    problems: list[str] = field(default_factory=list)
-    wrong: bool = False
-
-    def complain(self, problem: str, *, wrong: bool = True) -> None:
-        if len(self.problems) < _PROBLEMS_MAXIMUM:
-            self.problems.append(problem)
-        self.wrong = self.wrong or wrong
-
-    def add(self, line: LfsDfLine) -> None:
-        if line.target in self.lines:
-            self.complain(f"{line.target} is listed twice: the first line is used")
-        else:
-            self.lines[line.target] = line
-
-    def closed(self, *, inodes: bool) -> LfsDf:
-        if self.usable:
-            for problem in self._sums(inodes=inodes):
-                self.complain(problem)
-        return LfsDf(
-            file_system=self.file_system,
-            mount=self.mount,
-            lines=tuple(self.lines.values()),
-            summary=self.summary,
-            complete=self.usable and not self.wrong,
-            problems=tuple(self.problems),
-        )
-
-    def _sums(self, *, inodes: bool) -> list[str]:
-        if self.summary is None:
-            return ["the summary is missing: the output was cut"]
-        lines = tuple(self.lines.values())
-        wanted = _inode_sums(lines) if inodes else _sums_of(lines, "ost")
-        # Lustre sums bytes and each line is rounded to KiB: one KiB for each line may be lost.
-        slack = 0 if inodes else len(lines) * _KIB
-        noun = "inodes" if inodes else "bytes"
-        return [
-            f"a line is missing or was altered: the {column} of the lines comes to"
-            f" {wanted[column]} {noun}, the summary says {getattr(self.summary, column)}"
-            for column in COLUMNS
-            if abs(wanted[column] - getattr(self.summary, column)) > slack
-        ]
+    return reader.done()
 
 
 class _Reader:
     """Sort lines into blocks, one for each file system."""
 
     def __init__(self, inodes: bool) -> None:
-        self.blocks: list[_Block] = []
+        self.blocks: list[LfsDf] = []
         self._inodes = inodes
-        self._open: _Block | None = None
+        self._open: LfsDf | None = None
 
-    def done(self) -> list[_Block]:
+    def done(self) -> list[LfsDf]:
         """Return the blocks; what stood before the first header goes to the block after it."""
+        for block in self.blocks:
+            if block.usable:
+                block.check_sums(inodes=self._inodes)
+            block.complete = block.complete and block.usable
         if len(self.blocks) > 1 and self.blocks[0].stray:
-            first, *others = self.blocks
-            others[0].problems[:0] = first.problems
-            return others
+            stray = self.blocks.pop(0)
+            self.blocks[0].problems[:0] = stray.problems
         return self.blocks
 
     def unended(self) -> None:
@@ -216,14 +199,14 @@ class _Reader:
     def complain(self, problem: str, *, wrong: bool = True) -> None:
         """Put a problem where it belongs: to the file system that was read last."""
         if not self.blocks:
-            self.blocks.append(_Block(usable=False, stray=True))
+            self.blocks.append(LfsDf(usable=False, stray=True))
         self.blocks[-1].complain(problem, wrong=wrong)
 
     def read(self, line: str, number: int) -> None:
         if header := _HEADER.match(line):
             self._start(header[1])
         elif match := _NO_LUSTRE.fullmatch(line.strip()):
-            self.blocks.append(_Block(usable=False, mount=match[1] or None))
+            self.blocks.append(LfsDf(usable=False, mount=match[1] or None))
             self.complain(
                 f"{visible(match[1])}: lfs df reports that it is not a Lustre file system"
             )
@@ -232,7 +215,7 @@ class _Reader:
         elif self._open.usable:
             self._read_into(self._open, line, number)
 
-    def _read_into(self, block: _Block, line: str, number: int) -> None:
+    def _read_into(self, block: LfsDf, line: str, number: int) -> None:
         if match := _LINE.fullmatch(line):
             self._numbers(block, match, number)
         elif match := _SUMMARY.fullmatch(line):
@@ -258,48 +241,43 @@ class _Reader:
 
     def _start(self, unit: str) -> None:
         wanted = "Inodes" if self._inodes else "1K-blocks"
-        self._open = _Block(usable=unit == wanted)
+        self._open = LfsDf(usable=unit == wanted)
         self.blocks.append(self._open)
         if unit != wanted:
             self._open.complain(f"the numbers are {unit}, not {wanted}: they are not used")
 
-    def _numbers(self, block: _Block, match: re.Match[str], number: int) -> None:
+    def _numbers(self, block: LfsDf, match: re.Match[str], number: int) -> None:
         name = parse_name(f"{match[1]}_UUID")
-        index = int(match[7])
-        if name is None or name.by is not None or name.device is not None or name.index != index:
+        if name is None or name.device is not None or name.index != int(match[7]):
             block.complain(f"line {number} contradicts itself: {_short(match[0])}")
-            return
-        if name.kind != match[6].lower() or not _is_of(block, name.file_system, match[5]):
+        elif name.kind != match[6].lower() or not block.is_of(name.file_system, match[5]):
             block.complain(f"line {number} contradicts the others: {_short(match[0])}")
-            return
-        total, used, available = (self._quantity(match[place]) for place in (2, 3, 4))
-        block.add(
-            LfsDfLine(name.target, name.kind, index, total, used, available, match[8], number)
-        )
+        elif name.target in block.lines:
+            block.complain(f"{name.target} is listed twice: the first line is used")
+        else:
+            total, used, available = map(self._quantity, match.group(2, 3, 4))
+            line = LfsDfLine(name.target, total, used, available, match[8], number)
+            block.lines[name.target] = line
 
-    def _summarise(self, block: _Block, match: re.Match[str], number: int) -> None:
-        if not _is_of(block, None, match[4]):
+    def _summarise(self, block: LfsDf, match: re.Match[str], number: int) -> None:
+        if not block.is_of(None, match[4]):
             block.complain(f"line {number} contradicts the others: {_short(match[0])}")
             return
-        total, used, available = (self._quantity(match[place]) for place in (1, 2, 3))
+        total, used, available = map(self._quantity, match.group(1, 2, 3))
         block.summary = LfsDfSummary(total, used, available, number)
         # What follows belongs to the next file system, which has a header of its own.
         self._open = None
 
-    def _complaint(self, block: _Block, match: re.Match[str], number: int) -> None:
-        file_system, target, problem = match[1], match[2], match[3].strip()
-        index = index_of(target)
-        if index is None or (file_system is not None and not _is_of(block, file_system, None)):
+    def _complaint(self, block: LfsDf, match: re.Match[str], number: int) -> None:
+        file_system, target, problem = match[1], spelt(match[2]), visible(match[3].strip())
+        if file_system is not None and not block.is_of(file_system, None):
             block.complain(f"line {number} contradicts the others: {_short(match[0])}")
             return
-        kind: TargetKind = "ost" if target.startswith("OST") else "mdt"
-        name = target_of(kind, index)
-        block.lines.setdefault(
-            name, LfsDfLine(name, kind, index, None, None, None, "", number, visible(problem))
-        )
-        block.complain(f"{name}: {visible(problem)}", wrong=False)
+        line = LfsDfLine(target, None, None, None, "", number, problem)
+        block.lines.setdefault(target, line)
+        block.complain(f"{target}: {problem}", wrong=False)
 
-    def _block_of(self, file_system: str | None) -> _Block | None:
+    def _block_of(self, file_system: str | None) -> LfsDf | None:
         if len(self.blocks) == 1 and None in (file_system, self.blocks[0].file_system):
             return self.blocks[0]
         return next((block for block in self.blocks if block.file_system == file_system), None)
@@ -308,29 +286,18 @@ class _Reader:
         return int(digits) if self._inodes else int(digits) * _KIB
 
 
-def _is_of(block: _Block, file_system: str | None, mount: str | None) -> bool:
-    """Tell whether a line is of the block's file system, and note which one that is."""
-    if block.file_system is None:
-        block.file_system = file_system
-    if block.mount is None:
-        block.mount = mount
-    return file_system in (None, block.file_system) and mount in (None, block.mount)
+def _sums_of(lines: Mapping[str, LfsDfLine], kind: str) -> dict[Column, int]:
+    chosen = [line for target, line in lines.items() if target.startswith(kind)]
+    return {column: sum(getattr(line, column) or 0 for line in chosen) for column in COLUMNS}
 
 
-def _sums_of(lines: Sequence[LfsDfLine], kind: TargetKind) -> dict[Column, int]:
-    return {
-        column: sum(getattr(line, column) or 0 for line in lines if line.kind == kind)
-        for column in COLUMNS
-    }
-
-
-def _inode_sums(lines: Sequence[LfsDfLine]) -> dict[Column, int]:
+def _inode_sums(lines: Mapping[str, LfsDfLine]) -> dict[Column, int]:
     """Return the sums as Lustre takes them: of the MDTs, or of what the OSTs can still hold.
 
     A file needs an inode on an MDT and an object on an OST: where fewer objects than inodes are
     free, the total and the free ones are those of the objects.
     """
-    sums, objects = _sums_of(lines, "mdt"), _sums_of(lines, "ost")["available"]
+    sums, objects = _sums_of(lines, "MDT"), _sums_of(lines, "OST")["available"]
     if objects < sums["available"]:
         return {"total": sums["used"] + objects, "used": sums["used"], "available": objects}
     return sums

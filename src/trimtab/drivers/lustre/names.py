@@ -93,8 +93,8 @@ def _parsed(text: str) -> TargetName | None:
     by = match["by"]
     return TargetName(
         file_system=match["file_system"],
-        target=_spelt(match["target"]),
-        by=_spelt(by) if by is not None and _SHORT.fullmatch(by) else by,
+        target=spelt(match["target"]),
+        by=spelt(by) if by is not None and _SHORT.fullmatch(by) else by,
         device=match["link"] or match["own"],
     )
 
@@ -117,16 +117,6 @@ def target_of(kind: TargetKind, index: int) -> str:
     return f"{kind.upper()}{index:04x}"
 
 
-def index_of(target: str) -> int | None:
-    """Return the index of a target by its short name, ``None`` where it is no such name.
-
-    Examples
-    --------
-    >>> index_of("OST000a"), index_of("OST10")
-    (10, None)
-    """
-    return int(target[3:], 16) if _SHORT.fullmatch(target) else None
-
-
-def _spelt(target: str) -> str:
+def spelt(target: str) -> str:
+    """Return the name of a target as Lustre prints it, its digits in lower case."""
     return target[:3] + target[3:].lower()

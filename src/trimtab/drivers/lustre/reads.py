@@ -161,15 +161,11 @@ PURGE_PARAMETERS: Final = (
     "mdd.*.trash_can_enable",
     LAST,
 )
+OF_PURGE: Final[Mapping[str, Mapping[str, Any]]] = {
+    "parameters": {"argv": ("lctl", "get_param", *PURGE_PARAMETERS)}
+}
 """What a purge asks an MDS, every few seconds while it waits. Everybody may read all of it, so it
 never goes through sudo, whose log would fill with it."""
-
-FOLLOW_PARAMETERS: Final = (
-    "mdd.*.changelog_users",
-    "mdd.*.changelog_current_mask",
-    LAST,
-)
-"""What following an index asks an MDS each round: whether its reader is still registered."""
 
 KERNEL_LOG_LINES: Final = (
     r"CHECKSUM|(LDISKFS|EXT4)-fs error|Aborting journal|Remounting filesystem read-only"
@@ -226,14 +222,20 @@ COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Every command on a server by its key; ``why`` is for people and is not sent."""
 
-ON_REQUEST: Final[Mapping[str, Mapping[str, Any]]] = {
-    "changelogs": {
-        "argv": ("lctl", "get_param", *FOLLOW_PARAMETERS),
+OF_FOLLOWING: Final[Mapping[str, Mapping[str, Any]]] = {
+    "parameters": {
+        "argv": (
+            "lctl",
+            "get_param",
+            "mdd.*.changelog_users",
+            "mdd.*.changelog_current_mask",
+            LAST,
+        ),
         "sudo": True,
         "why": "whether the changelog user that follows for a purge is still there",
-    },
+    }
 }
-"""Commands that are no part of a snapshot; likewise."""
+"""What following an index asks an MDS each round: whether its reader is still registered."""
 
 _SENT: Final = ("argv", "sudo", "keep", "first_line", "each", "match")
 
@@ -249,53 +251,40 @@ def server_request(*, deadline_s: float, sudo: Sequence[str] | None) -> dict[str
         What stands before commands that need rights; ``None`` runs them as they are.
     """
     return {
-        **clock_request(deadline_s=deadline_s),
-        "sudo": None if sudo is None else list(sudo),
+        **request(COMMANDS, deadline_s=deadline_s, sudo=sudo),
         "limit_bytes": 32 * 2**20,
         "files": list(SERVER_FILES),
         "directories": list(SERVER_DIRECTORIES),
         "block_devices": True,
-        "commands": [_sent(key, command, deadline_s) for key, command in COMMANDS.items()],
     }
 
 
-def purge_request(*, deadline_s: float) -> dict[str, Any]:
-    """Return what a purge asks an MDS: `PURGE_PARAMETERS`, and nothing else."""
-    command = {"argv": ("lctl", "get_param", *PURGE_PARAMETERS)}
-    return {
-        **clock_request(deadline_s=deadline_s),
-        "commands": [_sent("parameters", command, deadline_s)],
-    }
+def request(
+    commands: Mapping[str, Mapping[str, Any]],
+    *,
+    deadline_s: float,
+    sudo: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Return a request for the output of commands by key, see `COMMANDS`.
 
-
-def changelog_request(*, deadline_s: float, sudo: Sequence[str] | None) -> dict[str, Any]:
-    """Return what following an index asks an MDS: who reads its changelogs."""
-    return {
-        **clock_request(deadline_s=deadline_s),
-        "sudo": None if sudo is None else list(sudo),
-        "commands": [_sent("parameters", ON_REQUEST["changelogs"], deadline_s)],
-    }
-
-
-def clock_request(*, deadline_s: float) -> dict[str, Any]:
-    """Return a request for nothing: every answer has the time at which it was begun."""
+    Without any it asks for nothing: every answer has the time at which it was begun.
+    """
     return {
         "format": 1,
         "deadline_s": deadline_s,
-        "sudo": None,
+        "sudo": None if sudo is None else list(sudo),
         "limit_bytes": 8 * 2**20,
         "files": [],
         "links": [],
         "directories": [],
         "block_devices": False,
-        "commands": [],
-    }
-
-
-def _sent(key: str, command: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
-    return {
-        "key": key,
-        "timeout_s": max(1.0, deadline_s / 2),
-        "limit_bytes": 8 * 2**20,
-        **{name: command[name] for name in _SENT if name in command},
+        "commands": [
+            {
+                "key": key,
+                "timeout_s": max(1.0, deadline_s / 2),
+                "limit_bytes": 8 * 2**20,
+                **{name: command[name] for name in _SENT if name in command},
+            }
+            for key, command in commands.items()
+        ],
     }

@@ -42,12 +42,12 @@ _LDISKFS: Final = (
 )
 _LDISKFS_STATISTICS: Final = ("mb_last_group", "mb_last_groups", "prealloc_table", "discard_stats")
 _HISTOGRAMS: Final = {
-    "disk I/O size": "disk_io_size",
-    "disk fragmented I/Os": "disk_fragmented_ios",
-    "I/O time (1/1000s)": "io_time",
-    "block maps msec": "block_maps",
+    "disk I/O size": ("disk_io_size", "B"),
+    "disk fragmented I/Os": ("disk_fragmented_ios", "I/Os"),
+    "I/O time (1/1000s)": ("io_time", "ms"),
+    "block maps msec": ("block_maps", "ms"),
 }
-"""Sections of ``brw_stats`` that tell a struggling allocator or drive, by the name kept."""
+"""Sections of ``brw_stats`` that tell a struggling allocator or drive: name and unit, as kept."""
 _NAMED_DRIVES: Final = 4
 """So many drives that differ are named; of more their number is told."""
 
@@ -125,17 +125,17 @@ def histograms(parameters: Parameters, device: str, where: str) -> Iterator[tupl
         if text is None:
             continue
         for title, histogram in parse_brw_stats(text).items():
-            name = f"brw_stats/{_HISTOGRAMS.get(title)}"
             if title in _HISTOGRAMS and histogram.complete and histogram.buckets:
-                yield name, Setting(name, _counted(histogram), f"{parameter} {where}")
+                name, unit = f"brw_stats/{_HISTOGRAMS[title][0]}", _HISTOGRAMS[title][1]
+                yield name, Setting(name, _counted(histogram, unit), f"{parameter} {where}")
         return
 
 
-def _counted(histogram: Histogram) -> str:
+def _counted(histogram: Histogram, unit: str) -> str:
     reads = [f"{bucket.start}:{bucket.reads}" for bucket in histogram.buckets if bucket.reads]
     writes = [f"{bucket.start}:{bucket.writes}" for bucket in histogram.buckets if bucket.writes]
     parts = [f"{word} {' '.join(of)}" for word, of in (("read", reads), ("write", writes)) if of]
-    return f"{'; '.join(parts)} {histogram.bucket_unit or ''}".strip()
+    return f"{'; '.join(parts)} {unit}".strip()
 
 
 def _beneath(backing: Backing) -> Settings:

@@ -299,7 +299,7 @@ def _read_only_by_errors(server: ServerView, backing: Backing) -> Reading:
     if isinstance(log, NotAvailable):
         reason = f"{path} is {errors}: it may have turned read-only ({log.reason})"
         return Reading(name, reason=reason)
-    if backing.ext4.device in {*log.read_only_remounts, *log.journals_aborted}:
+    if backing.ext4.device in log.read_only:
         return Reading(name, True, source=f"kernel log of {server.name}: journal aborted")
     if log.begins_at_boot:
         return Reading(name, False, source=f"kernel log of {server.name} from boot: no abort")

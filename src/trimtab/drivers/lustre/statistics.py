@@ -1,8 +1,7 @@
 """The counters that Lustre prints, in the formats of 2.10 to 2.17. Pure: text in, values out.
 
-Every function takes the value of a parameter as `Parameters.get` gives it: whole. Where a text
-may end within a line, ``complete=False`` leaves that line out. Lines in no known form are passed
-over: what is missing is missing, and nothing becomes 0.
+Every function takes the value of a parameter as `Parameters.get` gives it: whole. Lines in no
+known form are passed over: what is missing is missing, and nothing becomes 0.
 """
 
 from __future__ import annotations
@@ -13,26 +12,17 @@ from dataclasses import dataclass
 from typing import Final
 
 _COUNTER: Final = re.compile(
-    r"([!-~]{1,64})\s{1,64}([0-9]{1,20}) samples \[([!-\\^-~]{1,16})\](?: (.*))?"
+    r"([!-~]{1,64})\s{1,64}([0-9]{1,20}) samples \[[!-\\^-~]{1,16}\](?: (.*))?"
 )
-_COLUMNS: Final = re.compile(r"-?[0-9]{1,24}(?: -?[0-9]{1,24}){2,3}")
+_COLUMNS: Final = re.compile(r"-?[0-9]{1,24} -?[0-9]{1,24} (-?[0-9]{1,24})(?: -?[0-9]{1,24})?")
+"""Smallest, largest and sum, and since 2.10 the sum of squares."""
 _TIME: Final = re.compile(r"(snapshot|start)_time:?\s{1,64}([0-9]{1,12}\.[0-9]{1,9})\s.*")
 _BUCKET: Final = re.compile(
     r"\s{0,8}([0-9]{1,12})([KMGTP]?):\s{1,32}([0-9]{1,20})\s{1,16}[0-9]{1,3}\s{1,16}([0-9]{1,3})"
     r"\s{1,16}\|\s{1,16}([0-9]{1,20})\s{1,16}[0-9]{1,3}\s{1,16}([0-9]{1,3})\s{0,8}"
 )
 _SCALE: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
-_BUCKET_UNITS: Final = {
-    "pages per bulk r/w": "pages",
-    "discontiguous pages": "pages",
-    "discontiguous blocks": "blocks",
-    "disk fragmented I/Os": "I/Os",
-    "disk I/Os in flight": "I/Os",
-    "I/O time (1/1000s)": "ms",
-    "disk I/O size": "B",
-    "block maps msec": "ms",
-}
-_NID: Final = re.compile(r"\s{0,8}([!-~]{1,100}@[a-z0-9]{1,16})\s{1,64}([A-Za-z]{1,16})\s.*")
+_NID: Final = re.compile(r"\s{0,8}([!-~]{1,100}@[a-z0-9]{1,16})\s{1,64}[A-Za-z]{1,16}\s.*")
 _FIELD: Final = re.compile(r"\s{0,16}([A-Za-z_]{1,40}):\s{1,16}(\S.{0,200})")
 _DIGITS: Final = re.compile(r"[0-9]{1,20}")
 _LNET_NUMBERS: Final = 11
@@ -42,22 +32,18 @@ _UNREAD_MAXIMUM: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """One line of a ``stats`` file; ``None`` for the columns that it does not have.
+    """One line of a ``stats`` file.
 
     Attributes
     ----------
     samples
         How often it happened.
-    unit
-        Of the other columns, as printed: ``bytes``, ``usecs`` (``usec`` before 2.14), ``reqs``.
+    sum
+        Over all samples: bytes, microseconds ...; ``None`` where it has no such column.
     """
 
     samples: int
-    unit: str
-    minimum: int | None = None
-    maximum: int | None = None
     sum: int | None = None
-    sum_of_squares: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +65,6 @@ class Stats:
     counters: Mapping[str, Counter]
     unread: tuple[str, ...] = ()
 
-    def sum(self, name: str) -> int | None:
-        """Return the sum of a counter, ``None`` where there is no such counter or column."""
-        counter = self.counters.get(name)
-        return None if counter is None else counter.sum
-
-    def samples(self, name: str) -> int | None:
-        """Return how often something happened, ``None`` where it is not counted."""
-        counter = self.counters.get(name)
-        return None if counter is None else counter.samples
-
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
@@ -105,16 +81,10 @@ class Histogram:
 
     Attributes
     ----------
-    counted
-        What is counted: ``rpcs``, ``ios``, ``maps``.
-    bucket_unit
-        Of the buckets: ``B``, ``ms``, ``pages`` ...; ``None`` for sections that are not known.
     complete
         Whether the rows add up to all of the section: Lustre's cumulated percentages say so.
     """
 
-    counted: str
-    bucket_unit: str | None
     buckets: tuple[Bucket, ...]
     complete: bool = True
 
@@ -145,15 +115,7 @@ class LnetStats:
     drops: int
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkInterface:
-    """An own NID with its state (``up``, ``down``)."""
-
-    nid: str
-    status: str
-
-
-def parse_stats(text: str, *, complete: bool = True) -> Stats:
+def parse_stats(text: str) -> Stats:
     """Return the counters of a ``stats`` or ``md_stats`` file.
 
     Of a name that stands there twice the first is kept.
@@ -161,14 +123,13 @@ def parse_stats(text: str, *, complete: bool = True) -> Stats:
     times: dict[str, float] = {}
     counters: dict[str, Counter] = {}
     unread: dict[str, None] = {}
-    for line in _lines(text, complete):
+    for line in _lines(text):
         if match := _COUNTER.fullmatch(line):
-            columns = (match[4] or "").strip()
-            # Either nothing more, or smallest, largest and sum, and since 2.10 the squares. With
-            # anything else the counter stays without: left out, it would look like nothing counted.
-            known = _COLUMNS.fullmatch(columns) is not None
-            numbers = [int(word) for word in columns.split()] if known else []
-            counters.setdefault(match[1], Counter(int(match[2]), match[3], *numbers))
+            # With other columns the counter stays without: left out, it would look like nothing
+            # counted.
+            columns = _COLUMNS.fullmatch((match[3] or "").strip())
+            total = None if columns is None else int(columns[1])
+            counters.setdefault(match[1], Counter(int(match[2]), total))
         elif match := _TIME.fullmatch(line):
             times.setdefault(match[1], float(match[2]))
         elif line.strip() and not line.startswith("elapsed_time") and len(unread) < _UNREAD_MAXIMUM:
@@ -176,31 +137,26 @@ def parse_stats(text: str, *, complete: bool = True) -> Stats:
     return Stats(times.get("snapshot"), counters, tuple(unread))
 
 
-def parse_brw_stats(text: str, *, complete: bool = True) -> dict[str, Histogram]:
+def parse_brw_stats(text: str) -> dict[str, Histogram]:
     """Return section title to histogram of a ``brw_stats`` file, in the order of printing."""
-    sections: dict[str, tuple[str, list[tuple[Bucket, int, int]]]] = {}
+    sections: dict[str, list[tuple[Bucket, int, int]]] = {}
     rows: list[tuple[Bucket, int, int]] | None = None
-    for line in _lines(text, complete):
+    for line in _lines(text):
         if match := _BUCKET.fullmatch(line):
             start = int(match[1]) * _SCALE[match[2]]
             row = Bucket(start, int(match[3]), int(match[5])), int(match[4]), int(match[6])
             if rows is not None and (not rows or rows[-1][0].start < start):
                 rows.append(row)
         elif "% cum % |" in line and line.count("% cum %") == 2:
-            *title, counted = line.split("%", 1)[0].split() or [""]
+            title = line.split("%", 1)[0].split()[:-1]  # behind it stands what is counted
             rows = []
             # A title that comes again is another file's: the first is kept.
-            sections.setdefault(" ".join(title), (counted, rows))
+            sections.setdefault(" ".join(title), rows)
         else:
             rows = None
     return {
-        title: Histogram(
-            counted=counted,
-            bucket_unit=_BUCKET_UNITS.get(title),
-            buckets=tuple(bucket for bucket, _, _ in rows),
-            complete=_adds_up(rows),
-        )
-        for title, (counted, rows) in sections.items()
+        title: Histogram(tuple(bucket for bucket, _, _ in rows), complete=_adds_up(rows))
+        for title, rows in sections.items()
     }
 
 
@@ -228,20 +184,16 @@ def parse_lnet_stats(text: str) -> LnetStats | None:
     return LnetStats(*(int(value) for value in values))
 
 
-def parse_nis(text: str, *, complete: bool = True) -> tuple[NetworkInterface, ...]:
-    """Return the own NIDs with their states from the parameter ``nis``, each once."""
-    interfaces: dict[str, NetworkInterface] = {}
-    for line in _lines(text, complete):
-        if row := _NID.fullmatch(line):
-            # A NID has a line for each CPU partition that serves it.
-            interfaces.setdefault(row[1], NetworkInterface(row[1], row[2]))
-    return tuple(interfaces.values())
+def parse_nis(text: str) -> tuple[str, ...]:
+    """Return the own NIDs from the parameter ``nis``, each once."""
+    # A NID has a line for each CPU partition that serves it.
+    rows = map(_NID.fullmatch, _lines(text))
+    return tuple(dict.fromkeys(row[1] for row in rows if row is not None))
 
 
-def _lines(text: str, complete: bool) -> list[str]:
-    lines = text.split("\n")
+def _lines(text: str) -> list[str]:
     # No line of Lustre's is as long: what is left of a longer one is in no known form.
-    return [line[: _LINE_CHARACTERS_MAXIMUM + 1] for line in (lines if complete else lines[:-1])]
+    return [line[: _LINE_CHARACTERS_MAXIMUM + 1] for line in text.split("\n")]
 
 
 def _fields(text: str) -> dict[str, str]:

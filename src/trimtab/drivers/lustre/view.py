@@ -10,7 +10,7 @@ from typing import Any, Final
 from trimtab.drivers.local.trim import Timer, read_timer
 from trimtab.drivers.lustre.collected import CollectedHost
 from trimtab.drivers.lustre.collecting import Answer
-from trimtab.drivers.lustre.device_list import parse_device_list
+from trimtab.drivers.lustre.device_list import LustreDevice, parse_device_list
 from trimtab.drivers.lustre.imports import parse_import
 from trimtab.drivers.lustre.kernel_log import KernelLog, parse_kernel_log
 from trimtab.drivers.lustre.lfs_df import LfsDfLine
@@ -93,19 +93,20 @@ class ServerView:
         return tuple(links(self.imports, self.file_system, on=self.name))
 
     @cached_property
+    def _devices(self) -> tuple[LustreDevice, ...]:
+        listed = self.answer.command("devices")
+        return () if listed is None else parse_device_list(listed.stdout)
+
+    @property
     def has_mgs(self) -> bool:
         """Whether the MGS, which keeps permanent parameters, runs here."""
-        listed = self.answer.command("devices")
-        devices = () if listed is None else parse_device_list(listed.stdout)
-        return any(device.type == "mgs" for device in devices)
+        return any(device.type == "mgs" for device in self._devices)
 
     @cached_property
     def served(self) -> dict[str, str]:
         """Every target that it serves now, with what says so."""
         sources: dict[str, str] = {}
-        listed = self.answer.command("devices")
-        devices = () if listed is None else parse_device_list(listed.stdout)
-        for device in devices:
+        for device in self._devices:
             if device.type in {"obdfilter", "mdt"}:
                 self._add(sources, device.name, "lctl dl")
         for kind in ("obdfilter.*.recovery_status", "mdt.*.recovery_status"):
@@ -131,12 +132,15 @@ class ServerView:
             sources.setdefault(parsed.target, source)
 
     @cached_property
+    def _mounts(self) -> tuple[Mount, ...]:
+        text = self.host.read_text("/proc/self/mountinfo")
+        return () if isinstance(text, NotAvailable) else parse_mountinfo(text)
+
+    @cached_property
     def target_mounts(self) -> dict[str, Mount]:
         """Target to the mount of it on this server."""
-        text = self.host.read_text("/proc/self/mountinfo")
-        mounts = () if isinstance(text, NotAvailable) else parse_mountinfo(text)
         mounts_of_targets = {}
-        for mount in mounts:
+        for mount in self._mounts:
             parsed = parse_name(service_of(mount) or "")
             if parsed is not None and parsed.file_system == self.file_system:
                 mounts_of_targets[parsed.target] = mount
@@ -145,21 +149,18 @@ class ServerView:
     @cached_property
     def client_mount(self) -> Mount | None:
         """The mount of the file system as a client of it, ``None`` where there is none."""
-        text = self.host.read_text("/proc/self/mountinfo")
-        mounts = () if isinstance(text, NotAvailable) else parse_mountinfo(text)
-        client_mounts = (
+        of_client = (
             mount
-            for mount in mounts
+            for mount in self._mounts
             if lustre_name(mount.fs_type, mount.source) == self.file_system
         )
-        return next(client_mounts, None)
+        return next(of_client, None)
 
     @cached_property
     def nids(self) -> tuple[str, ...]:
         """Its own NIDs, without the loopback's."""
-        text = self.parameters.get("nis")
-        interfaces = () if text is None else parse_nis(text)
-        return tuple(interface.nid for interface in interfaces if not interface.nid.endswith("@lo"))
+        nids = parse_nis(self.parameters.get("nis") or "")
+        return tuple(nid for nid in nids if not nid.endswith("@lo"))
 
     @cached_property
     def trim_timer(self) -> Timer:

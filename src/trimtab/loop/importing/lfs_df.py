@@ -104,7 +104,7 @@ class _Rounded:
     def snapshot(self, at: datetime, inodes: LfsDf | None) -> Snapshot:
         """Return it with the label that nothing judges; what is not labelled is missing."""
         why = Message("figures-rounded", "lfs df -h prints it rounded")
-        inode_lines = {} if inodes is None else {line.target: line for line in inodes.lines}
+        inode_lines = {} if inodes is None else inodes.lines
         targets = []
         for name, sizes in self.targets.items():
             source = f"lfs df -h, line {self.lines[name]}"
@@ -187,7 +187,7 @@ def problems(source: Source) -> tuple[str, ...]:
     return tuple(dict.fromkeys(problems_found))
 
 
-def _parsed(source: Source, *, inodes: bool) -> tuple[LfsDf, ...]:
+def _parsed(source: Source, *, inodes: bool) -> list[LfsDf]:
     return parse_lfs_df(source.text.replace("\r\n", "\n"), inodes=inodes)
 
 
@@ -203,7 +203,7 @@ def _by_name(source: Source, *, inodes: bool) -> dict[str, LfsDf]:
         if df.file_system is None or not df.lines:
             continue
         if df.file_system in by_name:
-            raise _twice(df.file_system, df.lines[0].line or None)
+            raise _twice(df.file_system, next(iter(df.lines.values())).line or None)
         if df.summary is not None and not df.complete:
             problem_text = next(
                 (problem for problem in df.problems if "altered" in problem), df.problems[0]
@@ -217,12 +217,10 @@ def _by_name(source: Source, *, inodes: bool) -> dict[str, LfsDf]:
 
 def _snapshot(at: datetime, space: LfsDf | None, inodes: LfsDf | None) -> Snapshot:
     listings = [df for df in (space, inodes) if df is not None]
-    by_target = [
-        {} if df is None else {line.target: line for line in df.lines} for df in (space, inodes)
-    ]
-    names = dict.fromkeys(line.target for df in listings for line in df.lines)
+    by_target = [{} if df is None else df.lines for df in (space, inodes)]
+    names = dict.fromkeys(target for df in listings for target in df.lines)
     targets = tuple(_target(name, *(lines.get(name) for lines in by_target)) for name in names)
-    answered = all(line.problem is None for df in listings for line in df.lines)
+    answered = all(line.problem is None for df in listings for line in df.lines.values())
     whole = all(df.complete for df in listings) and answered
     return Snapshot(at, "lustre", whole, targets)
 

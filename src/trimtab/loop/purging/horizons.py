@@ -29,7 +29,7 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import Lack, Manifest, SizesMode, TimeTrust
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.policy import Policy
-from trimtab.purge.rules import IndexFacts, RulesInForce, rules_in_force
+from trimtab.purge.rules import RulesInForce, rules_in_force
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import DoneLine, UndoneLine
 from trimtab.units import format_bytes, plural
@@ -129,7 +129,7 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
     usage = question.usage or measure(policy.root)
     rules = rules_in_force(
         policy,
-        IndexFacts.of(manifest),
+        manifest,
         answers.reads,
         now_s=int(now.timestamp()),
         quarantines=_quarantines(policy.root) if question.usage is None else (),

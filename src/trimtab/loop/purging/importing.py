@@ -5,61 +5,45 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from trimtab.errors import DataError, ToolError
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
 from trimtab.purge.index.importers.column_map import NO_NAMES, Names
-from trimtab.purge.index.importing import Claims, Form, import_list
-from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
+from trimtab.purge.index.importing import ListDescription, import_list
+from trimtab.purge.index.manifest import FileSystemIdentity, Manifest
 from trimtab.purge.run.collect import root_facts
 from trimtab.record.system_errors import system_errors
 from trimtab.units import parse_moment
 from trimtab.visible import visible
 
 
-@dataclass(frozen=True, slots=True)
-class ListDescription:
-    """What a person says of a list; see `trimtab.purge.index.importing`.
-
-    Attributes
-    ----------
-    printf
-        What was given to ``-printf``.
-    started, ended
-        Times as text; UTC where they name no zone.
-    mounted
-        Whether what is mounted at the root now is what the list is of.
-    users, groups
-        Files as ``getent passwd`` and ``getent group`` print them, for tables that hold names;
-        ``None``: what this host enumerates.
-    """
-
-    root: str
-    source: str
-    printf: str | None = None
-    column_map: tuple[str, ...] = ()
-    delimiter: str = ","
-    beneath: bytes = b""
-    started: str | None = None
-    ended: str | None = None
-    complete: bool = False
-    mounted: bool = False
-    users: Path | None = None
-    groups: Path | None = None
-
-
 def import_index(
     file: Path,
     directory: Path,
-    description: ListDescription,
+    described: ListDescription,
     *,
+    mounted: bool = False,
+    started: str | None = None,
+    ended: str | None = None,
+    users: Path | None = None,
+    groups: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Manifest:
     """Return the manifest of the index that a list became.
+
+    Parameters
+    ----------
+    mounted
+        Whether what is mounted at the root now is what the list is of.
+    started, ended
+        When the tool was started and ended, as text; UTC where it names no zone.
+    users, groups
+        Files as ``getent passwd`` and ``getent group`` print them, for tables that hold names;
+        ``None``: what this host enumerates.
 
     Raises
     ------
@@ -70,32 +54,19 @@ def import_index(
     RefusedError, DataError, UnreadableError
         As `trimtab.purge.index.importing.import_list`.
     """
-    claims = Claims(
-        filesystem=_mounted(description.root) if description.mounted else None,
-        started_ns=_ns(description.started),
-        ended_ns=_ns(description.ended),
-        complete=description.complete,
-        beneath=description.beneath,
+    described = replace(
+        described,
+        filesystem=_mounted(os.fsdecode(described.root)) if mounted else None,
+        started_ns=_ns(started),
+        ended_ns=_ns(ended),
+        names=names_of(described.column_map, users, groups),
     )
-    form = Form(
-        format_text=description.printf,
-        column_map=description.column_map,
-        names=names_of(description),
-        delimiter=description.delimiter,
-    )
-    return import_list(
-        file,
-        directory,
-        source=Source(description.source),
-        root=os.fsencode(description.root),
-        now=utc_now(),
-        claims=claims,
-        form=form,
-        progress=progress,
-    )
+    return import_list(file, directory, described, now=utc_now(), progress=progress)
 
 
-def names_of(description: ListDescription) -> Names:
+def names_of(
+    column_map: Sequence[str], users: Path | None = None, groups: Path | None = None
+) -> Names:
     """Return the numbers of users and groups by name, where a list may hold names.
 
     Raises
@@ -105,17 +76,11 @@ def names_of(description: ListDescription) -> Names:
     DataError
         It is not what ``getent`` prints.
     """
-    if not any(
-        part.strip().endswith(":name")
-        for text in description.column_map
-        for part in text.split(",")
-    ):
+    if not any(part.strip().endswith(":name") for text in column_map for part in text.split(",")):
         return NO_NAMES
-    users = _numbers(description.users) if description.users else None
-    groups = _numbers(description.groups) if description.groups else None
     return Names(
-        {account.pw_name: account.pw_uid for account in pwd.getpwall()} if users is None else users,
-        {group.gr_name: group.gr_gid for group in grp.getgrall()} if groups is None else groups,
+        _numbers(users) if users else {each.pw_name: each.pw_uid for each in pwd.getpwall()},
+        _numbers(groups) if groups else {each.gr_name: each.gr_gid for each in grp.getgrall()},
     )
 
 

@@ -12,11 +12,11 @@ from trimtab.launch.process import utc_now
 from trimtab.loop.mail import Mailer
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.place import PurgePlace
-from trimtab.purge.notice.accounts import Accounts, SystemAccounts
+from trimtab.purge.notice.accounts import find_account
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published, mail, publish, write_names
-from trimtab.purge.plan.key import SigningKey, read_key
-from trimtab.purge.plan.load import LoadedPlan, load_plan, published_before, require_plan
+from trimtab.purge.plan.key import SigningKey
+from trimtab.purge.plan.load import LoadedPlan, published_before
 from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import parse_policy
 from trimtab.purge.run.collect import root_facts
@@ -54,7 +54,6 @@ def notify(
     with_mail: bool,
     again: bool = False,
     accept_unknown: bool = False,
-    accounts: Accounts | None = None,
     clock: Callable[[], datetime] = utc_now,
     progress: Callable[[int, int], None] | None = None,
 ) -> Notified:
@@ -67,16 +66,14 @@ def notify(
     again
         Whether mails whose fate is not known are sent once more.
     """
-    require_plan(directory)
-    key = read_key(place.key, owner=place.owner)
-    loaded = load_plan(directory, key, owner=place.owner)
+    loaded, key = place.plan(directory)
     previous, passed_over = published_beside(loaded, key, place)
     notices = policy_of(loaded).notices
     published = publish(
         loaded,
         key,
         notices,
-        accounts=accounts or SystemAccounts(),
+        accounts=find_account,
         clock=clock,
         previous=previous,
         accept_unknown=accept_unknown,
@@ -100,9 +97,7 @@ def names_of(directory: Path, users: Sequence[str], *, place: PurgePlace) -> tup
     RefusedError, UsageError, DataError, UnreadableError
         As `load_plan` and `trimtab.purge.notice.notify.write_names` have them.
     """
-    require_plan(directory)
-    key = read_key(place.key, owner=place.owner)
-    loaded = load_plan(directory, key, owner=place.owner)
+    loaded, _ = place.plan(directory)
     return tuple(write_names(loaded, user, owner=place.owner) for user in users)
 
 

@@ -6,9 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.record.location import SYSTEM_DIRECTORY
+
+if TYPE_CHECKING:
+    from trimtab.purge.plan.key import SigningKey
+    from trimtab.purge.plan.load import LoadedPlan
 
 DEFAULT: Final = SYSTEM_DIRECTORY / "purge"
 VARIABLE: Final = "TRIMTAB_PURGE"
@@ -33,6 +37,20 @@ class PurgePlace:
     def key(self) -> Path:
         """The file of the secret that plans are signed with."""
         return self.directory / "key"
+
+    def signing_key(self) -> SigningKey:
+        """Return the key that plans are signed with."""
+        from trimtab.purge.plan.key import read_key
+
+        return read_key(self.key, owner=self.owner)
+
+    def plan(self, directory: Path, *, candidates: bool = True) -> tuple[LoadedPlan, SigningKey]:
+        """Return the plan in a directory, verified as by `load_plan`, and the key."""
+        from trimtab.purge.plan.load import load_plan, require_plan
+
+        require_plan(directory)
+        key = self.signing_key()
+        return load_plan(directory, key, owner=self.owner, candidates=candidates), key
 
     @property
     def journals(self) -> Path:

@@ -26,7 +26,7 @@ from trimtab.purge.index.manifest_file import MANIFEST
 from trimtab.purge.index.questions import By, totals
 from trimtab.purge.index.size_sample import Look
 from trimtab.purge.plan.freeze import freeze, staging
-from trimtab.purge.plan.key import SigningKey, create_key, read_key
+from trimtab.purge.plan.key import SigningKey, create_key
 from trimtab.purge.plan.model import (
     QUARANTINE_PREFIX,
     Plan,
@@ -36,6 +36,7 @@ from trimtab.purge.plan.model import (
     PlannedIndex,
     PlannedPolicy,
     PlannedRules,
+    same_named,
 )
 from trimtab.purge.plan.names import escape
 from trimtab.purge.policy_file import LoadedPolicy, policy_text
@@ -136,7 +137,7 @@ def make_plan(
 def signing_key(place: PurgePlace) -> tuple[SigningKey, bool]:
     """Return the site's key and whether it was made now."""
     if place.key.exists():
-        return read_key(place.key, owner=place.owner), False
+        return place.signing_key(), False
     return create_key(place.key, owner=place.owner), True
 
 
@@ -190,7 +191,11 @@ def _draft(
         file_system=_file_system(horizon),
         index=_index(question, horizon, exact=looked is not None),
         policy=_policy(policy),
-        rules=_rules(horizon),
+        rules=same_named(
+            PlannedRules,
+            horizon.rules,
+            exempt_paths=tuple(map(escape, horizon.rules.exempt_paths)),
+        ),
         horizon=PlannedHorizon(
             before_s=before_s,
             needed_before_s=needed.cut_off_s,
@@ -221,17 +226,7 @@ def _file_system(horizon: Found) -> PlannedFileSystem:
             code="file-system-unknown",
             hint="trimtab purge scan ROOT --index DIR, or import while it is mounted",
         )
-    return PlannedFileSystem(
-        system.kind,
-        system.name,
-        system.fsid,
-        horizon.policy.root,
-        uuid=system.uuid,
-        mount=system.mount,
-        made_ns=system.made_ns,
-        root_inode=system.root_inode,
-        root_path=system.root_path,
-    )
+    return same_named(PlannedFileSystem, system, root=horizon.policy.root)
 
 
 def _index(question: Question, horizon: Found, *, exact: bool) -> PlannedIndex:
@@ -250,22 +245,6 @@ def _index(question: Question, horizon: Found, *, exact: bool) -> PlannedIndex:
         obstacles=manifest.obstacles,
         sizes="exact" if exact else None,
         atime_settings=manifest.atime_settings or root_facts(horizon.policy.root).atime_settings,
-    )
-
-
-def _rules(horizon: Found) -> PlannedRules:
-    rules = horizon.rules
-    return PlannedRules(
-        counted=rules.counted,
-        as_of_s=rules.as_of_s,
-        old_enough_before_s=rules.old_enough_before_s,
-        exempt_paths=tuple(map(escape, rules.exempt_paths)),
-        minimum_size_bytes=rules.minimum_size_bytes,
-        exempt_users=rules.exempt_users,
-        exempt_groups=rules.exempt_groups,
-        exempt_projects=rules.exempt_projects,
-        linked=rules.linked,
-        words=rules.words,
     )
 
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from trimtab.errors import RefusedError, ToolError, TrimtabError, UsageError
@@ -130,12 +129,8 @@ def _beneath(root: Path, into: Path | None) -> bytes | None:
     return b"/".join(os.fsencode(part) for part in path.relative_to(root).parts)
 
 
-def leftovers_of_others(loaded: LoadedPlan, place: PurgePlace) -> Callable[[], tuple[str, ...]]:
-    """Return what finds what other plans left beneath the root; not being able to is a finding."""
-    return partial(_leftovers, loaded, place)
-
-
-def _leftovers(loaded: LoadedPlan, place: PurgePlace) -> tuple[str, ...]:
+def leftovers_of_others(loaded: LoadedPlan, place: PurgePlace) -> tuple[str, ...]:
+    """Return what other plans left beneath the root; that it cannot be told is left as well."""
     plan = loaded.plan
     line = plan_line(plan, loaded.sha256)
     try:

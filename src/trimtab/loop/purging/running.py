@@ -7,7 +7,6 @@ import math
 import os
 import platform
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,27 +27,25 @@ from trimtab.loop.purging.servers import servers_of
 from trimtab.loop.purging.untraced import bound_files, mount_tables
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.exempt_paths import first_troubles, look_beneath, path_troubles
-from trimtab.purge.plan.key import read_key
-from trimtab.purge.plan.load import LoadedPlan, load_plan, open_candidates, require_plan
+from trimtab.purge.plan.load import LoadedPlan, open_candidates, require_plan
 from trimtab.purge.plan.model import Plan
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
 from trimtab.purge.run.arming import read_arming, who_now
 from trimtab.purge.run.aside import stranded
-from trimtab.purge.run.decide import Terms
-from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_line, terms_of
+from trimtab.purge.run.facts import plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import Progress, StopReason
 from trimtab.purge.run.reserve import clear, set_aside
 from trimtab.purge.run.result import RunInterrupted, RunResult
 from trimtab.purge.run.runner import Job, Sharing, run
-from trimtab.purge.run.situation import PlanFacts, Situation, Totals
+from trimtab.purge.run.situation import Planned
 from trimtab.purge.run.state import IN_QUARANTINE
-from trimtab.purge.run.surroundings import HostSurroundings
+from trimtab.purge.run.surroundings import HostSurroundings, Site
 from trimtab.units import plural
 
 if TYPE_CHECKING:
-    from trimtab._core import Candidates, Removal, RemovalBatch
+    from trimtab._core import Candidates, Removal
 
 _AGAIN: Final = "the same command recovers what was begun, and goes on"
 GOES_ON: Final = "what was deleted is in the journal: the same command goes on with the rest"
@@ -126,12 +123,8 @@ def run_plan(
     version: str,
     fan_out: FanOut = reach,
     progress: Callable[[Progress], None] | None = None,
-    clock: Callable[[], float] = time.time,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> Ran:
     """Return what a run of a plan came to, one that a signal ended too; see `runner.run`.
-
-    ``fan_out`` asks the servers of a Lustre.
 
     Raises
     ------
@@ -142,39 +135,43 @@ def run_plan(
     NoAnswer
         The file system hangs.
     """
+    from trimtab._core import REMOVAL_OUTCOMES
+
     require_plan(directory)
-    key = read_key(prepared(place).key, owner=place.owner)
-    loaded = load_plan(directory, key, owner=place.owner, candidates=False)
+    loaded, key = prepared(place).plan(directory, candidates=False)
     with core_errors("the run"):
         candidates = open_candidates(loaded, owner=place.owner)
-    policy, changes = _policy_in_force(loaded, options, at_s=int(clock()))
+    plan, run_id, now_s = loaded.plan, new_identifier(utc_now()), int(time.time())
+    policy = policy_of(loaded) if options.policy is None else load_policy(options.policy).policy
     require_answer(policy.root, "the run")
-    plan, notes, run_id, now_s = loaded.plan, Notes(), new_identifier(utc_now()), int(clock())
     servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
-    world = HostSurroundings(
-        policy,
-        _plan_facts(loaded, published_beside(loaded, key, place)[0], policy, changes, now_s),
-        index_facts(plan),
-        read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
-        journals=place.journals,
-        canary=options.apply,
-        quarantine=plan.quarantine,
-        site=servers.site(),
-        leftovers=leftovers_of_others(loaded, place),
-        owner=place.owner,
-        clock=clock,
-        sleep=sleep,
+    previous, _ = published_beside(loaded, key, place)
+    world = _world(
+        loaded, previous, policy, place, canary=options.apply, now_s=now_s, site=servers.site()
     )
     asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine] * 2
-    removers = partial(_remover, loaded, candidates, policy, world, notes, now_s=now_s)
+
+    def remover(aside: str, before_s: int | None = None) -> Removal:
+        # By the descriptor of the root that the guards looked at: its path may lead elsewhere.
+        in_use = bound_files(plan.file_system.root, mount_tables())
+        return remover_of(
+            loaded, candidates, policy, now_s=now_s, before_s=before_s, root=world.root,
+            in_use=in_use, quarantine=aside,
+        )  # fmt: skip
+
     job = Job(
         id=run_id,
         plan=plan_line(plan, loaded.sha256),
         horizon_s=plan.horizon.before_s,
-        terms=partial(_terms, options, plan.file_system.kind),
-        remover=partial(removers, quarantine=asides[0]),  # pyrefly: ignore[bad-argument-type]
-        restorer=partial(removers, quarantine=asides[1], before_s=BEFORE_ALL_TIMES_S),  # pyrefly: ignore[bad-argument-type]
-        codes=_codes(),
+        terms=partial(
+            terms_of,
+            apply=options.apply,
+            whole_plan=options.whole_plan,
+            ends_at_s=options.ends_at_s,
+        ),
+        remover=partial(remover, asides[0]),
+        restorer=partial(remover, asides[1], BEFORE_ALL_TIMES_S),
+        codes=dict(REMOVAL_OUTCOMES),
         listing=CandidatesListing(candidates, plan.candidates.files),
         surroundings=world,
         journals=place.journals,
@@ -186,8 +183,7 @@ def run_plan(
     with contextlib.closing(world), core_errors("the run", hint=_AGAIN):
         result = _carried_out(job, options, plan, progress)
         _keep_room(loaded, policy, world.root, result)
-    notable = (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
-    return Ran(loaded, result, notable)
+    return Ran(loaded, result, (*notes_of(plan, result), *servers.sentences()))
 
 
 def _carried_out(
@@ -210,8 +206,13 @@ def _quarantines(plan: Plan, run: str) -> list[str]:
     return [f"{plan.quarantine}.{sha256(n.encode()).hexdigest()[:16]}" for n in names]
 
 
-def _to_look_at(plan: Plan, result: RunResult) -> Iterator[str]:
-    """Yield what a power cut brought back, and where each file waits with the path that it had."""
+def notes_of(plan: Plan, result: RunResult) -> Iterator[str]:
+    """Yield errors, what a power cut brought back, and where files wait that could not go back."""
+    for number, count in sorted(result.errors.items(), key=lambda error: -error[1]):
+        rows = plural(count, "row", ",")
+        yield f"{rows} could not be dealt with: {os.strerror(number)}"
+    if result.unwatched:
+        yield _UNWATCHED
     if result.undone_rows:
         yield (
             f"{plural(result.undone_rows, 'file', ',')} that an earlier run had deleted exist "
@@ -219,35 +220,6 @@ def _to_look_at(plan: Plan, result: RunResult) -> Iterator[str]:
         )
     if result.outcomes.get(IN_QUARANTINE):
         yield from stranded(files_aside(plan.file_system.root), plan.quarantine)
-
-
-def _remover(
-    loaded: LoadedPlan,
-    candidates: Candidates,
-    policy: Policy,
-    world: HostSurroundings,
-    notes: Notes,
-    *,
-    now_s: int,
-    quarantine: str,
-    before_s: int | None = None,
-) -> NotedRemover:
-    """Return a remover that goes by the descriptor of the root that the guards looked at.
-
-    The path may lead elsewhere by now.
-    """
-    in_use = bound_files(loaded.plan.file_system.root, mount_tables())
-    removal = remover_of(
-        loaded,
-        candidates,
-        policy,
-        now_s=now_s,
-        before_s=before_s,
-        root=world.root,
-        in_use=in_use,
-        quarantine=quarantine,
-    )
-    return NotedRemover(removal, notes)
 
 
 def _keep_room(loaded: LoadedPlan, policy: Policy, root: int | None, result: RunResult) -> None:
@@ -262,25 +234,6 @@ def _keep_room(loaded: LoadedPlan, policy: Policy, root: int | None, result: Run
         return
     with contextlib.suppress(TrimtabError, OSError):
         set_aside(root, plan.quarantine, threads=throttle.threads, rows=throttle.batch_files)
-
-
-def _terms(options: RunOptions, kind: str, now: Situation) -> Terms:
-    return terms_of(
-        now,
-        apply=options.apply,
-        whole_plan=options.whole_plan,
-        ends_at_s=options.ends_at_s,
-        frees_late=frees_late(kind),
-    )
-
-
-def _policy_in_force(
-    loaded: LoadedPlan, options: RunOptions, *, at_s: int
-) -> tuple[Policy, tuple[str, ...]]:
-    """Return the policy that holds now, and what it allows that the plan's did not."""
-    planned = policy_of(loaded)
-    policy = planned if options.policy is None else load_policy(options.policy).policy
-    return policy, loosened(planned, policy, at_s=at_s)
 
 
 def error_of(result: RunResult) -> TrimtabError | Interrupted | None:
@@ -370,54 +323,6 @@ def remover_of(
     )
 
 
-class Notes:
-    """The errors of the system, of all removers of one run; outcomes of rows do not name them."""
-
-    def __init__(self) -> None:
-        self._errors: Counter[int] = Counter()
-        self.unwatched = False
-
-    def noted(self, ask: Callable[[int, int], RemovalBatch]) -> Callable[[int, int], RemovalBatch]:
-        """Return a call of a remover whose errors are counted."""
-
-        def call(first: int, count: int) -> RemovalBatch:
-            batch = ask(first, count)
-            self._errors.update(number for _, number in batch.errors)
-            return batch
-
-        return call
-
-    def sentences(self) -> tuple[str, ...]:
-        """Return a sentence for each error, the most frequent first, and what was not seen."""
-        errors = tuple(
-            f"{plural(count, 'row', ',')} could not be dealt with: {os.strerror(number)}"
-            for number, count in self._errors.most_common()
-        )
-        return (*errors, _UNWATCHED) if self.unwatched else errors
-
-
-class NotedRemover:
-    """The core's remover, whose errors are counted."""
-
-    def __init__(self, removal: Removal, notes: Notes) -> None:
-        self._removal, self._notes = removal, notes
-        self.check = notes.noted(removal.check)
-        self.recover = notes.noted(removal.recover)
-        self.sweep = removal.sweep
-
-    def delete(self, first: int, count: int, until_s: float | None = None) -> RemovalBatch:
-        """Delete rows, and note whether others' changes could be seen meanwhile."""
-        ask = partial(self._removal.delete, until_s=until_s)
-        batch = self._notes.noted(ask)(first, count)
-        self._notes.unwatched |= self._removal.watches is False
-        return batch
-
-    def take_over(self, first: int, count: int, quarantines: Sequence[str]) -> RemovalBatch:
-        """See that other runs delete nothing any more; return what became of their rows."""
-        ask = self._removal.take_over
-        return self._notes.noted(lambda f, c: ask(f, c, list(quarantines)))(first, count)
-
-
 def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
     """Return what the plan's rules say, or earlier where the policy's minimum age has risen."""
     rules = loaded.plan.rules
@@ -425,28 +330,32 @@ def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
     return rules.old_enough_before_s - more_s * (1 if rules.reads_count else 2)
 
 
-def _plan_facts(
+def _world(
     loaded: LoadedPlan,
     previous: LoadedPlan | None,
     policy: Policy,
-    changes: tuple[str, ...],
+    place: PurgePlace,
+    *,
+    canary: bool,
     now_s: int,
-) -> PlanFacts:
-    exempt = path_troubles(
-        policy, look_beneath(policy.root), now_s=now_s, planned=policy_of(loaded)
+    site: Site,
+) -> HostSurroundings:
+    planned, plan = policy_of(loaded), loaded.plan
+    exempt = path_troubles(policy, look_beneath(policy.root), now_s=now_s, planned=planned)
+    return HostSurroundings(
+        policy,
+        Planned(
+            plan,
+            loaded.publication,
+            changes=loosened(planned, policy, at_s=now_s),
+            previous=None if previous is None else previous.plan.candidates,
+            exempt_troubles=first_troubles(list(exempt)),
+        ),
+        read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
+        journals=place.journals,
+        canary=canary,
+        quarantine=plan.quarantine,
+        site=site,
+        leftovers=partial(leftovers_of_others, loaded, place),
+        owner=place.owner,
     )
-    last = None if previous is None else previous.plan.candidates
-    return plan_facts(
-        loaded.plan,
-        loaded.publication,
-        changes=changes,
-        previous=None if last is None else Totals(last.files, last.allocated_bytes),
-        atime_settings=loaded.plan.index.atime_settings,
-        exempt_troubles=first_troubles(list(exempt)),
-    )
-
-
-def _codes() -> dict[int, str]:
-    from trimtab._core import REMOVAL_OUTCOMES
-
-    return dict(REMOVAL_OUTCOMES)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final, Literal
 
+from trimtab.config.targets import ost_name
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed
 from trimtab.purge.horizon.horizon import HorizonStatus
@@ -127,17 +128,6 @@ class GroupHorizons:
     def words(self, at_s: int) -> tuple[str, ...]:
         """Return what it comes to in sentences, ages as of a time in seconds since 1970."""
         return tuple(_words(self, at_s))
-
-
-def ost_name(index: int) -> str:
-    """Return the name of an OST from its index, in hexadecimal.
-
-    Examples
-    --------
-    >>> ost_name(18)
-    'OST0012'
-    """
-    return f"OST{index:04x}"
 
 
 def find_ost_horizons(

@@ -23,7 +23,7 @@ from trimtab.errors import DataError, RefusedError, UsageError
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.fields import NS_PER_S
 from trimtab.purge.index.importers.column_map import NO_NAMES, Names, parse_map
-from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source, TimeTrust
+from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
 from trimtab.purge.index.manifest_file import save_manifest, synchronise_directory
 from trimtab.purge.index.reading import CHUNK_BYTES, Reading
 from trimtab.record.system_errors import system_errors
@@ -41,40 +41,21 @@ _CLOCKS_NS: Final = 86400 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """What a list does not say itself and a person may know.
+class ListDescription:
+    """What a person says of a list: how it is to be read, and what it does not say itself.
 
     Attributes
     ----------
+    root
+        What its paths are beneath.
     filesystem
         Which file system it is of.
     started_ns, ended_ns
         When the tool that made it was started and came to its end, since 1970.
     complete
         Whether that tool ended without an error, so that everything beneath the root is in it.
-    times
-        How far the times can be trusted, where that is less than the format could hold.
-    tool
-        Name and version of the tool.
     beneath
         What relative paths begin with.
-    """
-
-    filesystem: FileSystemIdentity | None = None
-    started_ns: int | None = None
-    ended_ns: int | None = None
-    complete: bool = False
-    times: TimeTrust | None = None
-    tool: str = ""
-    beneath: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How a list is to be read.
-
-    Attributes
-    ----------
     format_text
         What was given to ``-printf``.
     column_map
@@ -85,6 +66,13 @@ class Form:
         Of a CSV file.
     """
 
+    source: Source
+    root: bytes
+    filesystem: FileSystemIdentity | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    complete: bool = False
+    beneath: bytes = b""
     format_text: str | None = None
     column_map: Sequence[str] = ()
     names: Names = NO_NAMES
@@ -94,12 +82,9 @@ class Form:
 def import_list(
     file: Path,
     directory: Path,
+    described: ListDescription,
     *,
-    source: Source,
-    root: bytes,
     now: datetime,
-    claims: Claims | None = None,
-    form: Form | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Manifest:
     """Return the manifest of the index that a list became.
@@ -130,19 +115,19 @@ def import_list(
     """
     from trimtab.purge.index.write import ShardWriter, fill
 
-    claims, form = claims or Claims(), form or Form()
+    root = described.root
     if not root.startswith(b"/") or b"/../" in root + b"/" or b"\0" in root:
         raise UsageError(
             f"the root {visible(os.fsdecode(root))!r} is not an absolute path", code="path-relative"
         )
     root = root.rstrip(b"/") or b"/"
-    reading = Reading(root=root, beneath=claims.beneath)
+    reading = Reading(root=root, beneath=described.beneath)
     tallied = _Tallied(progress)
     with _aside(directory) as work, _opened(file, reading) as stream:
         reading.latest_ns = _written_ns(stream, now) + _CLOCKS_NS
         writer = ShardWriter(work)
         try:
-            frames = tallied.counted(_frames(source, file, stream, reading, form))
+            frames = tallied.counted(_frames(file, stream, reading, described))
             shards = fill(writer, frames)
         except DataError as error:
             raise error if error.file else error.of(visible(str(file))) from error
@@ -150,7 +135,7 @@ def import_list(
         tallied.warn(reading)
         if writer.repeated:
             reading.note(f"{writer.repeated} names stood in the list twice and were taken once")
-        manifest = _manifest(reading, claims, source, changed_ns, now)
+        manifest = _manifest(reading, described, changed_ns, now)
         manifest = replace(manifest, shards=shards, notes=tuple(reading.notes))
         save_manifest(manifest, work)
         with system_errors(
@@ -162,11 +147,12 @@ def import_list(
 
 
 def _frames(
-    source: Source, file: Path, stream: BinaryIO, reading: Reading, form: Form
+    file: Path, stream: BinaryIO, reading: Reading, described: ListDescription
 ) -> Iterator[pl.DataFrame]:
     """Yield what the importer of a source reads: the table of importers."""
     from trimtab.purge.index.importers import gnu_find, lfs_find, mfu, tables
 
+    source, form = described.source, described
     if source in (Source.CSV, Source.PARQUET):
         mapping = parse_map(form.column_map)
         if source is Source.PARQUET:
@@ -202,7 +188,7 @@ def _written_ns(stream: BinaryIO, now: datetime) -> int:
 
 
 def _manifest(
-    reading: Reading, claims: Claims, source: Source, changed_ns: int, now: datetime
+    reading: Reading, claims: ListDescription, changed_ns: int, now: datetime
 ) -> Manifest:
     """Return the manifest, still without shards: what the list says, then what a person says."""
     ended_ns = reading.ended_ns or claims.ended_ns
@@ -236,11 +222,11 @@ def _manifest(
         index_id=new_identifier(now),
         root=reading.root,
         filesystem=claims.filesystem,
-        source=source,
-        tool=claims.tool or source.value,
+        source=claims.source,
+        tool=claims.source.value,
         started_ns=started_ns,
         ended_ns=ended_ns,
-        times=claims.times or reading.times,
+        times=reading.times,
         time_resolution_ns=reading.resolution_ns,
         lacking=reading.lacking(),
         complete=ended_well and not reading.refused,

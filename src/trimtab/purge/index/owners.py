@@ -1,34 +1,40 @@
-"""Names of users and groups for their numbers, asked for once each, at the edge."""
+"""Names of users and groups for their numbers and back, as this host knows them."""
 
 from __future__ import annotations
 
 import grp
 import pwd
 from collections.abc import Callable
+from typing import TypeVar
 
-Naming = Callable[[int], str | None]
-"""The name that belongs to a number; ``None``: there is none."""
+Key = TypeVar("Key")
+Entry = TypeVar("Entry")
+
+
+def entry_of(find: Callable[[Key], Entry], key: Key) -> Entry | None:
+    """Return what a function of `pwd` or `grp` has for a name or number; ``None``: nothing."""
+    try:
+        return find(key)
+    except (KeyError, OverflowError, ValueError):  # a number too large, a NUL in a name
+        return None
 
 
 def user_name(uid: int) -> str | None:
-    """Return the name of a user as this host knows it."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except (KeyError, OverflowError):
-        return None
-
-
-def user_number(name: str) -> int | None:
-    """Return the uid of a user as this host knows it."""
-    try:
-        return pwd.getpwnam(name).pw_uid
-    except (KeyError, ValueError):  # ValueError: a NUL in it
-        return None
+    """Return the name of a user."""
+    entry = entry_of(pwd.getpwuid, uid)
+    return None if entry is None else entry.pw_name
 
 
 def group_name(gid: int) -> str | None:
-    """Return the name of a group as this host knows it."""
-    try:
-        return grp.getgrgid(gid).gr_name
-    except (KeyError, OverflowError):
-        return None
+    """Return the name of a group."""
+    entry = entry_of(grp.getgrgid, gid)
+    return None if entry is None else entry.gr_name
+
+
+def number_of(kind: str, name: str) -> int | None:
+    """Return the number of a ``user``, or of a ``group``."""
+    if kind == "user":
+        user = entry_of(pwd.getpwnam, name)
+        return None if user is None else user.pw_uid
+    group = entry_of(grp.getgrnam, name)
+    return None if group is None else group.gr_gid

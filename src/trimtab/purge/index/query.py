@@ -16,7 +16,6 @@ from trimtab.errors import UsageError
 from trimtab.purge.index import views
 from trimtab.purge.index.manifest import Lack, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
-from trimtab.purge.index.owners import Naming, group_name, user_name
 from trimtab.visible import visible
 
 ROWS_MAXIMUM: Final = 10_000
@@ -52,14 +51,7 @@ class Answer:
     notes: tuple[str, ...]
 
 
-def ask(
-    directory: Path,
-    statement: str,
-    *,
-    rows_maximum: int = ROWS_MAXIMUM,
-    user: Naming = user_name,
-    group: Naming = group_name,
-) -> Answer:
+def ask(directory: Path, statement: str, *, rows_maximum: int = ROWS_MAXIMUM) -> Answer:
     """Return the answer to one SELECT over an index.
 
     Parameters
@@ -83,7 +75,7 @@ def ask(
     only_reads(statement)
     manifest = load_manifest(directory)
     with views.readable():
-        rows = views.names(directory, manifest, user=user, group=group)
+        rows = views.names(directory, manifest)
     context = pl.SQLContext(names=rows, files=views.files(rows))
     try:
         result = context.execute(_user_quoted(statement), eager=False)
@@ -138,7 +130,6 @@ def shown_frame(frame: pl.DataFrame) -> pl.DataFrame:
         if "id_kind" in frame.columns:
             kinds = frame["id_kind"]
         else:
-            kinds = pl.Series([None] * frame.height, dtype=pl.String)
             # Without its kind: a FID's sequence is never 0, an inode number has no upper half.
             fids = [value is not None and any(value[:8]) for value in frame["id"]]
             kinds = pl.Series(["fid" if is_fid else "inode" for is_fid in fids], dtype=pl.String)

@@ -16,7 +16,7 @@ from trimtab.errors import UsageError
 from trimtab.purge.index import views
 from trimtab.purge.index.manifest import Lack, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
-from trimtab.purge.index.owners import Naming, group_name, user_name
+from trimtab.purge.index.owners import group_name, user_name
 from trimtab.purge.index.query import ROWS_MAXIMUM, Answer, answer
 from trimtab.units import format_bytes
 
@@ -46,14 +46,7 @@ SIZES_BYTES: Final = (
 """Where the classes of length begin."""
 
 
-def holdings(
-    directory: Path,
-    by: By,
-    *,
-    top: int = ROWS_MAXIMUM,
-    user: Naming = user_name,
-    group: Naming = group_name,
-) -> Answer:
+def holdings(directory: Path, by: By, *, top: int = ROWS_MAXIMUM) -> Answer:
     """Return who or what holds how much of an index.
 
     Parameters
@@ -83,7 +76,7 @@ def holdings(
     check(by, directory, manifest)
     with views.readable():
         files = views.files(views.names(directory, manifest))
-        return answer(merged(totals(files, by), by, user=user, group=group), manifest, top)
+        return answer(merged(totals(files, by), by), manifest, top)
 
 
 _KEYS: Final = {By.USER: "uid", By.GROUP: "gid", By.AGE: "class", By.SIZE: "class"}
@@ -113,13 +106,11 @@ def totals(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
     )
 
 
-def merged(
-    parts: pl.LazyFrame, by: By, *, user: Naming = user_name, group: Naming = group_name
-) -> pl.LazyFrame:
+def merged(parts: pl.LazyFrame, by: By) -> pl.LazyFrame:
     """Return totals, of which a key may have several, in the order in which they are shown."""
     key = by.value
     if by in (By.USER, By.GROUP):
-        naming = user if by is By.USER else group
+        naming = user_name if by is By.USER else group_name
         parts = parts.with_columns(views.named(_KEYS[by], key, naming))
     column = "class" if by in (By.AGE, By.SIZE) else key
     sums = pl.sum("files", "allocated_bytes")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, overload
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import polars as pl
@@ -76,7 +76,6 @@ class Reading:
     def refuse(
         self,
         reason: str,
-        *,
         record: int | None = None,
         offset: int | None = None,
         text: bytes = b"",
@@ -121,117 +120,75 @@ class Reading:
         return lacking_of(self.columns) | names
 
 
+Locate = Callable[[int], tuple[int, int | None, bytes]]
+"""Number (from 1), offset, where it is known, and bytes of the record of a row, or as many of these
+as are to be shown. Worked out only to refuse it."""
+
+
 @dataclass(frozen=True, slots=True)
-class Records:
-    """Some records of a list as they stand; where one is, is worked out only to refuse it.
-
-    Attributes
-    ----------
-    texts
-        Of each its bytes, or as much of them as is to be shown.
-    locate
-        Number (from 1) and offset of the record at an index; the offset is ``None`` where it is
-        not known.
-    """
-
-    texts: Sequence[bytes]
-    locate: Callable[[int], tuple[int, int | None]]
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self.texts)
-
-    def part(self, first: int, last: int | None = None) -> Records:
-        """Return those from ``first`` to before ``last``."""
-        return Records(self.texts[first:last], lambda at: self.locate(first + at))
-
-    def at(self, indices: Sequence[int]) -> Records:
-        """Return those at some indices."""
-        return Records([self.texts[i] for i in indices], lambda at: self.locate(indices[at]))
-
-    def refuse(self, at: int, reason: str, reading: Reading) -> None:
-        """Refuse one of them."""
-        number, offset = self.locate(at)
-        reading.refuse(reason, record=number, offset=offset, text=self.texts[at])
-
-
-class Block(Sequence[bytes]):
+class Block:
     """Records as they lie one behind the other, parted only where somebody looks at them.
 
     Attributes
     ----------
     data, begin, end
         The block that they lie in, and their part of it; the last one's terminator is within.
+    number, offset
+        Of the first of them in the list: from 1, and in bytes.
     """
 
-    def __init__(self, data: bytes, begin: int, end: int, terminator: bytes) -> None:
-        self.data, self.begin, self.end = data, begin, end
-        self._terminator = terminator
-
-    def __len__(self) -> int:
-        """How many there are."""
-        part = np.frombuffer(self.data, np.uint8, self.end - self.begin, self.begin)
-        return int(np.count_nonzero(part == self._terminator[0]))
+    data: bytes
+    begin: int
+    end: int
+    terminator: bytes
+    number: int
+    offset: int
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return self.begin < self.end
+
+    def count(self) -> int:
+        """Return how many there are."""
+        part = np.frombuffer(self.data, np.uint8, self.end - self.begin, self.begin)
+        return int(np.count_nonzero(part == self.terminator[0]))
 
     def first(self, many: int) -> list[bytes]:
         """Return at most that many of them."""
         records = []
         begin = self.begin
         while begin < self.end and len(records) < many:
-            end = self.data.index(self._terminator, begin, self.end)
+            end = self.data.index(self.terminator, begin, self.end)
             records.append(self.data[begin:end])
             begin = end + 1
         return records
 
-    @overload
-    def __getitem__(self, at: int) -> bytes: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[bytes]: ...
-    def __getitem__(self, at: int | slice) -> bytes | Sequence[bytes]:
-        """Return one of them, or some; all but the first or the last without parting them."""
-        find = self.data.rfind
-        if self and at == -1:
-            before = find(self._terminator, self.begin, self.end - 1)
-            return self.data[before + 1 if before >= 0 else self.begin : self.end - 1]
-        if isinstance(at, slice) and at.step is None and at.start in {None, 0, 1}:
-            if not at.start and at.stop is not None and at.stop >= 0:
-                return self.first(at.stop)
-            begin, end = self.begin, self.end
-            if at.start and self:
-                begin = self.data.index(self._terminator, begin) + 1
-            if at.stop == -1 and begin < end:
-                end = max(begin, find(self._terminator, begin, end - 1) + 1)
-            if at.stop in {None, -1}:
-                return Block(self.data, begin, end, self._terminator)
-        if not isinstance(at, slice) and at >= 0 and len(records := self.first(at + 1)) > at:
-            return records[at]
-        return self._all()[at]
+    def last(self) -> bytes:
+        """Return the last of them."""
+        return self.data[self._last_begins() : self.end - 1]
 
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield each."""
-        return iter(self._all())
+    def without_first(self) -> Block:
+        """Return all but the first."""
+        begin = self.data.index(self.terminator, self.begin) + 1
+        after = self.offset + begin - self.begin
+        return replace(self, begin=begin, number=self.number + 1, offset=after)
 
-    def _all(self) -> list[bytes]:
-        return self.data[self.begin : self.end].split(self._terminator)[:-1]
+    def without_last(self) -> Block:
+        """Return all but the last."""
+        return replace(self, end=self._last_begins())
+
+    def refuse_first(self, reason: str, reading: Reading) -> None:
+        """Refuse the first of them."""
+        reading.refuse(reason, self.number, self.offset, self.first(1)[0])
+
+    def _last_begins(self) -> int:
+        return max(self.begin, self.data.rfind(self.terminator, self.begin, self.end - 1) + 1)
 
 
-def one_after_another(texts: Sequence[bytes], number: int, offset: int) -> Records:
-    """Return records that follow one another, each with one byte behind it."""
-
-    def locate(at: int) -> tuple[int, int]:
-        return number + at, offset + sum(len(text) + 1 for text in texts[:at])
-
-    return Records(texts, locate)
-
-
-def records(
+def blocks(
     file: BinaryIO, terminator: bytes, reading: Reading, *, chunk_bytes: int = BLOCK_BYTES
-) -> Iterator[tuple[bool, Records]]:
-    """Yield the records of a list, a block of them at once, and whether they are the first.
+) -> Iterator[Block]:
+    """Yield the records of a list, a block of them at once.
 
     What follows the last terminator is a record that was cut off, and is refused. A record that is
     too long is passed over, whatever its length, in bounded memory.
@@ -247,22 +204,22 @@ def records(
             begin = data.index(terminator) + 1
             number, offset = number + 1, offset + begin
         if begin < end:
-            block = Block(data, begin, end, terminator)
-            yield number == 1, one_after_another(block, number, offset)
-            number += len(block)
+            block = Block(data, begin, end, terminator, number, offset)
+            yield block
+            number += block.count()
             offset += end - begin
         if len(rest) > RECORD_MAX_BYTES:
             if not passing:
-                reading.refuse("it has no end", record=number, offset=offset, text=rest)
+                reading.refuse("it has no end", number, offset, rest)
             passing = True
             offset += len(rest)
             rest = b""
     if rest and not passing:
-        reading.refuse("the list ends within it", record=number, offset=offset, text=rest)
+        reading.refuse("the list ends within it", number, offset, rest)
 
 
 def placed(
-    frame: pl.DataFrame, records: Records, paths: Sequence[bytes], reading: Reading
+    frame: pl.DataFrame, locate: Locate, paths: Sequence[bytes], reading: Reading
 ) -> pl.DataFrame:
     """Return the rows of a frame whose values are all right, with ``parent`` and ``name``.
 
@@ -291,7 +248,8 @@ def placed(
     for at in (~good).arg_true().to_list():
         reason = reasons.get(at)
         if reason != ROOT_ITSELF:  # the root has no name, and is no trouble
-            records.refuse(at, reason or _wrong(frame.row(at, named=True), needed, times), reading)
+            why = reason or _wrong(frame.row(at, named=True), needed, times)
+            reading.refuse(why, *locate(at))
     return frame.filter(good)
 
 

@@ -8,7 +8,7 @@ shards.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from trimtab.errors import DataError
 from trimtab.purge.index import identity
 from trimtab.purge.index.manifest import Lack, Manifest, Shard, Superseded
-from trimtab.purge.index.owners import Naming, group_name, user_name
+from trimtab.purge.index.owners import group_name, user_name
+from trimtab.purge.index.reading import joined
 from trimtab.purge.index.schema import columns
 from trimtab.visible import visible
 
@@ -57,13 +58,7 @@ def readable() -> Iterator[None]:
         ) from error
 
 
-def names(
-    directory: Path,
-    manifest: Manifest,
-    *,
-    user: Naming = user_name,
-    group: Naming = group_name,
-) -> pl.LazyFrame:
+def names(directory: Path, manifest: Manifest) -> pl.LazyFrame:
     """Return one row for each name of an index, with what people ask for beside its columns.
 
     Returns
@@ -76,19 +71,17 @@ def names(
         They are worked out only where a question has them.
     """
     rows = scanned(directory, manifest, dated=True)
-    return described(rows, manifest, user=user, group=group)
+    return described(rows, manifest)
 
 
-def described(
-    rows: pl.LazyFrame, manifest: Manifest, *, user: Naming = user_name, group: Naming = group_name
-) -> pl.LazyFrame:
+def described(rows: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
     """Return rows of an index with what `names` has beside their columns."""
     frame = rows.with_columns(
         _path(),
         visible_text(pl.col("parent")).alias("directory"),
         _pool(),
-        named("uid", "user", user),
-        named("gid", "group", group),
+        named("uid", "user", user_name),
+        named("gid", "group", group_name),
         age_days=age_days(manifest),
         last_use=pl.from_epoch("last_use_s", time_unit="s").dt.replace_time_zone("UTC"),
     )
@@ -233,9 +226,8 @@ def shown_identity(ids: pl.Series, kinds: pl.Series) -> pl.Series:
 
 def _path() -> pl.Expr:
     def of(both: pl.Series) -> pl.Series:
-        pairs = zip(both.struct.field("parent"), both.struct.field("name"), strict=True)
-        joined = [parent + b"/" + name if parent else name for parent, name in pairs]
-        return pl.Series("path", _shown(joined), dtype=pl.String)
+        parents, names = both.struct.field("parent"), both.struct.field("name")
+        return pl.Series("path", _shown(list(map(joined, parents, names))), dtype=pl.String)
 
     return (
         pl.struct("parent", "name")
@@ -259,7 +251,7 @@ def _shown(values: Iterable[bytes | None]) -> list[str | None]:
     return [None if value is None else visible(os.fsdecode(value)) for value in values]
 
 
-def named(number: str, name: str, naming: Naming) -> pl.Expr:
+def named(number: str, name: str, naming: Callable[[int], str | None]) -> pl.Expr:
     """Return the name of each number of a column as visible text; its number where it has none.
 
     What was asked for once is remembered.

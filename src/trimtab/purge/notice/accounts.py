@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pwd
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from trimtab.errors import RefusedError
+from trimtab.purge.index.owners import entry_of
 
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
 _NUMBERED: Final = re.compile(r"uid-[0-9]+\Z")
@@ -33,26 +35,14 @@ class Account:
     name: str
 
 
-class Accounts(Protocol):
-    """Where accounts are looked up."""
-
-    def find(self, uid: int) -> Account | None:
-        """Return the account of a number; ``None``: nobody has it."""
-        ...
+Accounts = Callable[[int], Account | None]
+"""The user who has a number: `find_account`."""
 
 
-class SystemAccounts:
-    """The accounts of this host and of the directory service it asks."""
-
-    def find(self, uid: int) -> Account | None:
-        """Return the account of a number; ``None``: nobody has it, or no service answers."""
-        import pwd
-
-        try:
-            entry = pwd.getpwuid(uid)
-        except (KeyError, OverflowError):
-            return None
-        return Account(uid, entry.pw_gid, entry.pw_name)
+def find_account(uid: int) -> Account | None:
+    """Return the user who has a number on this host; ``None``: nobody."""
+    entry = entry_of(pwd.getpwuid, uid)
+    return None if entry is None else Account(uid, entry.pw_gid, entry.pw_name)
 
 
 def find_accounts(
@@ -66,7 +56,7 @@ def find_accounts(
         Most of them are unknown: so it looks when the directory service is down, and then nobody
         would be told.
     """
-    accounts_found = {uid: accounts.find(uid) for uid in uids}
+    accounts_found = {uid: accounts(uid) for uid in uids}
     unknown = sum(account is None for account in accounts_found.values())
     if unknown > max(_UNKNOWN_MAXIMUM, len(accounts_found) // 2) and not accept_unknown:
         raise RefusedError(

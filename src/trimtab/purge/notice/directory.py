@@ -34,7 +34,13 @@ from trimtab.purge.notice.lists import (
     counts_of,
     lines_of,
 )
-from trimtab.purge.notice.words import LINES_SUFFIX, NAMES_SUFFIX, TEXT_SUFFIX
+from trimtab.purge.notice.words import (
+    LINES_SUFFIX,
+    NAMES_SUFFIX,
+    TEXT_SUFFIX,
+    Facts,
+    list_header,
+)
 from trimtab.purge.plan.candidates import pieces
 from trimtab.purge.plan.changes import Named
 from trimtab.purge.plan.load import LoadedPlan
@@ -53,39 +59,12 @@ _COUNTS_MOST: Final = 64
 _SUFFIXES: Final = (TEXT_SUFFIX, LINES_SUFFIX, NAMES_SUFFIX)
 
 
-@dataclass(frozen=True, slots=True)
-class Addressee:
-    """Whom a list is for.
-
-    Attributes
-    ----------
-    account
-        ``None``: nobody; the list stays root's.
-    name
-        Of the files, without their suffixes.
-    header
-        What stands above the names in the text.
-    files
-        How many the plan says there are.
-    gone_files
-        How many the list before named and this one does not; ``None``: there was none.
-    has_names
-        Whether the list names the files; else it counts them by directory.
-    """
-
-    account: Account | None
-    name: str
-    header: str
-    files: int
-    gone_files: int | None = None
-    has_names: bool = True
-
-
 @dataclass(slots=True)
 class _UserFiles:
     """The files of one user while they grow: three, or without names two."""
 
-    addressee: Addressee
+    facts: Facts
+    account: Account | None
     parts: list[list[bytes]] = field(default_factory=lambda: [[], [], []])
     hashes: list[hashlib._Hash] = field(
         default_factory=lambda: [hashlib.sha256() for _ in range(3)]
@@ -96,7 +75,7 @@ class _UserFiles:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        return _SUFFIXES if self.addressee.has_names else _SUFFIXES[:2]
+        return _SUFFIXES if self.facts.has_names else _SUFFIXES[:2]
 
     def add(self, lines: Lines) -> int:
         """Take some lines; return their bytes."""
@@ -114,7 +93,7 @@ class _UserFiles:
         for suffix, parts, digest in zip(self.suffixes, self.parts, self.hashes, strict=False):
             if not parts and self.begun:
                 continue
-            descriptor = os.open(self.addressee.name + suffix, flags, 0o600, dir_fd=directory)
+            descriptor = os.open(self.facts.name + suffix, flags, 0o600, dir_fd=directory)
             with os.fdopen(descriptor, "wb") as stream:
                 for part in parts:
                     digest.update(part)
@@ -124,11 +103,11 @@ class _UserFiles:
 
     def give(self, directory: int) -> None:
         """Make the files the user's."""
-        account = self.addressee.account
+        account = self.account
         if account is None:
             return
         for suffix in self.suffixes:
-            name = self.addressee.name + suffix
+            name = self.facts.name + suffix
             os.chown(name, account.uid, account.gid, dir_fd=directory, follow_symlinks=False)
 
 
@@ -161,7 +140,8 @@ class _Counted:
 
 def write_lists(
     loaded: LoadedPlan,
-    addressees: Mapping[int, Addressee],
+    notices: Mapping[int, Facts],
+    accounts: Mapping[int, Account | None],
     place: Path,
     *,
     before: Named | None = None,
@@ -172,8 +152,10 @@ def write_lists(
 
     Parameters
     ----------
-    addressees
+    notices
         By uid; everybody who has a candidate.
+    accounts
+        Whose each list becomes; ``None``: it stays root's.
     place
         The directory to make, in one that only root can write to. What an interrupted attempt left
         there is replaced.
@@ -191,7 +173,7 @@ def write_lists(
     UnreadableError
         A list could not be written, or not be given to its user.
     """
-    users = {uid: _UserFiles(addressee) for uid, addressee in addressees.items()}
+    users = {uid: _UserFiles(facts, accounts[uid]) for uid, facts in notices.items()}
     with (
         system_errors(
             f"the lists could not be written to {visible(str(place))}",
@@ -204,13 +186,13 @@ def write_lists(
     ):
         _refuse_closed(place.parent)
         for user in users.values():
-            user.parts[0].append(user.addressee.header.encode("utf-8"))
+            user.parts[0].append(list_header(user.facts).encode("utf-8"))
         _fill(loaded, users, directory, before, progress)
         _check(users)
         for user in users.values():
             user.give(directory)
         synchronise_file_system(directory)
-    return tuple(_written(uid, users[uid], before) for uid in sorted(users))
+    return tuple(_written(uid, users[uid]) for uid in sorted(users))
 
 
 def write_user_names(
@@ -266,7 +248,7 @@ def _fill(
 
     total, done, waiting_bytes = loaded.plan.candidates.files, 0, 0
     prefix = loaded.plan.file_system.root_prefix
-    counted = _Counted([uid for uid, user in users.items() if not user.addressee.has_names])
+    counted = _Counted([uid for uid, user in users.items() if not user.facts.has_names])
     for piece in pieces(loaded.candidates, COLUMNS):
         known = None if before is None else before.known(piece)
         column = pl.Series("known", known, dtype=pl.Boolean)
@@ -307,27 +289,26 @@ def _refuse_closed(directory: Path) -> None:
 
 def _check(users: Mapping[int, _UserFiles]) -> None:
     for uid, user in users.items():
-        if user.files != user.addressee.files:
+        if user.files != (planned := user.facts.user.files):
             raise DataError(
-                f"the candidates name {user.files} files of user {uid}, the plan "
-                f"{user.addressee.files}",
+                f"the candidates name {user.files} files of user {uid}, the plan {planned}",
                 code="candidates-contradictory",
             )
 
 
-def _written(uid: int, user: _UserFiles, before: Named | None) -> UserList:
-    account = user.addressee.account
+def _written(uid: int, user: _UserFiles) -> UserList:
+    account, change = user.account, user.facts.change
     text, lines, names = (digest.hexdigest() for digest in user.hashes)
     return UserList(
         uid=uid,
         account=None if account is None else visible(account.name),
-        name=user.addressee.name,
+        name=user.facts.name,
         files=user.files,
-        new_files=None if before is None else user.new_files,
-        gone_files=user.addressee.gone_files,
+        new_files=None if change is None else user.new_files,
+        gone_files=None if change is None else change.gone,
         text_sha256=text,
         lines_sha256=lines,
-        names_sha256=names if user.addressee.has_names else "",
+        names_sha256=names if user.facts.has_names else "",
     )
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
@@ -79,60 +80,6 @@ class MailResult:
     failures: tuple[MailFailure, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MailOptions:
-    """How mails are sent.
-
-    Attributes
-    ----------
-    sender
-        From whom.
-    pattern, known
-        Addresses; see `trimtab.purge.notice.mail.address_of`.
-    directory
-        Where the lists are.
-    again
-        Whether mails that may have gone out are sent once more.
-    """
-
-    sender: str
-    pattern: str | None
-    known: Mapping[str, str]
-    directory: str
-    again: bool = False
-
-
-def send_all(
-    notices: Sequence[Facts],
-    postman: Postman,
-    options: MailOptions,
-    *,
-    directory: int,
-    clock: Callable[[], datetime],
-    owner: int = 0,
-) -> MailResult:
-    """Send to every user who was not told yet, and return what became of all.
-
-    Parameters
-    ----------
-    notices
-        Of users with an account.
-    directory
-        That of the plan, which is locked.
-
-    Raises
-    ------
-    UnreadableError
-        The state cannot be read or written: no mail goes out whose line is not there.
-    """
-    states = read_states(directory, owner=owner)
-    with _Journal(directory) as journal:
-        attempt = _Attempt(postman, options, journal)
-        for facts in notices:
-            attempt.take(facts, states.get(facts.user.uid), clock)
-    return attempt.result()
-
-
 def read_states(directory: int, *, owner: int = 0) -> dict[int, State]:
     """Return the last state of each user's mail, by uid.
 
@@ -178,95 +125,122 @@ def _states(data: bytes) -> Iterator[tuple[int, State]]:
         yield uid, state
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    at: str
-    uid: int
-    address: str | None
-    state: State
-    reason: str | None = None
-
-
-class _Journal:
-    """The lines of ``mails.jsonl``, appended one by one."""
-
-    def __init__(self, directory: int) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+@contextmanager
+def _journal(directory: int) -> Iterator[int]:
+    """Open ``mails.jsonl`` to append lines; yield its descriptor."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with _kept_first():
+        journal = os.open(MAILS_FILE, flags, 0o600, dir_fd=directory)
+        os.fsync(directory)
+    try:
         with _kept_first():
-            self._descriptor = os.open(MAILS_FILE, flags, 0o600, dir_fd=directory)
-            os.fsync(directory)
-        with _kept_first():
-            if os.fstat(self._descriptor).st_size:  # ends a line that a crash cut off
-                os.write(self._descriptor, b"\n")
-
-    def __enter__(self) -> _Journal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
-
-    def write(self, line: _Line) -> None:
-        """Append a line and see it to stable storage."""
-        data = json.dumps(asdict(line)).encode("ascii") + b"\n"
-        with _kept_first():
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-            os.fsync(self._descriptor)
+            if os.fstat(journal).st_size:  # ends a line that a crash cut off
+                os.write(journal, b"\n")
+        yield journal
+    finally:
+        os.close(journal)
 
 
-class _Attempt:
-    """One attempt at all mails, and what came of it so far."""
+@dataclass(slots=True)
+class Attempt:
+    """One attempt at all mails of a plan, and what came of it so far.
 
-    def __init__(self, postman: Postman, options: MailOptions, journal: _Journal) -> None:
-        self._postman = postman
-        self._options = options
-        self._journal = journal
-        self._unreachable = 0
-        self._sent = 0
-        self._sent_before = 0
-        self._unclear: list[MailFailure] = []
-        self._failures: list[MailFailure] = []
+    Attributes
+    ----------
+    sender
+        From whom.
+    pattern, known
+        Addresses; see `trimtab.purge.notice.mail.address_of`.
+    lists
+        The directory where they are.
+    again
+        Whether mails that may have gone out are sent once more.
+    """
 
-    def take(self, facts: Facts, state: State | None, clock: Callable[[], datetime]) -> None:
+    postman: Postman
+    _: KW_ONLY
+    sender: str
+    pattern: str | None
+    known: Mapping[str, str]
+    lists: str
+    clock: Callable[[], datetime]
+    again: bool = False
+    _unreachable: int = field(default=0, init=False)
+    _sent: int = field(default=0, init=False)
+    _sent_before: int = field(default=0, init=False)
+    _unclear: list[MailFailure] = field(default_factory=list, init=False)
+    _failures: list[MailFailure] = field(default_factory=list, init=False)
+
+    def send_all(self, notices: Iterable[Facts], directory: int, *, owner: int = 0) -> MailResult:
+        """Send to every user who was not told yet, and return what became of all.
+
+        Parameters
+        ----------
+        notices
+            Of users with an account.
+        directory
+            That of the plan, which is locked.
+
+        Raises
+        ------
+        UnreadableError
+            The state cannot be read or written: no mail goes out whose line is not there.
+        """
+        states = read_states(directory, owner=owner)
+        with _journal(directory) as journal:
+            for facts in notices:
+                self._take(facts, states.get(facts.user.uid), journal)
+        return MailResult(
+            self._sent, self._sent_before, tuple(self._unclear), tuple(self._failures)
+        )
+
+    def _take(self, facts: Facts, state: State | None, journal: int) -> None:
         """Send a mail unless its user was told, may have been, or there is no server."""
         if state == "sent":
             self._sent_before += 1
-        elif state in ("begun", "unclear") and not self._options.again:
+        elif state in ("begun", "unclear") and not self.again:
             self._unclear.append(_failure(facts, "an earlier mail may have gone out"))
         elif self._unreachable >= _UNREACHABLE_MAXIMUM:
             reason = "not tried: no mail server could be used for those before"
             self._failures.append(_failure(facts, reason))
         else:
-            self._send(facts, clock())
+            self._send(facts, journal)
 
-    def result(self) -> MailResult:
-        """Return what became of all."""
-        return MailResult(
-            self._sent, self._sent_before, tuple(self._unclear), tuple(self._failures)
-        )
+    def _send(self, facts: Facts, journal: int) -> None:
+        at, address = self.clock(), None
 
-    def _send(self, facts: Facts, at: datetime) -> None:
-        options, uid, when = self._options, facts.user.uid, at.isoformat()
+        def write(state: State, reason: str | None = None) -> None:
+            """Append a line and see it to stable storage."""
+            line = {
+                "at": at.isoformat(), "uid": facts.user.uid, "address": address,
+                "state": state, "reason": reason,
+            }  # fmt: skip
+            data = json.dumps(line).encode("ascii") + b"\n"
+            with _kept_first():
+                while data:
+                    data = data[os.write(journal, data) :]
+                os.fsync(journal)
+
         try:
-            address = address_of(facts.account or "", options.pattern, options.known)
+            recipient = address_of(facts.account or "", self.pattern, self.known)
             message = message_of(
-                facts, sender=options.sender, recipient=address, directory=options.directory, at=at
+                facts, sender=self.sender, recipient=recipient, directory=self.lists, at=at
             )
         except UsageError as error:
-            self._journal.write(_Line(when, uid, None, "failed", error.message))
+            write("failed", error.message)
             self._failures.append(_failure(facts, error.message))
             return
-        self._journal.write(_Line(when, uid, address, "begun"))
+        address = recipient
+        write("begun")
         try:
-            self._postman.deliver(message, address)
+            self.postman.deliver(message, address)
         except Undelivered as error:
-            state: State = "unclear" if error.unclear else "failed"
-            self._journal.write(_Line(when, uid, address, state, error.message))
+            write("unclear" if error.unclear else "failed", error.message)
             failures = self._unclear if error.unclear else self._failures
             failures.append(_failure(facts, error.message))
             self._unreachable = self._unreachable + 1 if error.unreachable else 0
             return
-        self._journal.write(_Line(when, uid, address, "sent"))
+        write("sent")
         self._sent += 1
         self._unreachable = 0
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from trimtab.errors import DataError, RefusedError, UsageError
 from trimtab.purge.notice.accounts import Account, Accounts, file_names, find_accounts
-from trimtab.purge.notice.directory import Addressee, write_lists, write_user_names
+from trimtab.purge.notice.directory import write_lists, write_user_names
 from trimtab.purge.notice.mail import Postman, checked_address, read_mail_map
-from trimtab.purge.notice.mailing import MailOptions, MailResult, send_all
-from trimtab.purge.notice.words import Facts, list_header
+from trimtab.purge.notice.mailing import Attempt, MailResult
+from trimtab.purge.notice.words import Facts
 from trimtab.purge.plan.changes import Change, Named, changes, named
 from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.load import LoadedPlan
@@ -104,10 +104,10 @@ def publish(
             accounts,
             accept_unknown=accept_unknown,
         )
-        notice_of = _facts(loaded, accounts_found, before, (at, promised), notices)
         lists = write_lists(
             loaded,
-            _addressees(accounts_found, notice_of),
+            _facts(loaded, accounts_found, before, (at, promised), notices),
+            accounts_found,
             place,
             before=before,
             owner=owner,
@@ -172,21 +172,18 @@ def mail(
             code="addresses-missing",
             hint='[notice] mail_to = "{user}@example.org", or mail_map',
         )
-    options = MailOptions(
+    attempt = Attempt(
+        postman,
         sender=checked_address(notices.mail_from),
         pattern=notices.mail_to,
         known=read_mail_map(notices.mail_map),
-        directory=publication.directory,
+        lists=publication.directory,
+        clock=lambda: _now(clock),
         again=again,
     )
     with locked(loaded, owner) as opened:
-        return send_all(
-            tuple(_notices(loaded.plan, publication, notices.contact)),
-            postman,
-            options,
-            directory=opened,
-            clock=lambda: _now(clock),
-            owner=owner,
+        return attempt.send_all(
+            _notices(loaded.plan, publication, notices.contact), opened, owner=owner
         )
 
 
@@ -273,22 +270,6 @@ def _refuse_late(plan: Plan, not_before: datetime) -> None:
             code="plan-expires-early",
             hint="it was published too late: make a new plan",
         )
-
-
-def _addressees(
-    accounts: Mapping[int, Account | None], notice_of: Mapping[int, Facts]
-) -> dict[int, Addressee]:
-    return {
-        uid: Addressee(
-            account=accounts[uid],
-            name=facts.name,
-            header=list_header(facts),
-            files=facts.user.files,
-            gone_files=None if facts.change is None else facts.change.gone,
-            has_names=facts.has_names,
-        )
-        for uid, facts in notice_of.items()
-    }
 
 
 def _evidence(

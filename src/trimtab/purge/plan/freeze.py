@@ -19,7 +19,7 @@ from trimtab.errors import RefusedError, UsageError
 from trimtab.purge.plan.candidates import Hashes, hashes_of, summarise
 from trimtab.purge.plan.document import PLAN, canonical, signature_of, to_json
 from trimtab.purge.plan.key import SigningKey
-from trimtab.purge.plan.model import FORMAT, Candidates, Plan, PlanDraft
+from trimtab.purge.plan.model import FORMAT, Candidates, Plan, PlanDraft, same_named
 from trimtab.record.system_errors import system_errors
 from trimtab.record.trusted import trusted_directory, trusted_file, write_durably
 from trimtab.visible import visible
@@ -127,20 +127,8 @@ def freeze(
         candidates = _with_holdings(
             summarise(staged.candidates, hashes, before_s=draft.horizon.before_s), held_bytes
         )
-        plan = Plan(
-            format=FORMAT,
-            id=draft.id,
-            made_at=draft.made_at,
-            notice_s=draft.notice_s,
-            expires_at=draft.made_at + timedelta(seconds=draft.notice_s + draft.valid_s),
-            file_system=draft.file_system,
-            index=draft.index,
-            policy=draft.policy,
-            rules=draft.rules,
-            horizon=draft.horizon,
-            candidates=candidates,
-            quarantine=draft.quarantine,
-        )
+        expires_at = draft.made_at + timedelta(seconds=draft.notice_s + draft.valid_s)
+        plan = same_named(Plan, draft, format=FORMAT, expires_at=expires_at, candidates=candidates)
         data = to_json(plan)
         write_durably(PLAN_FILE, directory, data)
         signature = canonical(signature_of(PLAN, data, key))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from trimtab.errors import UsageError
 from trimtab.purge.index.manifest import FileSystemIdentity
@@ -24,6 +24,7 @@ QUARANTINE_PREFIX: Final = ".trimtab-purge-"
 HOUR_S: Final = 3600
 _QUARANTINE: Final = re.compile(rf"{re.escape(QUARANTINE_PREFIX)}[0-9a-f]{{32}}\Z")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
+Value = TypeVar("Value")
 
 
 class Strict:
@@ -31,6 +32,15 @@ class Strict:
 
     __slots__ = ()
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+
+def same_named(kind: type[Value], value: object, **others: object) -> Value:
+    """Return a value of a dataclass: ``others``, and of the same name what another value has.
+
+    A field that is in neither has its default.
+    """
+    names = {field.name for field in fields(kind)} - others.keys()  # type: ignore[arg-type]
+    return kind(**{name: getattr(value, name) for name in names if hasattr(value, name)}, **others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +81,7 @@ class PlannedFileSystem(Strict):
     @property
     def identity(self) -> FileSystemIdentity:
         """What a mounted one is held against."""
-        words = {field.name: getattr(self, field.name) for field in fields(self)}
-        return FileSystemIdentity(**{word: words[word] for word in words if word != "root"})
+        return same_named(FileSystemIdentity, self)
 
     @property
     def root_prefix(self) -> bytes:

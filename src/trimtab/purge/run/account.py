@@ -12,6 +12,7 @@ from typing import Final
 from trimtab.errors import ToolError, TrimtabError
 from trimtab.launch.interruption import shielded
 from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.plan.model import same_named
 from trimtab.purge.plan.names import escape
 from trimtab.purge.run.decide import State, Terms
 from trimtab.purge.run.journal import Journal
@@ -40,7 +41,7 @@ from trimtab.purge.run.state import (
     Listed,
     Outcome,
     Rows,
-    count_by_user,
+    counted,
     latency_of,
     outcome_of,
 )
@@ -118,6 +119,8 @@ class Account:
         self.files = self.bytes = self.freed_bytes = self.recovered_rows = 0
         self.outcomes: Counter[str] = Counter()
         self.outcome_bytes: Counter[str] = Counter()
+        self.errors: Counter[int] = Counter()
+        self.unwatched = False
         self.users: set[int] = set()
         self.pace = RunPace()
         self.latency_s_p99: float | None = None
@@ -166,7 +169,7 @@ class Account:
         latencies: list[tuple[int, float, float]] = []
         for rows in (batch.rows,) if recovered else batch.taken():
             answer = ask(rows.first, rows.count)
-            names[_within(batch, rows)] = _named(answer, rows, self.job.codes, recovered)
+            names[_within(batch, rows)] = self._named(answer, rows, recovered)
             answers.append(answer)
             latencies.append((rows.count, answer.latency_s_median, answer.latency_s_p99))
         for left in batch.leave:
@@ -205,20 +208,31 @@ class Account:
         """Yield the rows whose files are there, of those that were deleted."""
         for first in range(rows.first, rows.end, SYNC_ROWS):
             part = Rows(first, min(SYNC_ROWS, rows.end - first))
-            names = _named(restorer.check(part.first, part.count), part, self.job.codes, False)
+            names = self._named(restorer.check(part.first, part.count), part, False)
             for number, name in enumerate(names):
                 if name not in ABSENT:
                     yield Rows(part.first + number, 1)
 
+    def _named(self, answer: RemovalBatch, rows: Rows, recovered: bool) -> Sequence[str]:
+        """Return the outcome of each row by its name."""
+        if len(answer.outcomes) != rows.count:
+            raise ToolError(
+                f"the remover was given {rows.count} rows and accounts for {len(answer.outcomes)}",
+                code="remover-contradictory",
+                hint="nothing more is deleted; run again, and the batch is recovered",
+            )
+        self.errors.update(number for _, number in answer.errors)
+        names = {code: self.job.codes.get(code, "unknown") for code in set(answer.outcomes)}
+        names = {code: NOT_BEGUN if n == TOO_LATE else n for code, n in names.items()}
+        if recovered:
+            # It is where it was, and too young for the restorer as every file is: it is done again.
+            names = {code: NOT_BEGUN if n in INTACT else n for code, n in names.items()}
+        return [names[code] for code in answer.outcomes]
+
     def undone_line(self, batch: Rows, rows: tuple[Rows, ...]) -> UndoneLine:
         """Return the line of rows whose files are there again."""
-        by_user: dict[int, tuple[int, int]] = {}
-        for part in rows:
-            count_by_user(by_user, self.job.listing.listed(part))
-        at = moment_of(self.now_s())
-        files = sum(count for count, _ in by_user.values())
-        size = sum(total for _, total in by_user.values())
-        return UndoneLine(self.job.id, at, batch, rows, files, size, by_user)
+        totals = counted(map(self.job.listing.listed, rows))
+        return UndoneLine(self.job.id, moment_of(self.now_s()), batch, rows, *totals)
 
     def sync(self) -> None:
         """See to it that what was done outlasts a power cut, and journal that it does."""
@@ -284,53 +298,29 @@ class Account:
     def result(self, state: State, stop: Stop) -> RunResult:
         """Return what the run came to, in the end."""
         after, deleted_at_s = self.after, self.deleted_at_s
-        return RunResult(
+        return same_named(
+            RunResult,
+            self,
             id=self.job.id,
-            apply=self.apply,
             reason=stop.reason,
             text=stop.text,
             objections=stop.objections or self.objections,
-            files=self.files,
-            bytes=self.bytes,
-            freed_bytes=self.freed_bytes,
             outcomes=dict(self.outcomes),
-            before=self.before,
             after=None if after is None else after.usage,
             after_s=None if after is None or deleted_at_s is None else after.at_s - deleted_at_s,
             in_flight=None if after is None else after.in_flight,
-            unmeasured=self.unmeasured,
             rows_left=sum(rows.count for rows in state.todo),
-            recovered_rows=self.recovered_rows,
             unexplained=tuple(self.unexplained),
             journal=self.journal.path,
-            undone_rows=self.undone_rows,
             users=len(self.users),
-            pace=self.pace,
             outcome_bytes=dict(self.outcome_bytes),
+            errors=dict(self.errors),
         )
 
 
 def _within(batch: Batch, rows: Rows) -> slice:
     start = rows.first - batch.rows.first
     return slice(start, start + rows.count)
-
-
-def _named(
-    answer: RemovalBatch, rows: Rows, codes: Mapping[int, str], recovered: bool
-) -> Sequence[str]:
-    """Return the outcome of each row by its name."""
-    if len(answer.outcomes) != rows.count:
-        raise ToolError(
-            f"the remover was given {rows.count} rows and accounts for {len(answer.outcomes)}",
-            code="remover-contradictory",
-            hint="nothing more is deleted; run again, and the batch is recovered",
-        )
-    names = {code: codes.get(code, "unknown") for code in set(answer.outcomes)}
-    names = {code: NOT_BEGUN if n == TOO_LATE else n for code, n in names.items()}
-    if recovered:
-        # It is where it was, and too young for the restorer as every file is: it is done again.
-        names = {code: NOT_BEGUN if n in INTACT else n for code, n in names.items()}
-    return [names[code] for code in answer.outcomes]
 
 
 def _sentences(objections: Sequence[Objection]) -> tuple[str, ...]:

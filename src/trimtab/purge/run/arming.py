@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from trimtab.errors import RefusedError, TrimtabError, UnreadableError
+from trimtab.purge.index.owners import user_name
 from trimtab.purge.run.situation import ArmedBy, ArmingFacts
 from trimtab.record.trusted import read_trusted, trusted_directory, write_durably
 from trimtab.visible import visible
@@ -119,7 +119,4 @@ def _armed(text: bytes, plan: str, sha256: str) -> ArmedBy:
 
 
 def _name(person: int | None) -> str:
-    try:
-        return visible(pwd.getpwuid(person).pw_name) if person is not None else ""
-    except KeyError:
-        return ""
+    return visible((None if person is None else user_name(person)) or "")

@@ -8,14 +8,13 @@ its file system does, and may be killed there at any moment.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +31,7 @@ from trimtab.purge.run.identity import (
     mount_identity,
     mount_number,
 )
+from trimtab.purge.run.reserve import opened
 from trimtab.purge.run.situation import (
     SWITCH_UNREADABLE,
     SWITCH_WITHOUT_DIRECTORY,
@@ -157,8 +157,6 @@ def _facts(root: str, directory: int, mountinfo: str | None) -> RootFacts:
             root_inode=state.st_ino,
             root_path=_path_within(mount, root),
         ),
-        device=state.st_dev,
-        inode=state.st_ino,
         read_only=mount.read_only,
         atime_settings=atime_settings(mount),
     )
@@ -191,14 +189,6 @@ def keeps_deleted(root: RootFacts) -> str | None:
     if root.file_system is not None and root.file_system.kind in ("overlay", "overlayfs"):
         return "the root is an overlay: what is deleted of its lower layers stays on their disk"
     return None
-
-
-def synchronise(root: str | int) -> None:
-    """Put on stable storage all that was done to the file system of a root (syncfs(2))."""
-    with _descriptor(_top(root)) as top:
-        if ctypes.CDLL(None, use_errno=True).syncfs(top) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
 
 
 def journal_trouble(directory: Path, root: str) -> str | None:
@@ -253,10 +243,10 @@ class _Canary(Exception):
 
 
 def _fly(root: str | int, name: str) -> float:
-    with _descriptor(_top(root)) as top:
+    with opened(root) as top:
         os.mkdir(name, 0o700, dir_fd=top)
         try:
-            with _descriptor(os.open(name, _DIRECTORY, dir_fd=top)) as cage:
+            with opened(name, top) as cage:
                 os.fchown(cage, _NOBODY, _NOBODY)
                 return _live(cage, os.fstat(top).st_dev)
         finally:
@@ -270,14 +260,14 @@ def _remove_killed(root: str | int, now_s: float) -> None:
     """
     with os.scandir(root) as entries:
         names = [entry.name for entry in entries if _CANARY.fullmatch(entry.name)]
-    with _descriptor(_top(root)) as top:
+    with opened(root) as top:
         for name in names:
             with contextlib.suppress(OSError):
                 _remove_cage(top, name, now_s)
 
 
 def _remove_cage(top: int, name: str, now_s: float) -> None:
-    with _descriptor(os.open(name, _DIRECTORY, dir_fd=top)) as cage:
+    with opened(name, top) as cage:
         state = os.fstat(cage)
         if state.st_uid not in (0, _NOBODY) or now_s - state.st_mtime < _KILLED_AFTER_S:
             return
@@ -291,7 +281,7 @@ def _remove_cage(top: int, name: str, now_s: float) -> None:
 
 def _live(cage: int, device: int) -> float:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with _descriptor(os.open("canary", flags, 0o600, dir_fd=cage)) as file:
+    with opened("canary", cage, flags) as file:
         try:
             os.fchown(file, _NOBODY, _NOBODY)
             os.utime(file)
@@ -305,21 +295,6 @@ def _live(cage: int, device: int) -> float:
     if os.listdir(cage):
         raise _Canary("a canary file was removed and is still there")
     return state.st_mtime_ns / 1e9
-
-
-def _top(root: str | int) -> int:
-    """Open a root, by its path or once more by a descriptor of it."""
-    if isinstance(root, int):
-        return os.open(".", _DIRECTORY, dir_fd=root)
-    return os.open(root, _DIRECTORY)
-
-
-@contextlib.contextmanager
-def _descriptor(number: int) -> Iterator[int]:
-    try:
-        yield number
-    finally:
-        os.close(number)
 
 
 def _path_within(mount: Mount, root: str) -> str:

@@ -1,72 +1,17 @@
-"""From a plan and a policy to what guards judge and a run goes by; pure."""
+"""From a plan and a policy to what a run goes by; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.model import Plan
-from trimtab.purge.plan.publication import Publication
 from trimtab.purge.policy import Throttle
 from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.pace import PaceLimits
 from trimtab.purge.run.records import PlanLine
-from trimtab.purge.run.situation import IndexFacts, PlanFacts, Situation, Totals
+from trimtab.purge.run.situation import Situation
 from trimtab.visible import visible
 
 _FREE_AT_ONCE = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs"})
-
-
-def plan_facts(
-    plan: Plan,
-    publication: Publication | None,
-    *,
-    changes: Sequence[str] = (),
-    previous: Totals | None = None,
-    atime_settings: Mapping[str, str] | None = None,
-    exempt_troubles: Sequence[str] = (),
-    signature: str | None = None,
-) -> PlanFacts:
-    """Return what a plan says of itself.
-
-    Parameters
-    ----------
-    changes
-        What the policy in force allows that the plan's did not (`trimtab.purge.policy.loosened`).
-    previous
-        Of the candidates of the plan that was published before.
-    atime_settings
-        As they were at the scan.
-    exempt_troubles
-        Why exempt paths of the policy in force keep less than they say.
-    signature
-        Why its signature is not good.
-    """
-    candidates = plan.candidates
-    return PlanFacts(
-        root=plan.file_system.root.encode("utf-8"),
-        published_at_s=None if publication is None else publication.published_at.timestamp(),
-        not_before_s=None if publication is None else publication.not_before.timestamp(),
-        target=plan.horizon.target,
-        expires_at_s=plan.expires_at.timestamp(),
-        signature=signature,
-        changes=tuple(changes),
-        totals=Totals(candidates.files, candidates.allocated_bytes),
-        previous=previous,
-        file_system=plan.file_system.identity,
-        atime_settings=atime_settings,
-        user_bytes={
-            user.uid: user.held_bytes for user in candidates.users if user.held_bytes is not None
-        },
-        exempt_troubles=tuple(exempt_troubles),
-    )
-
-
-def index_facts(plan: Plan) -> IndexFacts:
-    """Return what a plan says of the index that it was made from."""
-    return IndexFacts(
-        plan.index.obstacles, plan.index.ended_at.timestamp(), plan.made_at.timestamp()
-    )
 
 
 def plan_line(plan: Plan, sha256: str) -> PlanLine:
@@ -103,7 +48,6 @@ def terms_of(
     apply: bool,
     whole_plan: bool = False,
     ends_at_s: float | None = None,
-    frees_late: bool = False,
 ) -> Terms:
     """Return what a run is to come to, from the policy.
 
@@ -111,8 +55,6 @@ def terms_of(
     ----------
     whole_plan
         A dry run goes on when the target would be reached: to see what would become of every file.
-    frees_late
-        See `frees_late`.
     """
     return Terms(
         apply=apply,
@@ -122,7 +64,7 @@ def terms_of(
         settle_s_max=float(now.policy.guards.settle_s),
         settle_s_min=min(15.0, float(now.policy.guards.settle_s)),
         ends_at_s=ends_at_s,
-        frees_late=frees_late,
+        frees_late=frees_late(now.planned.plan.file_system.kind),
     )
 
 

@@ -1,4 +1,4 @@
-"""What has to hold before a run may delete: one function a guard, all of them asked.
+"""What has to hold before a run may delete: guards, all of them asked.
 
 A guard returns why it objects, or ``None``. Nothing here looks at the machine: `collect` brings the
 facts. What is not known is an objection, as what is wrong is.
@@ -20,13 +20,13 @@ from trimtab.purge.run.situation import (
     SWITCH_WITHOUT_DIRECTORY,
     ServerClock,
     Situation,
-    Totals,
 )
 from trimtab.purge.run.state import CAPS_WINDOW_S
 from trimtab.units import format_bytes, format_duration, plural
 from trimtab.visible import visible
 
-JUMP_FLOOR: Final = Totals(1000, 2**30)
+JUMP_FLOOR_FILES: Final = 1000
+JUMP_FLOOR_BYTES: Final = 2**30
 """A plan below this cannot jump: from 3 files to 10 is no sign of anything."""
 
 
@@ -64,10 +64,11 @@ class Guard:
 
 def published(now: Situation) -> str | None:
     """Users were told a whole notice period ago."""
-    at_s, not_before_s = now.plan.published_at_s, now.plan.not_before_s
-    if at_s is None or not_before_s is None:
+    publication = now.planned.publication
+    if publication is None:
         return "the plan was never published: its users do not know of it"
-    left_s = max(not_before_s, at_s + now.policy.notice_s) - now.now_s
+    noticed_s = publication.published_at.timestamp() + now.policy.notice_s
+    left_s = max(publication.not_before.timestamp(), noticed_s) - now.now_s
     if left_s > 0:
         return f"the notice period is not over for another {format_duration(left_s)}"
     return None
@@ -78,7 +79,7 @@ def made_before(now: Situation) -> str | None:
 
     Every time that a plan goes by (its scan, its notice period, its end) counts from then on.
     """
-    ahead_s = now.index.planned_at_s - now.now_s
+    ahead_s = now.planned.plan.made_at.timestamp() - now.now_s
     if ahead_s > now.policy.guards.clock_difference_max_s:
         return f"the plan was made {format_duration(ahead_s)} from now, by some clock"
     return None
@@ -86,32 +87,27 @@ def made_before(now: Situation) -> str | None:
 
 def valid(now: Situation) -> str | None:
     """The plan has not expired."""
-    over_s = now.now_s - now.plan.expires_at_s
+    over_s = now.now_s - now.planned.plan.expires_at.timestamp()
     return None if over_s < 0 else f"the plan expired {format_duration(over_s)} ago"
-
-
-def signed(now: Situation) -> str | None:
-    """Nobody changed the plan since it was made."""
-    return now.plan.signature
 
 
 def policy_unchanged(now: Situation) -> str | None:
     """The policy allows nothing that it did not when users were told; keeping more is fine."""
-    if not now.plan.changes:
-        return None
-    return f"the policy was loosened since the plan was made: {'; '.join(now.plan.changes)}"
+    changes = "; ".join(now.planned.changes)
+    return f"the policy was loosened since the plan was made: {changes}" if changes else None
 
 
 def allowed(now: Situation) -> str | None:
     """The site's administrator named this root as one that may be purged."""
     if now.allow_list.trouble is not None:
         return now.allow_list.trouble
-    shown = visible(now.plan.root.decode("utf-8", "surrogateescape"))
-    if now.plan.root != now.policy.root.encode("utf-8", "surrogateescape"):
+    root = now.planned.plan.file_system.root
+    shown = visible(root)
+    if root != now.policy.root:
         return f"the plan is of {shown}, the policy of {visible(now.policy.root)}"
-    if now.plan.root.strip(b"/") == b"" or not now.plan.root.startswith(b"/"):
+    if root.strip("/") == "" or not root.startswith("/"):
         return f"{shown or 'an empty path'} is never purged"
-    if now.plan.root not in now.allow_list.roots:
+    if root.encode("utf-8") not in now.allow_list.roots:
         return f"{shown} is not among the roots that {visible(now.policy.guards.allow_list)} allows"
     return None
 
@@ -134,17 +130,12 @@ def armed(now: Situation) -> str | None:
     return None
 
 
-def not_killed(now: Situation) -> str | None:
-    """Nobody pulled the kill switch."""
-    return now.kill_switch
-
-
 def expected_mount(now: Situation) -> str | None:
     """What is mounted at the root is the file system that the index is of."""
-    root, expected = now.root, now.plan.file_system
+    root, expected = now.root, now.planned.plan.file_system.identity
     if root.trouble is not None:
         return root.trouble
-    if expected is None or root.file_system is None:
+    if root.file_system is None:
         return "it is not known which file system the plan is of, or which is mounted"
     if not expected.is_same(root.file_system):
         if expected.may_be_same(root.file_system) and expected.name == root.file_system.name:
@@ -166,16 +157,11 @@ def expected_mount(now: Situation) -> str | None:
 
 def same_atime(now: Situation) -> str | None:
     """Reads are recorded as they were when the file system was scanned."""
-    before, after = now.plan.atime_settings, now.root.atime_settings
+    before, after = now.planned.plan.index.atime_settings, now.root.atime_settings
     if before is None or after is None:
         return "it is not known how reads are recorded now, or were when it was scanned"
     changed = _changed(before, after)
     return f"how reads are recorded changed since the scan: {changed}" if changed else None
-
-
-def index_whole(now: Situation) -> str | None:
-    """The index holds all there is, and knows files by their identity."""
-    return "; ".join(now.index.obstacles) or None
 
 
 def index_young(now: Situation) -> str | None:
@@ -183,7 +169,8 @@ def index_young(now: Situation) -> str | None:
 
     Not older now: the notice period lies between, and every file is looked at again anyway.
     """
-    age_s = now.index.planned_at_s - now.index.ended_at_s
+    plan = now.planned.plan
+    age_s = (plan.made_at - plan.index.ended_at).total_seconds()
     most_s = now.policy.guards.index_age_max_s
     if age_s < 0:
         return "the index is of a time after the plan that was made from it"
@@ -208,26 +195,18 @@ def clocks_agree(now: Situation) -> str | None:
     return f"clocks are apart from this host's: {', '.join(wrong)}" if wrong else None
 
 
-def usage_known(now: Situation) -> str | None:
-    """It can be told how full the file system is; at or under its target a run ends by itself."""
-    return "it is not known how full the file system is" if now.usage is None else None
-
-
 def no_jump(now: Situation) -> str | None:
     """There are not suddenly many more candidates: an index or a clock is wrong more often."""
-    before, after, factor = now.plan.previous, now.plan.totals, now.policy.guards.jump_factor
+    before, after = now.planned.previous, now.planned.plan.candidates
+    factor = now.policy.guards.jump_factor
     if before is None:
         return None
-    if after.files > factor * max(before.files, JUMP_FLOOR.files):
+    if after.files > factor * max(before.files, JUMP_FLOOR_FILES):
         return f"candidates jumped from {before.files:,} to {plural(after.files, 'file', ',')}"
-    if after.bytes > factor * max(before.bytes, JUMP_FLOOR.bytes):
-        return f"candidates jumped from {format_bytes(before.bytes)} to {format_bytes(after.bytes)}"
+    sizes = before.allocated_bytes, after.allocated_bytes
+    if sizes[1] > factor * max(sizes[0], JUMP_FLOOR_BYTES):
+        return f"candidates jumped from {format_bytes(sizes[0])} to {format_bytes(sizes[1])}"
     return None
-
-
-def privileged(now: Situation) -> str | None:
-    """The process may delete other people's files."""
-    return None if now.root_user else "this process does not run as root"
 
 
 def canary(now: Situation) -> str | None:
@@ -235,26 +214,6 @@ def canary(now: Situation) -> str | None:
     if now.canary is None:
         return "no canary file was made"
     return now.canary.trouble
-
-
-def frees_space(now: Situation) -> str | None:
-    """A deleted file's space becomes free."""
-    return now.keeps_deleted
-
-
-def journal_safe(now: Situation) -> str | None:
-    """The journal does not lie where it could be deleted, or cannot grow."""
-    return now.journal_trouble
-
-
-def nothing_left(now: Situation) -> str | None:
-    """No other plan has a batch without an end, or files that wait for a person."""
-    return "; ".join(now.leftovers) or None
-
-
-def exempt_kept(now: Situation) -> str | None:
-    """Every exempt path is one that the directories list, and was not added since in vain."""
-    return "; ".join(now.plan.exempt_troubles) or None
 
 
 def caps_left(now: Situation) -> str | None:
@@ -278,7 +237,7 @@ def caps_left(now: Situation) -> str | None:
 GUARDS: Final = (
     Guard(
         "kill-switch",
-        not_killed,
+        lambda now: now.kill_switch,
         "remove the file when deleting is wanted again",
         each_batch=True,
         hints={
@@ -286,33 +245,68 @@ GUARDS: Final = (
             SWITCH_UNREADABLE: "make its directory readable for root",
         },
     ),
-    Guard("root-user", privileged, "run it as root", to_recover=True),
-    Guard("signature", signed, "make a new plan, and find out who changed this one", False, True),
+    Guard(
+        "root-user",
+        lambda now: None if now.root_user else "this process does not run as root",
+        "run it as root",
+        to_recover=True,
+    ),
+    Guard(
+        "signature",
+        lambda now: now.planned.signature,
+        "make a new plan, and find out who changed this one",
+        to_recover=True,
+    ),
     Guard("allow-list", allowed, "add it, one absolute path a line, if it is meant", False, True),
     Guard("mount", expected_mount, "mount the right one, or plan anew", True, True),
-    Guard("journal", journal_safe, "put it on another file system", False, True),
+    # It does not lie where it could be deleted, and can grow.
+    Guard("journal", lambda now: now.journal_trouble, "put it on another file system", False, True),
     Guard("published", published, "publish it: trimtab purge notify PLAN; then wait", True),
     Guard("made", made_before, "set the clocks right, and make a new plan", True),
     Guard("valid", valid, "make a new plan", True),
     Guard("policy", policy_unchanged, "make a new plan under the new policy"),
     Guard("armed", armed, "arm it, and wait or let a second person arm it too"),
-    Guard("index", index_whole, "scan anew and make a new plan"),
+    # It holds all there is, and knows files by their identity.
+    Guard(
+        "index",
+        lambda now: "; ".join(now.planned.plan.index.obstacles) or None,
+        "scan anew and make a new plan",
+    ),
     Guard("index-age", index_young, "scan anew and make a new plan"),
     Guard("atime", same_atime, "find out what changed; then scan anew and make a new plan", True),
-    Guard("usage", usage_known, "see why its use cannot be asked for"),
+    # At or under its target a run ends by itself.
+    Guard(
+        "usage",
+        lambda now: "it is not known how full the file system is" if now.usage is None else None,
+        "see why its use cannot be asked for",
+    ),
     Guard("jump", no_jump, "look at the plan; the one after it is compared with this one"),
+    # No other plan has a batch without an end, or files that wait for a person.
     Guard(
         "leftovers",
-        nothing_left,
+        lambda now: "; ".join(now.leftovers) or None,
         "run that plan once more; where it is lost: trimtab purge recover ROOT --restore",
     ),
-    Guard("exempt", exempt_kept, "write the path as the scan has it, or take the exemption out"),
+    # Every exempt path is one that the directories list, and was not added since in vain.
+    Guard(
+        "exempt",
+        lambda now: "; ".join(now.planned.exempt_troubles) or None,
+        "write the path as the scan has it, or take the exemption out",
+    ),
     Guard("caps", caps_left, "wait until it is free again"),
-    Guard("space", frees_space, "empty it, or switch it off, before files are deleted"),
+    Guard(
+        "space",
+        lambda now: now.keeps_deleted,
+        "empty it, or switch it off, before files are deleted",
+    ),
     Guard("canary", canary, "give root on this client its rights", in_dry_run=False),
     Guard("clocks", clocks_agree, "see to the time service of these hosts", in_dry_run=False),
 )
-"""Every guard; all that object are told, in this order."""
+"""Every guard, as a run asks them that deletes; all that object are told, in this order."""
+IN_DRY_RUN: Final = tuple(guard for guard in GUARDS if guard.in_dry_run)
+EACH_BATCH: Final = tuple(guard for guard in GUARDS if guard.each_batch)
+TO_RECOVER: Final = tuple(guard for guard in GUARDS if guard.to_recover)
+"""Those that hold back even the recovery of an interrupted batch."""
 
 
 def objections(now: Situation, guards: tuple[Guard, ...] = GUARDS) -> tuple[Objection, ...]:
@@ -323,26 +317,6 @@ def objections(now: Situation, guards: tuple[Guard, ...] = GUARDS) -> tuple[Obje
         for g, reason in objections_found
         if reason is not None
     )
-
-
-def before_deleting() -> tuple[Guard, ...]:
-    """Return the guards of a run that deletes: all."""
-    return GUARDS
-
-
-def before_dry_run() -> tuple[Guard, ...]:
-    """Return the guards that a dry run can tell something of."""
-    return tuple(guard for guard in GUARDS if guard.in_dry_run)
-
-
-def before_batch() -> tuple[Guard, ...]:
-    """Return the guards that are asked before every batch."""
-    return tuple(guard for guard in GUARDS if guard.each_batch)
-
-
-def before_recovery() -> tuple[Guard, ...]:
-    """Return the guards that hold back even the recovery of an interrupted batch."""
-    return tuple(guard for guard in GUARDS if guard.to_recover)
 
 
 def _named(identity: FileSystemIdentity) -> str:

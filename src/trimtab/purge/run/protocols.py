@@ -23,6 +23,11 @@ class RemovalBatch(Protocol):
         ...
 
     @property
+    def errors(self) -> Sequence[tuple[int, int]]:
+        """Rows that were denied or failed, with the system's error."""
+        ...
+
+    @property
     def unexplained(self) -> Sequence[bytes]:
         """Files that an earlier run moved aside and that no row explains; relative to the root."""
         ...
@@ -46,6 +51,11 @@ class RemovalBatch(Protocol):
 class Remover(Protocol):
     """What checks and deletes rows of a plan: ``trimtab._core.Removal``."""
 
+    @property
+    def watches(self) -> bool | None:
+        """Whether a change of the ctime alone is seen until the removal; ``None``: not known."""
+        ...
+
     def check(self, first: int, count: int, /) -> RemovalBatch:
         """Say what would become of some rows, and touch nothing."""
         ...
@@ -62,7 +72,7 @@ class Remover(Protocol):
         """
         ...
 
-    def take_over(self, first: int, count: int, quarantines: Sequence[str], /) -> RemovalBatch:
+    def take_over(self, first: int, count: int, quarantines: list[str], /) -> RemovalBatch:
         """See that runs of other hosts delete nothing any more, and say what became of their rows.
 
         Asked of a remover for which nothing may go.

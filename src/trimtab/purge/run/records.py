@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.purge.index.manifest import FileSystemIdentity
-from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch
-from trimtab.record.chain import unlinked, value_of
+from trimtab.purge.plan.model import same_named
+from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch, spent_on
+from trimtab.record.chain import StrictLine, unlinked, value_of
 from trimtab.units import format_duration, plural
 
 if TYPE_CHECKING:
@@ -22,11 +23,27 @@ CHANGED_HINT: Final = (
     "another directory, let 20 hours pass, since the caps know nothing of what it counted, and "
     "make a new plan"
 )
-_STRICT: Final = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)
-class PlanLine:
+class _LineOfRun(StrictLine):
+    """What a run writes, and when."""
+
+    run: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FullnessLine(_LineOfRun):
+    """How full the file system was, and how many objects were still being destroyed."""
+
+    used_bytes: int
+    available_bytes: int
+    in_flight: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLine(StrictLine):
     """Which plan the journal is of: its first line.
 
     Attributes
@@ -40,7 +57,6 @@ class PlanLine:
         By what the file system is known again.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     plan: str
     sha256: str
     rows: int
@@ -65,7 +81,7 @@ class PlanLine:
 
 
 @dataclass(frozen=True, slots=True)
-class BeginLine:
+class BeginLine(_LineOfRun):
     """A run begins.
 
     Attributes
@@ -78,9 +94,6 @@ class BeginLine:
         Of a dry run: what would keep it from deleting, a sentence each.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
-    run: str
-    at: datetime
     apply: bool
     horizon: datetime
     target_fullness: float | None
@@ -92,20 +105,14 @@ class BeginLine:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageLine:
-    """How full the file system was, and how many objects were still being destroyed."""
+class UsageLine(FullnessLine):
+    """How full the file system was as a run measured it that has nothing to free for others."""
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
-    run: str
-    at: datetime
-    used_bytes: int
-    available_bytes: int
-    in_flight: int | None
     do: Literal["usage"] = "usage"
 
 
 @dataclass(frozen=True, slots=True)
-class DoneLine:
+class DoneLine(_LineOfRun):
     """What a batch came to; of a dry run (not ``apply``) no `ClaimLine` stands before it.
 
     Attributes
@@ -114,9 +121,6 @@ class DoneLine:
         Files and bytes as listed, by uid.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
-    run: str
-    at: datetime
     apply: bool
     rows: Rows
     outcomes: tuple[Stretch, ...]
@@ -131,11 +135,15 @@ class DoneLine:
     do: Literal["done"] = "done"
 
     @property
+    def lessens_bytes(self) -> int:
+        """By how much less has to go: see `Outcome.lessens_bytes`."""
+        return max(self.bytes, self.freed_bytes) if self.recovered else self.freed_bytes
+
+    @property
     def spent(self) -> Spent:
         """What of it counts against the caps."""
-        by_user = {uid: size for uid, (_, size) in self.by_user.items()}
         size = max(self.bytes, self.freed_bytes)
-        return Spent(self.files, size, by_user, ((self.at.timestamp(), self.files, size),))
+        return spent_on(self.files, size, self.by_user, self.at.timestamp())
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,17 +194,14 @@ class RunPace:
 
 
 @dataclass(frozen=True, slots=True)
-class SyncedLine:
+class SyncedLine(_LineOfRun):
     """The file system has on stable storage what every `DoneLine` before this one says."""
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
-    run: str
-    at: datetime
     do: Literal["synced"] = "synced"
 
 
 @dataclass(frozen=True, slots=True)
-class UndoneLine:
+class UndoneLine(_LineOfRun):
     """Files are there again that a batch had deleted: power was cut before that was on the disk.
 
     Attributes
@@ -209,9 +214,6 @@ class UndoneLine:
         As listed; they were counted as deleted and were not.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
-    run: str
-    at: datetime
     batch: Rows
     rows: tuple[Rows, ...]
     files: int
@@ -221,7 +223,7 @@ class UndoneLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleasedLine:
+class ReleasedLine(StrictLine):
     """A person ended a batch that no run did, as `trimtab purge recover` does without its plan.
 
     What had been put aside is back. Which of the other rows were deleted nobody can tell; the next
@@ -233,7 +235,6 @@ class ReleasedLine:
         Of the rows that may have been deleted, as listed: all of them count against the caps.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     at: datetime
     rows: Rows
     files: int
@@ -244,11 +245,11 @@ class ReleasedLine:
     @property
     def spent(self) -> Spent:
         """What of it counts against the caps."""
-        return Spent(self.files, self.bytes, {}, ((self.at.timestamp(), self.files, self.bytes),))
+        return spent_on(self.files, self.bytes, {}, self.at.timestamp())
 
 
 @dataclass(frozen=True, slots=True)
-class EndLine:
+class EndLine(_LineOfRun):
     """A run ended, and why.
 
     Attributes
@@ -257,9 +258,6 @@ class EndLine:
         Files that were found moved aside and that no row explains, escaped: a person has to look.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
-    run: str
-    at: datetime
     reason: str
     text: str
     objections: tuple[str, ...] = ()
@@ -268,7 +266,7 @@ class EndLine:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedLine:
+class SharedLine(StrictLine):
     """Who may carry the plan out, written before its first batch.
 
     Attributes
@@ -278,14 +276,13 @@ class SharedLine:
         the plan out, and a batch belongs to its run while that has the lock of the file system.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     at: datetime
     lease_s: float
     do: Literal["shared"] = "shared"
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimLine:
+class ClaimLine(_LineOfRun):
     """A run is about to deal with a batch, and nobody else is: from here on files may be gone.
 
     Its number is the token that fences: only the run that claimed a batch last can end it.
@@ -297,9 +294,6 @@ class ClaimLine:
         the batch has ended.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
-    run: str
-    at: datetime
     rows: Rows
     leave: tuple[Rows, ...]
     files: int
@@ -310,12 +304,11 @@ class ClaimLine:
     @property
     def reserved(self) -> Spent:
         """What of it counts against the caps while it is open."""
-        by_user = {uid: size for uid, (_, size) in self.by_user.items()}
-        return Spent(self.files, self.bytes, by_user)
+        return spent_on(self.files, self.bytes, self.by_user)
 
 
 @dataclass(frozen=True, slots=True)
-class TakeoverLine:
+class TakeoverLine(_LineOfRun):
     """A run takes a batch over from one that has not ended it in time, to recover it.
 
     Attributes
@@ -324,16 +317,13 @@ class TakeoverLine:
         The run that had it.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
-    run: str
-    at: datetime
     of: str
     rows: Rows
     do: Literal["takeover"] = "takeover"
 
 
 @dataclass(frozen=True, slots=True)
-class NeedLine:
+class NeedLine(FullnessLine):
     """How full the file system was, and what all hosts together have still to free.
 
     Attributes
@@ -345,12 +335,6 @@ class NeedLine:
         It is the first measurement of a run that found nobody else at work.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
-    run: str
-    at: datetime
-    used_bytes: int
-    available_bytes: int
-    in_flight: int | None
     needed_bytes: int | None
     first: bool
     do: Literal["need"] = "need"
@@ -388,21 +372,7 @@ class Chronicle:
 
 def done_line(run: str, at: datetime, outcome: Outcome, *, apply: bool) -> DoneLine:
     """Return the line of what a batch came to."""
-    return DoneLine(
-        run=run,
-        at=at,
-        apply=apply,
-        rows=outcome.batch.rows,
-        outcomes=outcome.outcomes,
-        files=outcome.files,
-        bytes=outcome.bytes,
-        freed_bytes=outcome.freed_bytes,
-        by_user=dict(outcome.by_user),
-        elapsed_s=outcome.elapsed_s,
-        latency_s_median=outcome.latency_s_median,
-        latency_s_p99=outcome.latency_s_p99,
-        recovered=outcome.recovered,
-    )
+    return same_named(DoneLine, outcome, run=run, at=at, apply=apply, rows=outcome.batch.rows)
 
 
 def encode(line: Line) -> bytes:

@@ -42,21 +42,21 @@ def set_aside(root: str | int, name: str, *, threads: int, rows: int) -> None:
 
     files = QUARANTINE["cell_files"].items()
     room_bytes = {file: fixed + rows * of_row for file, (fixed, of_row) in files}
-    with _opened(root) as top, _private(name, top) as quarantine:
+    with opened(root) as top, _private(name, top) as quarantine:
         for number in range(threads):
             with _private(f"{QUARANTINE['ready']}{number}", quarantine) as cell:
                 for file, size_bytes in room_bytes.items():
-                    with _file(file, cell) as descriptor:
+                    with opened(file, cell, _NEW) as descriptor:
                         if size_bytes:
                             os.posix_fallocate(descriptor, 0, size_bytes)
         with (
             _private(QUARANTINE["stranded"], quarantine),
             _private(QUARANTINE["reserve"], quarantine) as reserve,
         ):
-            with _file(_BLOCKS, reserve) as descriptor:
+            with opened(_BLOCKS, reserve, _NEW) as descriptor:
                 os.posix_fallocate(descriptor, 0, SPARE_BYTES)
             for number in range(SPARE_INODES):
-                with _file(f"{number:02}", reserve):
+                with opened(f"{number:02}", reserve, _NEW):
                     pass
         os.fsync(quarantine)
 
@@ -65,8 +65,8 @@ def give_back(root: str | int, name: str) -> bool:
     """Return whether there was a reserve; its inodes and blocks are free now."""
     from trimtab._core import QUARANTINE
 
-    with contextlib.suppress(OSError), _opened(root) as top, _opened(name, top) as quarantine:
-        with _opened(QUARANTINE["reserve"], quarantine) as reserve:
+    with contextlib.suppress(OSError), opened(root) as top, opened(name, top) as quarantine:
+        with opened(QUARANTINE["reserve"], quarantine) as reserve:
             for file in os.listdir(reserve):  # noqa: PTH208 (a descriptor has no path)
                 os.unlink(file, dir_fd=reserve)
         os.rmdir(QUARANTINE["reserve"], dir_fd=quarantine)
@@ -79,11 +79,11 @@ def clear(root: str | int, name: str) -> None:
     from trimtab._core import QUARANTINE
 
     give_back(root, name)
-    with contextlib.suppress(OSError), _opened(root) as top:
-        with _opened(name, top) as quarantine:
+    with contextlib.suppress(OSError), opened(root) as top:
+        with opened(name, top) as quarantine:
             for cell in os.listdir(quarantine):  # noqa: PTH208 (a descriptor has no path)
                 if cell.startswith(QUARANTINE["ready"]):
-                    with _opened(cell, quarantine) as inside:
+                    with opened(cell, quarantine) as inside:
                         for file in QUARANTINE["cell_files"]:
                             with contextlib.suppress(FileNotFoundError):
                                 os.unlink(file, dir_fd=inside)
@@ -94,10 +94,14 @@ def clear(root: str | int, name: str) -> None:
 
 
 @contextlib.contextmanager
-def _opened(name: str | int, directory: int | None = None) -> Iterator[int]:
+def opened(name: str | int, directory: int | None = None, flags: int = _DIRECTORY) -> Iterator[int]:
+    """Open a directory, or a file of it with ``flags``; yield its descriptor.
+
+    A number is a descriptor of the directory, which is opened once more.
+    """
     if isinstance(name, int):
         name, directory = ".", name
-    descriptor = os.open(name, _DIRECTORY, dir_fd=directory)
+    descriptor = os.open(name, flags, 0o600, dir_fd=directory)
     try:
         yield descriptor
     finally:
@@ -108,7 +112,7 @@ def _opened(name: str | int, directory: int | None = None) -> Iterator[int]:
 def _private(name: str, directory: int) -> Iterator[int]:
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=directory)
-    with _opened(name, directory) as descriptor:
+    with opened(name, directory) as descriptor:
         state = os.fstat(descriptor)
         if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o777 != 0o700:
             raise RefusedError(
@@ -117,12 +121,3 @@ def _private(name: str, directory: int) -> Iterator[int]:
                 hint="see who made it, and make a new plan",
             )
         yield descriptor
-
-
-@contextlib.contextmanager
-def _file(name: str, directory: int) -> Iterator[int]:
-    descriptor = os.open(name, _NEW, 0o600, dir_fd=directory)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -48,6 +48,11 @@ class RunResult:
         How many users the files belonged to.
     pace
         How fast it went.
+    errors
+        Rows that could not be dealt with, by the number of the system's error.
+    unwatched
+        Whether changes that move only the ctime could not be seen between a file's last look and
+        its removal.
     """
 
     id: str
@@ -72,6 +77,8 @@ class RunResult:
     in_flight: int | None = None
     unmeasured: str = ""
     outcome_bytes: Mapping[str, int] = field(default_factory=dict)
+    errors: Mapping[int, int] = field(default_factory=dict)
+    unwatched: bool = False
 
     @property
     def trim_due(self) -> bool:

@@ -53,7 +53,6 @@ from trimtab.purge.run.decide import (
 )
 from trimtab.purge.run.journal import Journal, opened, spent_since
 from trimtab.purge.run.messages import (
-    Begun,
     Delete,
     Ended,
     Instruction,
@@ -73,7 +72,7 @@ from trimtab.purge.run.result import RunInterrupted, RunResult
 from trimtab.purge.run.shared import GRACE, Claim
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.standing import Unsettled
-from trimtab.purge.run.state import Batch, Listed, Outcome, Rows, Spent, count_by_user, joined
+from trimtab.purge.run.state import Batch, Listed, Outcome, Rows, Spent, counted, joined
 
 _LOOK: Final = Look(Rows(0, 0))
 """Look at what comes next, whatever that is by then."""
@@ -169,7 +168,7 @@ class Run(Account):
         now = job.surroundings.situation()
         self.by_others = spent_since(job.journals, job.plan, shared.since, but=self.journal.path)
         now = replace(now, spent=self.by_others + shared.spent)
-        kinds = guards.before_deleting() if self.apply else guards.before_dry_run()
+        kinds = guards.GUARDS if self.apply else guards.IN_DRY_RUN
         self.objections = guards.objections(now, kinds)
         self.write_begin(now)
         # A dry run claims nothing, and looks at what others have open too.
@@ -184,7 +183,7 @@ class Run(Account):
 
     def _loop(self, now: Situation) -> Stop:
         """Carry out instructions until one says stop, and journal why."""
-        recovers = self.apply and not guards.objections(now, guards.before_recovery())
+        recovers = self.apply and not guards.objections(now, guards.TO_RECOVER)
         if recovers:
             while self._took_over():
                 pass
@@ -194,7 +193,7 @@ class Run(Account):
                 self._outlast()
             reasons = "; ".join(objection.reason for objection in self.objections)
             return self.end(Stop(StopReason.REFUSED, reasons, self.objections))
-        state, instruction = handle(self._adopted(self.state), Begun(self.now_s()))
+        state, instruction = settling(self._adopted(self.state), self.now_s())
         if self._others():
             state, instruction = accompanied(state, now.now_s), Measure()
         while not isinstance(instruction, Stop):
@@ -235,7 +234,7 @@ class Run(Account):
     def _look(self, instruction: Look) -> Looked:
         known = {objection.guard for objection in self.objections}
         now = self.job.surroundings.situation()
-        objections = guards.objections(now, guards.before_batch())
+        objections = guards.objections(now, guards.EACH_BATCH)
         new = tuple(objection for objection in objections if objection.guard not in known)
         self.listed = self.job.listing.listed(instruction.rows)
         return Looked(self.now_s(), new, self.listed)
@@ -258,18 +257,14 @@ class Run(Account):
                 return remover.delete(first, count, until_s)
 
             outcome = self.answered(batch, listed, delete if self.apply else remover.check)
+            self.unwatched |= self.apply and remover.watches is False
             self.state, instruction = handle(state, self._done(outcome))
         self.tell(self.state, "checking and deleting" if self.apply else "checking")
         return self.state, instruction
 
     def _claim_line(self, batch: Batch, listed: Listed) -> ClaimLine:
-        taken = batch.taken()
-        by_user: dict[int, tuple[int, int]] = {}
-        for rows in taken:
-            count_by_user(by_user, listed.part(rows))
-        at, files = moment_of(self.now_s()), sum(rows.count for rows in taken)
-        size = listed.bytes_of(taken)
-        return ClaimLine(self.job.id, at, batch.rows, batch.leave, files, size, by_user)
+        totals, at = counted(map(listed.part, batch.taken())), moment_of(self.now_s())
+        return ClaimLine(self.job.id, at, batch.rows, batch.leave, *totals)
 
     def _done(self, outcome: Outcome) -> Ended:
         at_s = self.now_s()
@@ -303,7 +298,9 @@ class Run(Account):
                 break
             if self._others() and _only_claims(instruction, event, after):
                 return self._bide(state)
-            if self.journal.offer(self._need_line(state, after, event)):
+            with shielded():
+                is_written = self.journal.offer(self._need_line(state, after, event))
+            if is_written:
                 break
         else:
             return settling(state, self.now_s())

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.plan.model import Candidates, Plan
+from trimtab.purge.plan.publication import Publication
 from trimtab.purge.policy import Policy
 from trimtab.purge.run.state import Allowance, Spent
 from trimtab.units import share_of
@@ -22,76 +23,30 @@ SWITCH_UNREADABLE: Final = "switch-unreadable"
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """How many files, and what they take up."""
-
-    files: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class PlanFacts:
-    """What the plan says of itself.
+class Planned:
+    """The plan, and what is known of it beside what it says of itself.
 
     Attributes
     ----------
-    root
-        Absolute path of what is purged.
-    published_at_s, not_before_s
-        When the last of its notices was out, and when they said that deleting begins; ``None``:
-        it was never published.
-    target
-        Fullness that it is to bring the file system to.
-    expires_at_s
-        When it is not to be carried out any more.
-    signature
-        Why its signature or one of its hashes is not good; ``None``: they are.
+    publication
+        ``None``: it was never published.
     changes
         What the policy allows now that it did not when the plan was made
         (`trimtab.purge.policy.loosened`).
+    previous
+        Candidates of the plan that was published before; ``None`` for a first plan.
     exempt_troubles
         Why exempt paths of the policy keep less than they say, a sentence each.
-    totals, previous
-        Of its candidates, and of those of the plan before; ``previous`` is ``None`` for a first
-        plan.
-    file_system
-        As the index knew it.
-    atime_settings
-        What decides how clients record reads, as it was at the scan: words and values.
-    user_bytes
-        What each user holds, by uid.
+    signature
+        Why its signature or one of its hashes is not good; ``None``: they are.
     """
 
-    root: bytes
-    published_at_s: float | None
-    not_before_s: float | None
-    target: float
-    expires_at_s: float
-    signature: str | None
-    changes: tuple[str, ...]
-    totals: Totals
-    previous: Totals | None
-    file_system: FileSystemIdentity | None
-    atime_settings: Mapping[str, str] | None
-    user_bytes: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    plan: Plan
+    publication: Publication | None = None
+    changes: tuple[str, ...] = ()
+    previous: Candidates | None = None
     exempt_troubles: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFacts:
-    """What is known of the index that the plan was made from.
-
-    Attributes
-    ----------
-    obstacles
-        Why no deletion may rest on it, a sentence each (`Manifest.obstacles`).
-    ended_at_s, planned_at_s
-        When the file system was looked at last, and when the plan was made from it.
-    """
-
-    obstacles: tuple[str, ...]
-    ended_at_s: float
-    planned_at_s: float
+    signature: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +57,12 @@ class RootFacts:
     ----------
     trouble
         Why it cannot be told, or is no directory to be purged; ``None``: the rest says what it is.
-    device
-        ``st_dev``; it must not change while a run lasts.
     atime_settings
-        As in `PlanFacts`.
+        What decides how clients record reads: words and values.
     """
 
     trouble: str | None
     file_system: FileSystemIdentity | None = None
-    device: int | None = None
-    inode: int | None = None
     read_only: bool = False
     atime_settings: Mapping[str, str] | None = None
 
@@ -217,8 +168,7 @@ class Situation:
 
     now_s: float
     policy: Policy
-    plan: PlanFacts
-    index: IndexFacts
+    planned: Planned
     root: RootFacts
     allow_list: AllowList
     arming: ArmingFacts
@@ -235,7 +185,7 @@ class Situation:
     @property
     def target(self) -> float:
         """The fullness at which deleting ends: the plan's, or the policy's where that is higher."""
-        return max(self.plan.target, self.policy.target or 0.0)
+        return max(self.planned.plan.horizon.target, self.policy.target or 0.0)
 
     @property
     def allowance(self) -> Allowance:
@@ -246,9 +196,10 @@ class Situation:
         if caps.filesystem_fraction is not None:
             capacity_bytes = 0 if self.usage is None else self.usage.total_bytes
             limits.append(share_of(caps.filesystem_fraction, capacity_bytes))
+        held = {user.uid: user.held_bytes for user in self.planned.plan.candidates.users}
         return Allowance(
             files=caps.files,
             bytes=min(limits, default=None),
             user_fraction=caps.user_fraction,
-            user_bytes=self.plan.user_bytes,
+            user_bytes={uid: size for uid, size in held.items() if size is not None},
         )

@@ -211,6 +211,14 @@ class Spent:
         return free_at_s if files < over_files and size < over_bytes else None
 
 
+def spent_on(
+    files: int, size: int, by_user: Mapping[int, tuple[int, int]], at_s: float | None = None
+) -> Spent:
+    """Return what counts of so many files and bytes; ``by_user`` are files and bytes by uid."""
+    times = () if at_s is None else ((at_s, files, size),)
+    return Spent(files, size, {uid: held for uid, (_, held) in by_user.items()}, times)
+
+
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """The most that may be spent, caps and shares made absolute; ``None`` is no limit.
@@ -259,10 +267,6 @@ class Listed:
         chosen = slice(start, start + rows.count)
         return Listed(rows, self.uids[chosen], self.allocated_bytes[chosen])
 
-    def bytes_of(self, stretches: Iterable[Rows]) -> int:
-        """Return what some of the rows take up together."""
-        return sum(sum(self.part(rows).allocated_bytes.tolist()) for rows in stretches)
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -300,10 +304,18 @@ class Outcome:
     outcome_bytes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @property
+    def lessens_bytes(self) -> int:
+        """By how much less has to go.
+
+        What is gone of an interrupted batch may have been deleted by the host that had it, and its
+        objects may still be destroyed: it is not to be made up for by other files.
+        """
+        return max(self.bytes, self.freed_bytes) if self.recovered else self.freed_bytes
+
+    @property
     def spent(self) -> Spent:
         """What of it counts against the caps."""
-        by_user = {uid: size for uid, (_, size) in self.by_user.items()}
-        return Spent(self.files, max(self.bytes, self.freed_bytes), by_user)
+        return spent_on(self.files, max(self.bytes, self.freed_bytes), self.by_user)
 
     def count(self, *wanted: str) -> int:
         """Return how many rows had one of the outcomes."""
@@ -389,19 +401,15 @@ def outcome_of(
         raise UsageError(
             f"the outcomes are not those of {batch.rows.count} rows", code="rows-out-of-range"
         )
-    counted = {WOULD_DELETE} if dry else {DELETED, GONE} if recovered else {DELETED}
-    by_user: dict[int, tuple[int, int]] = {}
-    for outcome in counted:
-        for rows in rows_with(batch.rows, outcomes, outcome):
-            count_by_user(by_user, listed.part(rows))
-    if GONE not in counted and not dry:
-        for rows in common(rows_with(batch.rows, outcomes, GONE), doubtful):
-            count_by_user(by_user, listed.part(rows))
-    size = sum(size for _, size in by_user.values())
+    wanted = {WOULD_DELETE} if dry else {DELETED, GONE} if recovered else {DELETED}
+    taken = [rows for name in wanted for rows in rows_with(batch.rows, outcomes, name)]
+    if GONE not in wanted and not dry:
+        taken += common(rows_with(batch.rows, outcomes, GONE), doubtful)
+    files, size, by_user = counted(map(listed.part, taken))
     return Outcome(
         batch=batch,
         outcomes=outcomes,
-        files=sum(files for files, _ in by_user.values()),
+        files=files,
         bytes=size,
         freed_bytes=size if dry else freed_bytes,
         by_user=by_user,
@@ -422,14 +430,18 @@ def _bytes_by_outcome(listed: Listed, outcomes: Iterable[Stretch]) -> dict[str, 
     return dict(sizes)
 
 
-def count_by_user(by_user: dict[int, tuple[int, int]], listed: Listed) -> None:
-    """Add the files and bytes of some rows to those of their users."""
+def counted(parts: Iterable[Listed]) -> tuple[int, int, dict[int, tuple[int, int]]]:
+    """Return files and bytes of some rows, and the same by uid."""
     import numpy as np
 
-    uids, place = np.unique(listed.uids, return_inverse=True)
-    files = np.bincount(place, minlength=len(uids))
-    sizes = np.zeros(len(uids), np.uint64)  # not bincount's weights: those are floating point
-    np.add.at(sizes, place, listed.allocated_bytes)
-    for uid, number, size in zip(uids.tolist(), files.tolist(), sizes.tolist(), strict=True):
-        before = by_user.get(uid, (0, 0))
-        by_user[uid] = (before[0] + number, before[1] + size)
+    by_user: dict[int, tuple[int, int]] = {}
+    for listed in parts:
+        uids, place = np.unique(listed.uids, return_inverse=True)
+        files = np.bincount(place, minlength=len(uids))
+        sizes = np.zeros(len(uids), np.uint64)  # not bincount's weights: those are floating point
+        np.add.at(sizes, place, listed.allocated_bytes)
+        for uid, number, size in zip(uids.tolist(), files.tolist(), sizes.tolist(), strict=True):
+            before = by_user.get(uid, (0, 0))
+            by_user[uid] = (before[0] + number, before[1] + size)
+    totals = by_user.values()
+    return sum(files for files, _ in totals), sum(size for _, size in totals), by_user

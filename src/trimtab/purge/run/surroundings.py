@@ -9,24 +9,24 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import Policy
 from trimtab.purge.run import collect
-from trimtab.purge.run.reserve import give_back
+from trimtab.purge.run.reserve import give_back, opened
 from trimtab.purge.run.situation import (
     ArmingFacts,
     CanaryFacts,
-    IndexFacts,
-    PlanFacts,
+    Planned,
     RootFacts,
     ServerClock,
     Situation,
 )
 from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import synchronise_file_system
 from trimtab.visible import visible
 
 LOOK_EVERY_S: Final = 1.0
@@ -56,10 +56,11 @@ class Site:
     deleting: Callable[[], None] = lambda: None
 
 
+@dataclass(eq=False)
 class HostSurroundings:
     """The surroundings of a run, from what is on this host.
 
-    Parameters
+    Attributes
     ----------
     arming
         Who armed the plan, as read before the run.
@@ -75,46 +76,31 @@ class HostSurroundings:
         Whose the allow-list has to be.
     clock, sleep
         Of this host.
+    root
+        The descriptor of the root that the guards looked at; ``None``: there is none yet. Whatever
+        is done beneath the root goes by it: its path may lead elsewhere by then.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        plan: PlanFacts,
-        index: IndexFacts,
-        arming: ArmingFacts,
-        *,
-        journals: Path,
-        canary: bool,
-        quarantine: str | None = None,
-        site: Site | None = None,
-        leftovers: Callable[[], tuple[str, ...]] = tuple,
-        owner: int = 0,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.policy, self.plan, self.index, self.arming = policy, plan, index, arming
-        self.journals, self.canary, self.site = journals, canary, site or Site()
-        self.quarantine = quarantine
-        self.owner, self.clock, self.sleep = owner, clock, sleep
-        self.leftovers = leftovers
-        self._first: Situation | None = None
-        self._looked_at_s = 0.0
-        self._root: int | None = None
-
-    @property
-    def root(self) -> int | None:
-        """The descriptor of the root that the guards looked at; ``None``: there is none yet.
-
-        Whatever is done beneath the root goes by it: its path may lead elsewhere by then.
-        """
-        return self._root
+    policy: Policy
+    planned: Planned
+    arming: ArmingFacts
+    journals: Path
+    canary: bool
+    quarantine: str | None = None
+    site: Site = field(default_factory=Site)
+    leftovers: Callable[[], tuple[str, ...]] = tuple
+    owner: int = 0
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+    root: int | None = field(default=None, init=False)
+    _first: Situation | None = field(default=None, init=False)
+    _looked_at_s: float = field(default=0.0, init=False)
 
     def close(self) -> None:
         """Let go of the root."""
-        if self._root is not None:
-            os.close(self._root)
-            self._root = None
+        if self.root is not None:
+            os.close(self.root)
+            self.root = None
 
     def now_s(self) -> float:
         """Return the time, in seconds since 1970."""
@@ -132,12 +118,15 @@ class HostSurroundings:
 
     def sync(self) -> None:
         """Return when the file system has on stable storage what was done to it."""
-        with system_errors(
-            f"{visible(self.policy.root)} cannot be synchronised",
-            code="root-unsynced",
-            hint="run again: what was deleted since the last time is looked for",
+        with (
+            system_errors(
+                f"{visible(self.policy.root)} cannot be synchronised",
+                code="root-unsynced",
+                hint="run again: what was deleted since the last time is looked for",
+            ),
+            opened(self._place) as top,
         ):
-            collect.synchronise(self._place)
+            synchronise_file_system(top)
 
     def situation(self) -> Situation:
         """Return the facts; after the first time only those that may change while a run lasts.
@@ -148,7 +137,7 @@ class HostSurroundings:
         if self._first is None:
             self._first = self._all()
             return self._first
-        now_s = self.clock()
+        now_s = self.now_s()
         pulled = collect.kill_switch(Path(self.policy.guards.kill_switch))
         if not 0 <= now_s - self._looked_at_s < LOOK_EVERY_S:
             self._looked_at_s = now_s
@@ -157,21 +146,20 @@ class HostSurroundings:
 
     @property
     def _place(self) -> str | int:
-        return self.policy.root if self._root is None else self._root
+        return self.policy.root if self.root is None else self.root
 
     def _keep(self, descriptor: int) -> None:
         self.close()
-        self._root = descriptor
+        self.root = descriptor
 
     def _all(self) -> Situation:
         guards, root = self.policy.guards, collect.root_facts(self.policy.root, keep=self._keep)
-        self._looked_at_s = self.clock()
+        self._looked_at_s = self.now_s()
         usable, place = root.trouble is None, self._place
         return Situation(
-            now_s=self.clock(),
+            now_s=self.now_s(),
             policy=self.policy,
-            plan=self.plan,
-            index=self.index,
+            planned=self.planned,
             root=root,
             allow_list=collect.allow_list(Path(guards.allow_list), owner=self.owner),
             arming=self.arming,
@@ -186,10 +174,10 @@ class HostSurroundings:
         )
 
     def _flown(self, place: str | int) -> CanaryFacts:
-        facts = collect.canary(place, clock=self.clock)
+        facts = collect.canary(place, clock=self.now_s)
         if not facts.no_room or self.quarantine is None or not give_back(place, self.quarantine):
             return facts
-        return collect.canary(place, clock=self.clock)
+        return collect.canary(place, clock=self.now_s)
 
     def _root_again(self, before: RootFacts) -> RootFacts:
         after = collect.root_facts(self.policy.root)
@@ -199,7 +187,7 @@ class HostSurroundings:
         return after
 
 
-def _place_of(root: RootFacts) -> tuple[int | None, int | None, str | None]:
+def _place_of(root: RootFacts) -> tuple[int | None, int | None, str | None] | None:
     """Return which directory of which mount it is."""
-    mount = None if root.file_system is None else root.file_system.mount
-    return root.device, root.inode, mount
+    system = root.file_system
+    return None if system is None else (system.device, system.root_inode, system.mount)

@@ -22,7 +22,7 @@ import polars as pl
 from trimtab.errors import UsageError
 from trimtab.purge.index import fields, identity
 from trimtab.purge.index.importers.printf import Reader
-from trimtab.purge.index.reading import Reading, Records, placed
+from trimtab.purge.index.reading import Locate, Reading, placed
 from trimtab.visible import visible
 
 UNITS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -173,7 +173,7 @@ def learn(mapping: Sequence[Mapped], reading: Reading) -> None:
 def frame_of(
     texts: Mapping[str, pl.Series],
     mapping: Sequence[Mapped],
-    rows: Records,
+    locate: Locate,
     reading: Reading,
     names: Names = NO_NAMES,
 ) -> pl.DataFrame:
@@ -207,7 +207,7 @@ def frame_of(
     texts_of_paths = _joined(paths)
     if "path" in paths:
         reading.take_kind(texts_of_paths)
-    return placed(frame, rows, texts_of_paths, reading)
+    return placed(frame, locate, texts_of_paths, reading)
 
 
 def _joined(paths: Mapping[str, list[bytes | None]]) -> list[bytes]:

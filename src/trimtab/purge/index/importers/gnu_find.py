@@ -7,7 +7,7 @@ time before 1970 is printed as ``tv_sec`` and ``tv_nsec`` side by side, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from trimtab.errors import DataError
@@ -15,15 +15,13 @@ from trimtab.purge.index.importers.printf import (
     GNU,
     Head,
     Taker,
-    ended,
     fitting,
     parse_format,
-    take_end,
-    take_head,
+    read_list,
     taker,
 )
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import Reading, Records, joined, records
+from trimtab.purge.index.reading import Reading, joined
 from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
@@ -71,39 +69,20 @@ def read(
     """
     form = None if format_text is None else parse_format(format_text, GNU)
     terminator = b"\0" if form is None else form.terminator
-    reading.plain_names = terminator == b"\0"
+    plain = reading.plain_names = terminator == b"\0"
     reading.times, reading.resolution_ns = TimeTrust.EXACT_NS, 1
-    head, directory = None, b""
-    rows: Taker | None = None
-    for first, chunk in records(file, terminator, reading):
-        if first and reading.plain_names:
-            head = take_head(chunk, reading)
-            chunk = chunk.part(int(head is not None))  # noqa: PLW2901
-        chunk = _before_end(chunk, head is not None, reading)  # noqa: PLW2901
-        if not chunk.texts:
-            continue
-        if rows is None:
-            usual = (head or Head()).usual(FULL, OPEN, SHORT)
-            form = form or fitting(usual, GNU, chunk.texts, tool="GNU find", option="-printf")
-            rows = taker(form, reading, joined=not reading.plain_names)
-        for frame in rows.rows(chunk):
-            directory = _no_directories(frame, directory)
-            yield frame
-    for frame in rows.last() if rows is not None else ():
+
+    def begin(texts: Sequence[bytes], head: Head) -> Taker:
+        usual = head.usual(FULL, OPEN, SHORT)
+        fits = form or fitting(usual, GNU, texts, tool="GNU find", option="-printf")
+        return taker(fits, reading, joined=not plain)
+
+    directory = b""
+    for frame in read_list(
+        file, terminator, reading, begin, tool="find", headed=plain, plain_end=True
+    ):
         directory = _no_directories(frame, directory)
         yield frame
-    ended(reading, headed=head is not None, tool="find")
-
-
-def _before_end(chunk: Records, headed: bool, reading: Reading) -> Records:
-    """Return records without the one that ends the list; nothing may come after that."""
-    if reading.ended_well and chunk.texts:
-        reading.ended_well = False
-        chunk.refuse(0, "it comes after the end of the list", reading)
-        return Records([], chunk.locate)
-    if headed and chunk.texts and take_end(chunk.texts[-1], reading):
-        return chunk.part(0, -1)
-    return chunk
 
 
 def _no_directories(frame: pl.DataFrame, directory: bytes) -> bytes:

@@ -28,15 +28,13 @@ from trimtab.purge.index.importers.printf import (
     Format,
     Head,
     Taker,
-    ended,
-    first_of,
     fitting,
     parse_format,
-    take_head,
+    read_list,
     taker,
 )
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import Reading, records
+from trimtab.purge.index.reading import Reading
 from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
@@ -88,23 +86,14 @@ def read(
     """
     form = None if format_text is None else parse_format(format_text, LFS)
     reading.times, reading.resolution_ns = TimeTrust.SECONDS, 10**9
-    head: Head | None = None
-    rows: Taker | None = None
-    for first, lines in records(file, b"\n", reading):
-        if first:
-            head = take_head(lines, reading)
-            lines = lines.part(int(head is not None))  # noqa: PLW2901
-        if not lines.texts:
-            continue
-        if rows is None:
-            form = form or _fitting(first_of(lines.texts), head or Head())
-            token = head.token if head else None
-            reading.columns |= form.columns
-            reading.plain_names = token is not None
-            rows = taker(form, reading, joined=True, token=token)
-        yield from rows.rows(lines)
-    yield from rows.last() if rows is not None else ()
-    ended(reading, headed=head is not None, tool="lfs find")
+
+    def begin(texts: Sequence[bytes], head: Head) -> Taker:
+        fits = form or _fitting(texts, head)
+        reading.columns |= fits.columns
+        reading.plain_names = head.token is not None
+        return taker(fits, reading, joined=True, token=head.token)
+
+    yield from read_list(file, b"\n", reading, begin, tool="lfs find")
 
 
 def _fitting(lines: Sequence[bytes], head: Head) -> Format:

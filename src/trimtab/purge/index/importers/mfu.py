@@ -26,7 +26,7 @@ import polars as pl
 from trimtab.errors import DataError
 from trimtab.purge.index import fields
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Reading, Records, placed
+from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Reading, placed
 
 _NUMBERS: Final = ("mode", "uid", "gid", "atime", "atime_rest", "mtime", "mtime_rest", "ctime",
                    "ctime_rest", "size_bytes")  # fmt: skip
@@ -135,8 +135,9 @@ def _frame(
     size = kind.itemsize
     paths = array["path"].tolist()
     reading.take_kind(paths)
-    records = Records(paths, lambda at: (number + at + 1, offset + at * size))
-    return placed(frame, records, paths, reading)
+    return placed(
+        frame, lambda at: (number + at + 1, offset + at * size, paths[at]), paths, reading
+    )
 
 
 def _time(numbers: pl.DataFrame, name: str) -> pl.Series:

@@ -23,14 +23,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import polars as pl
 
 from trimtab.errors import DataError, UsageError
 from trimtab.purge.index import fields
 from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM
-from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Block, Reading, Records
+from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Block, Reading, blocks
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def fitting(
     DataError
         None of them.
     """
-    form = choose([parse_format(text, known) for text in usual], first_of(texts))
+    form = choose([parse_format(text, known) for text in usual], texts)
     if form is None:
         raise DataError(
             f"this is no list of {tool} in a format that is known here",
@@ -246,11 +246,6 @@ def fitting(
             f"Trimtab's own is {usual[0]}",
         )
     return form
-
-
-def first_of(texts: Sequence[bytes]) -> Sequence[bytes]:
-    """Return the first of some records: enough of them to recognise a format."""
-    return texts.first(_LOOKED_AT) if isinstance(texts, Block) else texts[:_LOOKED_AT]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,27 +268,31 @@ class Head:
         return {None: (closed, *others), True: (closed,), False: others}[self.closed]
 
 
-def take_head(first: Records, reading: Reading) -> Head | None:
+def _take_head(block: Block, reading: Reading) -> Head | None:
     """Return the head of a list; ``None`` where the first of some records is none."""
-    text = first.texts[0]
+    (text,) = block.first(1)
     if not text.startswith(_HEAD_WORD):
         return None
     match = _HEAD.fullmatch(text)
     if match is None:
-        first.refuse(0, "it is no head of a list that this program knows", reading)
+        block.refuse_first("it is no head of a list that this program knows", reading)
         return Head()
     reading.started_ns = int(match[2]) * fields.NS_PER_S
     return Head(match[1] == b"2", match[3])
 
 
-def take_end(text: bytes, reading: Reading) -> bool:
-    """Return whether a record is the end of a list that says so."""
-    match = _END.fullmatch(text)
+def _before_end(block: Block, headed: bool, reading: Reading) -> Block | None:
+    """Return records without the one that ends the list; nothing may come after that."""
+    if reading.ended_well:
+        reading.ended_well = False
+        block.refuse_first("it comes after the end of the list", reading)
+        return None
+    match = _END.fullmatch(block.last()) if headed else None
     if match is None:
-        return False
+        return block
     _end(reading, int(match[1]))
     reading.ended_well = True
-    return True
+    return block.without_last()
 
 
 def _end(reading: Reading, ended_s: int) -> None:
@@ -301,17 +300,43 @@ def _end(reading: Reading, ended_s: int) -> None:
     reading.ended_ns = ended_s * fields.NS_PER_S + fields.NS_PER_S - 1
 
 
-def ended(reading: Reading, *, headed: bool, tool: str) -> None:
-    """Say what is to be said of a list once all of it was read.
+def read_list(
+    file: BinaryIO,
+    terminator: bytes,
+    reading: Reading,
+    begin: Callable[[Sequence[bytes], Head], Taker],
+    *,
+    tool: str,
+    headed: bool = True,
+    plain_end: bool = False,
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a list.
 
     Parameters
     ----------
-    headed
-        Whether it began with a head, and so has to say that it came to its end.
+    begin
+        Given the first records and the head of the list, what takes its records.
     tool
         What made it: ``find``.
+    headed
+        Whether it may have a head, and then has to say that it came to its end.
+    plain_end
+        Whether it says so in a record without a token.
     """
-    if headed and not reading.ended_well:
+    head: Head | None = None
+    rows: Taker | None = None
+    for block in blocks(file, terminator, reading):
+        left: Block | None = block
+        if headed and block.number == 1:
+            head = _take_head(block, reading)
+            left = block if head is None else block.without_first()
+        if plain_end and left:
+            left = _before_end(left, head is not None, reading)
+        if left:
+            rows = rows or begin(left.first(_LOOKED_AT), head or Head())
+            yield from rows.rows(left)
+    yield from rows.last() if rows is not None else ()
+    if head is not None and not reading.ended_well:
         reading.refuse(f"the list has no end: {tool} failed, or the list was cut off")
     if "type" not in reading.columns:
         reading.note("the list does not tell types: all were taken to be regular files (-type f)")
@@ -337,13 +362,9 @@ class Taker:
         self._core, self._reading, self._columns, self._kind = core, reading, columns, kind
         self._bytes = 0
 
-    def rows(self, chunk: Records) -> Iterator[pl.DataFrame]:
+    def rows(self, block: Block) -> Iterator[pl.DataFrame]:
         """Take records; yield rows where there are enough of them."""
-        block = chunk.texts
-        if not isinstance(block, Block):
-            raise TypeError("only blocks of a list are taken")
-        number, offset = chunk.locate(0)
-        self._core.add(block.data, block.begin, block.end, number, offset or 0)
+        self._core.add(block.data, block.begin, block.end, block.number, block.offset)
         self._bytes += block.end - block.begin
         self._learn()
         if self._bytes >= CHUNK_BYTES:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO, Final, overload
+from functools import partial
+from typing import BinaryIO, Final
 
 import polars as pl
 
@@ -28,9 +28,8 @@ from trimtab.purge.index.manifest import TimeTrust
 from trimtab.purge.index.reading import (
     CHUNK_BYTES,
     RECORD_MAX_BYTES,
+    Locate,
     Reading,
-    Records,
-    one_after_another,
 )
 from trimtab.visible import visible
 
@@ -81,7 +80,7 @@ def read_csv(
             texts = dict(zip(at, columns[3:], strict=True))
             # An empty field is no value, but as a directory the root.
             texts |= {column: texts[column].fill_null(b"") for column in roots}
-            located = _records(data, columns[:3], number, offset)
+            located = _located(data, columns[:3], number, offset)
             yield frame_of(texts, mapping, located, reading, names)
         number, offset, data = number + records, offset + length, data[length:]
         if cut and data:
@@ -126,33 +125,15 @@ def _are_numbers(mapping: Sequence[Mapped], column: str) -> bool:
     return all(mapped.unit in NUMBER_UNITS for mapped in mapping if mapped.column == column)
 
 
-def _records(data: bytes, places: list[pl.Series], number: int, offset: int) -> Records:
+def _located(data: bytes, places: list[pl.Series], number: int, offset: int) -> Locate:
     numbers, begins, ends = places
-    return Records(
-        _Shown(data, begins, ends), lambda at: (number + numbers[at], offset + begins[at])
-    )
 
+    def locate(at: int) -> tuple[int, int, bytes]:
+        begin = begins[at]
+        shown = data[begin : min(ends[at], begin + _SHOWN)]
+        return number + numbers[at], offset + begin, shown
 
-@dataclass(frozen=True, slots=True)
-class _Shown(Sequence[bytes]):
-    """Records as they are shown, cut out only then: hardly one is refused."""
-
-    data: bytes
-    begins: pl.Series
-    ends: pl.Series
-
-    def __len__(self) -> int:
-        return len(self.begins)
-
-    @overload
-    def __getitem__(self, at: int) -> bytes: ...
-    @overload
-    def __getitem__(self, at: slice) -> _Shown: ...
-    def __getitem__(self, at: int | slice) -> bytes | _Shown:
-        if isinstance(at, slice):
-            return _Shown(self.data, self.begins[at], self.ends[at])
-        begin = self.begins[at]
-        return self.data[begin : min(self.ends[at], begin + _SHOWN)]
+    return locate
 
 
 def read_parquet(
@@ -180,9 +161,9 @@ def read_parquet(
             batch = table.slice(first, _ROWS).collect()
             if not batch.height:
                 return
-            records = one_after_another([b""] * batch.height, first + 1, 0)
             texts = {column: batch[column] for column in at}
-            yield frame_of(texts, mapping, records, reading, names)
+            located = partial(_row, first + 1)
+            yield frame_of(texts, mapping, located, reading, names)
             first += batch.height
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         # A panic, which is no Exception: pages that were damaged, where Polars relies on them.
@@ -195,6 +176,10 @@ def read_parquet(
         raise DataError(
             f"it cannot be read: {visible(str(error))}", code="unreadable-file", file=shown
         ) from error
+
+
+def _row(number: int, at: int) -> tuple[int, int, bytes]:
+    return number + at, at, b""
 
 
 def _begin(mapping: Sequence[Mapped], reading: Reading) -> None:
