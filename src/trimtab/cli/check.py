@@ -11,8 +11,7 @@ from trimtab.measure.table import names
 
 @click.command("check", cls=options.GroupedCommand)
 @click.argument("path", metavar="PATH|SITE")
-@options.as_json
-@options.extent_options
+@options.output
 @options.store
 @click.option(
     "--site",

@@ -7,7 +7,6 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.render.document import show_page
-from trimtab.cli.render.text import site_argument
 
 
 @click.command("explain")
@@ -16,8 +15,7 @@ from trimtab.cli.render.text import site_argument
     "--at", "moment", metavar="TIME", required=True,
     help="The moment, in the site's zone; a date is any time of that day.",
 )  # fmt: skip
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 def command(where: str, moment: str, store_url: str | None) -> None:
     """Show all evidence about one moment, whether or not anything was wrong.
@@ -40,6 +38,6 @@ def command(where: str, moment: str, store_url: str | None) -> None:
             known.explanations,
             known.lone_runs,
             known.speeds,
-            where=site_argument(known.site),
+            where=options.site_argument(known.site),
         ),
     )

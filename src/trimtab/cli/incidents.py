@@ -7,15 +7,13 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.render.document import show_page
-from trimtab.cli.render.text import site_argument
 
 
 @click.command("incidents")
 @click.argument("where", metavar="SITE")
 @options.since("Only incidents that lasted until this time or later. Default: all.")
 @options.until
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 def command(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List incidents: when, how severe, and the likely causes.
@@ -53,7 +51,9 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
             explained.lone_runs,
             site,
             in_full=options.extent().rows(1),
-            where=site_argument(explained.site),
+            where=options.site_argument(explained.site),
         ),
-        more=[f"trimtab explain {site_argument(explained.site)} --at TIME has all evidence"],
+        more=[
+            f"trimtab explain {options.site_argument(explained.site)} --at TIME has all evidence"
+        ],
     )

@@ -69,8 +69,7 @@ if TYPE_CHECKING:
 @options.window
 @options.report
 @options.fail_on
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 def command(where: str | None, file: str | None, **settings: Any) -> None:
     """Analyse months of runs: verdicts, change points, daily figures and slow targets.

@@ -7,13 +7,11 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.render.document import show_page
-from trimtab.cli.render.text import site_argument
 
 
 @click.command("status")
 @click.argument("where", metavar="[PATH|SITE]", required=False)
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @options.cov_goal
 @options.window
@@ -47,10 +45,10 @@ def command(
     troubles = {standing.site: site_troubles(standing) for standing in standings}
     more = []
     if state.series:
-        site = site_argument(state.series[0].site)
+        site = options.site_argument(state.series[0].site)
         more = [f"trimtab judge {site} shows changes over months, trimtab incidents {site} causes"]
     show_page(
         lambda: documents.kept.StatusDocument(state, troubles),
-        lambda: status_document(state, standings, site_argument(where) if where else ""),
+        lambda: status_document(state, standings, options.site_argument(where) if where else ""),
         more=more,
     )

@@ -11,7 +11,7 @@ from trimtab.judge.ladder.build import MARGIN, Scale, build_ladder
 from trimtab.judge.ladder.efficiency import built_of
 from trimtab.judge.ladder.estimates import of_figure, of_values
 from trimtab.launch import bounded
-from trimtab.loop.sites import SITE_FILE, site_as_kept, site_file, site_of_path, with_store
+from trimtab.loop.sites import SITE_FILE, site_as_kept, site_file, site_of_path
 from trimtab.loop.stores import open_store
 from trimtab.model.driver import DRIVERS
 from trimtab.model.drives import data_sheet
@@ -69,7 +69,7 @@ def ladder_of(
     if where.endswith(SITE_FILE) and is_ladder(where):
         return build_ladder(of_file(load_ladder(where)), margin=margin, scale=scale)
     site = _site(where, store_url)
-    with open_store(with_store(site, store_url)) as store:
+    with open_store(store_url, site) as store:
         return build_ladder(of_store(store, site, runs), margin=margin, scale=scale)
 
 

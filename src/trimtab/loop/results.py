@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from trimtab.errors import UsageError
 from trimtab.loop.purging.horizons import Found
-from trimtab.loop.sites import open_site, with_store
+from trimtab.loop.sites import open_site
 from trimtab.loop.stores import open_store
 from trimtab.message import Message
 from trimtab.model.identifier import new_identifier
@@ -123,7 +123,7 @@ def keep_result(
         As `trimtab.loop.sites.open_site` has it.
     """
     site = open_site(where).site
-    with open_store(with_store(site, store_url), create=True) as store:
+    with open_store(store_url, site, create=True) as store:
         store.ensure_site(site.name, driver=site.driver, path=site.path)
         add_result(store, site.name, value, at)
     return site.name

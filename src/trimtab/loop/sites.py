@@ -290,11 +290,6 @@ def identity_of(site: Site) -> str | None:
         return None
 
 
-def with_store(site: Site | None, store_url: str | None) -> str | None:
-    """Return where a site's results are kept: as asked on the command line, else its own place."""
-    return store_url or (None if site is None else site.store.url)
-
-
 def with_dask(site: Site | None, dask: str | None, *, workers: int | None = None) -> str | None:
     """Return whose Dask workers do the work: as asked on the command line, else the site's.
 

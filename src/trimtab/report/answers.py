@@ -12,7 +12,7 @@ from trimtab.config.targets import fold_names
 from trimtab.model.action import ActionKind, Instruction, Outcome
 from trimtab.model.grouping import grouped
 from trimtab.model.incident import NOTABLE, IncidentState
-from trimtab.report.text import key_label, sentences
+from trimtab.report.text import joined_sentences, key_label
 from trimtab.units import enumerated, format_percent, format_value, plural
 from trimtab.visible import visible
 
@@ -92,7 +92,7 @@ def explain_answer(
     else:
         reason = "In no incident"
     first = f"{visible(about.incident.summary)}: {_speeds_answer(speeds)}"
-    return sentences(first, reason)
+    return joined_sentences(first, reason)
 
 
 def _speeds_answer(speeds: Sequence[SpeedAt]) -> str:
@@ -137,7 +137,9 @@ def target_answer(state: SiteState, target_state: TargetState) -> str:
     target = target_state.seen.target
     where = visible(target.server or "an unknown server")
     words = "; ".join(visible(trouble.text) for trouble in target_state.troubles) or "no trouble"
-    return sentences(f"{visible(target_state.name)} of {visible(state.site)}, on {where}: {words}")
+    return joined_sentences(
+        f"{visible(target_state.name)} of {visible(state.site)}, on {where}: {words}"
+    )
 
 
 _WORDS: Final = {
@@ -191,7 +193,7 @@ def _applied(plan: Plan, actions: Sequence[Action]) -> str:
     parts = [_kinds(done, are_done=True)] if done else []
     if failed:
         first = failed[0]
-        word = _outcome(first)
+        word = outcome_text(first)
         why = f" ({visible(first.detail)})" if first.detail else ""
         parts.append(
             f"{len(failed):,} of {plural(len(actions), 'change', ',')} not done, the first: "
@@ -240,18 +242,19 @@ def actions_answer(site: str, actions: Sequence[Action]) -> str:
     """
     if not actions:
         return f"{visible(site)}: nothing has been changed."
-    outcomes = Counter(map(_outcome, actions))
+    outcomes = Counter(map(outcome_text, actions))
     each = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
     last = actions[-1]
     if last.outcome is Outcome.DONE:
         words = _kinds([last.instruction], are_done=True)
     else:
         kind = last.instruction.kind.value.replace("-", " ")
-        words = f"{kind} of {visible(last.instruction.target)} {_outcome(last)}"
+        words = f"{kind} of {visible(last.instruction.target)} {outcome_text(last)}"
     count = plural(len(actions), "change", ",")
     at = f"{last.at.astimezone():%Y-%m-%d %H:%M}"
     return f"{visible(site)}: {count}, {each}; the last on {at}: {words}."
 
 
-def _outcome(action: Action) -> str:
+def outcome_text(action: Action) -> str:
+    """Return the outcome of an action in words."""
     return "begun" if action.outcome is None else action.outcome.value.replace("-", " ")

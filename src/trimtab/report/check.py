@@ -80,14 +80,14 @@ def probe_document(
     notes
         What could not be done beside it.
     """
-    at = "-" if run.at is None else f"{run.at.astimezone():%Y-%m-%d %H:%M %z}"
     rest = (Section("Measured besides", lines=tuple(map(_other, others))),) if others else ()
     return Document(
         kind="probe",
         heading=run.site,
         subtitle=f"run {run.id}",
         tone="info" if run.status is RunStatus.OK else "warning",
-        answer=f"{run.site}: probe {run.probe} ({run.kind}), {run.status.value}, {at}",
+        answer=f"{run.site}: probe {run.probe} ({run.kind}), {run.status.value}, "
+        f"{text.local_moment(run.at)}",
         details=tuple(filter(None, (_problem(run), _job(run), *notes))),
         sections=(_numbers(run, verdicts, comparisons), *rest, _run_section(run)),
     )

@@ -27,7 +27,7 @@ from trimtab.model.series import DIRECTION, ChangeStatus, LevelNow
 from trimtab.model.standing import SiteStanding
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.answers import effect_text, is_worse, short_summary, size_of
-from trimtab.report.text import key_label, metric_text, sentences
+from trimtab.report.text import joined_sentences, key_label, metric_text
 from trimtab.units import format_percent, plural, whole_second
 from trimtab.visible import shell_text, visible
 
@@ -352,7 +352,7 @@ def headline(*standings: SiteStanding) -> str:
     verdicts = [verdict for standing in standings for verdict in standing.verdicts or ()]
     looked_at = any(standing.verdicts is not None for standing in standings)
     suspects = sum(standing.suspects for standing in standings)
-    return sentences(
+    return joined_sentences(
         *(_worst(grave, several=len(standings) > 1) if grave else _calm(standings, matters)),
         _series_text(series, grave[: 1 + _BESIDE]),
         _goal_text(verdicts),
@@ -371,7 +371,7 @@ def targets_headline(standing: SiteStanding) -> str:
     first, *others = state_findings(of_targets)
     machines = sum(bool(host.troubles) for host in state.hosts)
     rest = f"; {plural(len(others), 'other kind')} of trouble" if others else ""
-    return sentences(
+    return joined_sentences(
         f"{visible(state.site)}: {len(troubled):,} of {plural(len(state.targets), 'target', ',')} "
         f"in trouble: {visible(first.title)}{rest}",
         f"{plural(machines, 'machine')} with troubles of their own" if machines else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,16 @@ _ROW_HEIGHT = 30
 _LABEL_EXTENT = 60
 
 
-def sweep_document(name: str, site: str, analysis: SweepAnalysis) -> Document:
-    """Return the page of a sweep: the best setting of each metric first."""
+def sweep_document(
+    name: str, site: str, analysis: SweepAnalysis, extent: Iterable[Section] = ()
+) -> Document:
+    """Return the page of a sweep: the best setting of each metric first.
+
+    Parameters
+    ----------
+    extent
+        How far it is, of one that is measured now.
+    """
     answers = [_best_answer(best) for best in analysis.best]
     return Document(
         kind="sweep",
@@ -41,7 +49,7 @@ def sweep_document(name: str, site: str, analysis: SweepAnalysis) -> Document:
         tone="info" if any(best.best is not None for best in analysis.best) else "unclear",
         answer=answers[0] if answers else "No setting can be compared yet.",
         details=tuple(answers[1:]),
-        sections=tuple(_sections(analysis)),
+        sections=(*extent, *_sections(analysis)),
     )
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _UNKNOWN: Final = "?"
 """Not known: never a dash, which reads as none."""
 _LABELS: Final = 2
+_ROWS: Final = 25
+"""Targets, or readings of one, on a screen."""
 _NOT_AVAILABLE: Final = "not available"
 
 
@@ -63,7 +65,9 @@ def targets_table(
     columns = ("target", "full>", "inodes>", "new files", "trim?", "trouble")
     ages = trimmed or {}
     return table(
-        columns, (_row(each, link(each.name), ages.get(each.name, "")) for each in targets)
+        columns,
+        (_row(each, link(each.name), ages.get(each.name, "")) for each in targets),
+        first=_ROWS,
     )
 
 
@@ -134,7 +138,7 @@ def target_document(state: SiteState, target_state: TargetState) -> Document:
 def _facts(facts: Iterable[tuple[str, str, str]]) -> Table | None:
     """Return names with their values; what is not available comes last, with its reason."""
     known_first = sorted(facts, key=lambda fact: fact[1] == _NOT_AVAILABLE)
-    return table(("name", "value>", "from"), (row(*fact) for fact in known_first))
+    return table(("name", "value>", "from"), (row(*fact) for fact in known_first), first=_ROWS)
 
 
 def _reading_rows(readings: Iterable[Reading]) -> Iterator[tuple[str, str, str]]:

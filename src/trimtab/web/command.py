@@ -50,7 +50,7 @@ def command(where: str | None, store_url: str | None, bind: str, config: str | N
     """
     refuse_without_libraries()
     from trimtab.loop.event_log import Place
-    from trimtab.loop.sites import open_site, with_store
+    from trimtab.loop.sites import open_site
     from trimtab.loop.stores import open_store
     from trimtab.web.settings import load_settings
 
@@ -58,7 +58,7 @@ def command(where: str | None, store_url: str | None, bind: str, config: str | N
     settings = None if config is None else load_settings(config)
     _refuse_open(host, settings)
     site = None if where is None else open_site(where).site
-    with open_store(with_store(site, store_url)) as store:
+    with open_store(store_url, site) as store:
         only = None if site is None or where is None else (where, Place(site.name, site))
         serve(store, only, host, port, settings)
 

@@ -165,7 +165,7 @@ def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None
         report = desk.purge_runs(site)
     except TrimtabError as error:
         problem = Section("Runs of purges", lines=(f"Not known: {error.message}.",))
-        return Document("purge report", site, "", "unclear", "", (problem,))
+        return Document("", (problem,), kind="purge report", heading=site, tone="unclear")
     return runs_document(report, site, only) if report.days or report.plans else None
 
 

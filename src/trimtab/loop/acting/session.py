@@ -37,7 +37,6 @@ from trimtab.loop.sites import (
     open_acting_driver,
     open_driver,
     site_file,
-    with_store,
 )
 from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import open_store
@@ -150,7 +149,7 @@ def visit(
         The site cannot be opened, or the store or journal cannot be used.
     """
     site = acting_site(where)
-    with open_store(with_store(site, store_url), create=True) as store:
+    with open_store(store_url, site, create=True) as store:
         know_site(store, site)
         place = Place(site, store, clock_of(site))
         location = str(store.location)

@@ -12,7 +12,7 @@ from trimtab.loop.event_log import place_of
 from trimtab.loop.purging.approval import require_approval
 from trimtab.loop.purging.noticing import policy_of
 from trimtab.loop.purging.place import PurgePlace, prepared
-from trimtab.loop.sites import site_file, with_store
+from trimtab.loop.sites import site_file
 from trimtab.loop.stores import open_store
 from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.policy import Arming
@@ -64,7 +64,7 @@ def approval_on(
     def check(loaded: LoadedPlan) -> object:
         loaded_site = site_file(where)
         site = None if loaded_site is None else loaded_site.site
-        with open_store(with_store(site, store_url)) as store:
+        with open_store(store_url, site) as store:
             name = place_of(store, where).name
             key = place.signing_key()
             return require_approval(store.events(site=name), loaded, key, site=name, now=now)
