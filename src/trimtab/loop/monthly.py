@@ -171,18 +171,21 @@ def _space(store: Store, site: str, span: Span) -> tuple[SpaceAt, ...]:
     return space_at(store, site, sorted({*by_day.values(), *times[-1:]}))
 
 
-def space_at(store: Store, site: str, times: Sequence[datetime]) -> tuple[SpaceAt, ...]:
-    """Return how full a site was in some of its snapshots, the oldest first."""
+def space_at(
+    store: Store, site: str, times: Sequence[datetime], target: str | None = None
+) -> tuple[SpaceAt, ...]:
+    """Return how full a site was, or one of its targets, in some snapshots, the oldest first."""
     if not times:
         return ()
     import polars as pl
 
-    readings, _ = store.telemetry_frames(site, times, names=_SPACE, settings_at=())
+    readings, _ = store.telemetry_frames(site, times, names=_SPACE, settings_at=(), target=target)
+    of_metadata = pl.col("kind").cast(pl.String).str.to_lowercase().is_in(["mdt", "mgt"])
     number, name = pl.col("number"), pl.col("name").cast(pl.String)
     used, left = pl.col("used_bytes"), pl.col("available_bytes")
     space = (
         readings.filter(pl.col("label").is_null() & number.is_not_null())
-        .filter(~pl.col("kind").cast(pl.String).str.to_lowercase().is_in(["mdt", "mgt"]))
+        .filter(~of_metadata | (target is not None))
         .group_by("at", pl.col("target").cast(pl.String), maintain_order=True)
         .agg(number.filter(name == each).last().alias(each) for each in _SPACE)
         .filter(used + left > 0)

@@ -6,12 +6,13 @@ with an interpreter of expressions: the policy of the pages allows no code but f
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import UsageError
 from trimtab.extras import install_command
+from trimtab.loop.monthly import space_at
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import ChangeStatus, SeriesJudgement
 from trimtab.report import judge_charts
@@ -336,18 +337,9 @@ def _fullness_chart(desk: Desk, site: str, target: str) -> Chart | None:
     times = desk.store.snapshot_times(site)
     step = max(1, -(-len(times) // _SNAPSHOTS))
     chosen = times[::-1][::step][::-1]
-    names = {"used_bytes", "available_bytes"}
-    of_target, _ = desk.store.telemetry_frames(
-        site, chosen, names=names, settings_at=(), target=target
-    )
-    by_time: dict[datetime, dict[str, float]] = {}
-    for at, name, number in of_target.select("at", "name", "number").iter_rows():
-        if number is not None:
-            by_time.setdefault(at, {})[name] = number
     rows = [
-        {"at": milliseconds(at), "value": 100 * values["used_bytes"] / total}
-        for at, values in sorted(by_time.items())
-        if len(values) == 2 and (total := sum(values.values())) > 0
+        {"at": milliseconds(each.at), "value": 100 * each.fullness}
+        for each in space_at(desk.store, site, chosen, target)
     ]
     if not rows:
         return None
