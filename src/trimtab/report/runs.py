@@ -106,7 +106,7 @@ def _output(output: KeptOutput, file: str) -> Section:
     return Section(
         f"raw output {output.ordinal}, {output.label}",
         lines=(f"exit code {output.exit_code}, {took}, {size}, sha256 {digest}",),
-        commands=(shell_text(output.argv), file),
+        commands=tuple(filter(None, (shell_text(output.argv), file))),
     )
 
 
