@@ -41,6 +41,10 @@ class MemoryStore:
         """Return no sum: so short a record is judged anew."""
         return Sums()
 
+    def series(self, site: str) -> tuple[()]:
+        """Return no series: no run is kept."""
+        return ()
+
     def judged(self, site: str) -> None:
         """Return when incidents were searched for: never."""
 
