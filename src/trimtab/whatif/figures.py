@@ -17,6 +17,7 @@ from trimtab.model.site import LIMITS
 from trimtab.twin.arrays import Array
 from trimtab.twin.simulation.miniature import GROUP_UNITS
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
+from trimtab.twin.stack.raid import data_share
 
 if TYPE_CHECKING:
     from trimtab.twin.simulation.engine import Simulation
@@ -144,8 +145,7 @@ def _of_flash(simulated: Simulation) -> Mapping[str, float | None]:
     flash = float(state.flash_written_total @ weight)
     raid = osts.raid
     drives = float(weight.sum()) * raid.drives / raid.shared
-    share = 0.5 if raid.kind == "raid10" else raid.data / (raid.data + raid.parity)
-    daily = flash / share / drives / (elapsed_s / _DAY_S)
+    daily = flash / data_share(raid) / drives / (elapsed_s / _DAY_S)
     return {
         "write_amplification": flash / written,
         "flash_drive_writes_per_day": daily / osts.drive.capacity_bytes,
