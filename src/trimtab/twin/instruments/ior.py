@@ -13,9 +13,9 @@ from trimtab.measure.command_line import size_of
 from trimtab.measure.measurement import ACCESSES
 from trimtab.model.run import Access
 from trimtab.twin.instruments.command import FLAG, LoadCommand, one_of, parse_options
+from trimtab.units import MIB
 
 VERSION: Final = "4.0.0"
-MIB: Final = 2**20
 _OPTIONS: Final[Mapping[str, Callable[[str], Any] | None]] = {
     **dict.fromkeys(("-w", "-r", "-k", "-F", "-e", "-C", "--posix.odirect"), FLAG),
     **dict.fromkeys(("-t", "-b", "-s", "-i", "-D", "--minTimeDuration"), size_of),

@@ -16,8 +16,9 @@ from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.stack.raid import data_share
+from trimtab.units import DAY_S
 from trimtab.whatif.sizing.amplifying import Amplified, Case
-from trimtab.whatif.sizing.request import DAY_S, SizingRequest, TrimWord
+from trimtab.whatif.sizing.request import SizingRequest, TrimWord
 
 
 @dataclass(frozen=True, slots=True)
