@@ -259,9 +259,10 @@ def point(life: Life, fullness: float, first_day: float, last_day: float) -> Poi
     amplification = life.traced["amplification"][rows].astype(np.float64)
     walks = life.traced["walks_per_request"][rows].astype(np.float64)
     window = throttling(life.scenario, amplification)
-    drives = ost.rates(machine, amplification, window=window)
-    delivered = ost.rates(
-        machine, amplification, window=window, groups_considered=walks * machine.groups
+    ceilings = ost.ceilings_of(machine)
+    drives = ceilings.rates(amplification, window=window)
+    delivered = ceilings.rates(
+        amplification, window=window, groups_considered=walks * machine.groups
     )
     return Point(
         fullness,
@@ -274,7 +275,7 @@ def point(life: Life, fullness: float, first_day: float, last_day: float) -> Poi
 
 def fresh(scenario: Scenario) -> float:
     """Return what one OST of fresh drives writes, bytes/s."""
-    return float(ost.rates(machine_of(scenario)).write)
+    return float(ost.ceilings_of(machine_of(scenario)).rates().write)
 
 
 def curves(lives: Mapping[str, Sequence[Life]]) -> dict[str, list[list[Point]]]:

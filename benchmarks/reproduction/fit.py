@@ -93,7 +93,7 @@ def with_allocator(fitted: Constants) -> Constants:
     """
     machine = hardware(PERLMUTTER, Server(32, 50e9))
     groups = 0.077 * machine.groups
-    half = float(ost.rates(machine, 1.9, constants=fitted).write) / 2
+    half = float(ost.ceilings_of(machine, constants=fitted).rates(1.9).write) / 2
     request_s = machine.cores * ost.REQUEST_BYTES / half
     found = (request_s - ost.BASE_CORE_S) / groups
     return replace(fitted, allocator_s_per_group=float(f"{found:.3g}"))

@@ -74,7 +74,7 @@ def _perlmutter() -> Hardware:
 def _of(osts: Osts, write: bool, from_clients: bool, constants: Constants) -> float:
     """Return bytes per second of all OSTs of fresh drives together."""
     machine = hardware(osts, _E2000_SERVER if osts.drive is PM1743 else _E1000_SERVER)
-    rates = ost.rates(machine, from_clients=from_clients, constants=constants)
+    rates = ost.ceilings_of(machine, from_clients=from_clients, constants=constants).rates()
     return osts.count * float(rates.write if write else rates.read)
 
 
@@ -88,7 +88,7 @@ def _probe(clients: Clients, constants: Constants) -> float:
 def _whole(nodes: int, tasks: int, constants: Constants) -> float:
     """Return the acceptance test's write of file per process with so many nodes."""
     limits = client.node_limits(_CPU_NODE, E1000, tasks, cores=128, constants=constants)
-    rates = ost.rates(_perlmutter(), from_clients=True, constants=constants)
+    rates = ost.ceilings_of(_perlmutter(), from_clients=True, constants=constants).rates()
     return _job_write(float(rates.write), float(rates.read), limits, IorJob(nodes, tasks, 1e9))
 
 

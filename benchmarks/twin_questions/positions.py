@@ -13,7 +13,7 @@ from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.stack.hardware import Hardware, hardware
-from trimtab.twin.stack.ost import rates
+from trimtab.twin.stack.ost import ceilings_of
 
 SHARE: Final = 0.9
 """Of what an OST writes at the reference fullness: under it a limit is passed."""
@@ -66,8 +66,7 @@ def writes(cases: Sequence[Case], *, searching: bool) -> np.ndarray:
     scenario, machine = _machine()
     amplification = np.array([case["write_amplification"][0] for case in cases])
     walks = np.array([case["walks_per_request"][0] for case in cases])
-    found = rates(
-        machine,
+    found = ceilings_of(machine).rates(
         amplification,
         window=throttling(scenario, amplification),
         groups_considered=walks * machine.groups * searching,

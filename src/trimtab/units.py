@@ -19,6 +19,10 @@ from zoneinfo import ZoneInfo
 
 from trimtab.errors import UsageError
 
+KIB: Final = 2**10
+MIB: Final = 2**20
+GIB: Final = 2**30
+DAY_S: Final = 86400.0
 _BYTES_PER_UNIT = {
     "": Decimal(1),
     "b": Decimal(1),

@@ -336,7 +336,7 @@ def _parse(words: str, text: str) -> _Rule:
     if match := _DAILY.fullmatch(words):
         return _Calendar((_minutes(*match.groups()),), None, frozenset(range(1, 13)), None)
     if match := _WEEKLY.fullmatch(words):
-        weekday = frozenset((_weekday(match.group(1), text),))
+        weekday = frozenset((_weekday(match[1], text),))
         minutes = _minutes(*match.groups()[1:])
         return _Calendar((minutes,), None, frozenset(range(1, 13)), weekday)
     fields = words.split()
@@ -352,16 +352,16 @@ def _parse(words: str, text: str) -> _Rule:
 
 
 def _every(match: re.Match[str], text: str) -> _Every:
-    every_s = parse_duration(match.group(1))
+    every_s = parse_duration(match[1])
     if not every_s.is_integer() or not 1 <= every_s <= _PERIOD_MAX_S:
         raise UsageError(
             f"{text!r} is not a schedule: the interval must be whole seconds, from 1 s to 366 d",
             code="schedule-interval-invalid",
         )
-    offset_s = int(match.group(2) or 0) * 60
+    offset_s = int(match[2] or 0) * 60
     if offset_s >= every_s:
         raise UsageError(
-            f"{text!r} is not a schedule: :{match.group(2)} is not within {match.group(1)}",
+            f"{text!r} is not a schedule: :{match[2]} is not within {match[1]}",
             code="schedule-offset-invalid",
             hint='"every 15m at :05" is 00:05, 00:20, 00:35 and so on',
         )

@@ -109,8 +109,8 @@ def _numbers(ranges: str, text: str) -> Iterator[int]:
         match = _RANGE.fullmatch(part.strip())
         if match is None:
             raise _no_targets(text)
-        low = int(match.group(1), 16)
-        high = int(match.group(2) or match.group(1), 16)
+        low = int(match[1], 16)
+        high = int(match[2] or match[1], 16)
         if high < low:
             raise UsageError(
                 f"{part.strip()!r} ends before it begins", code="target-range-reversed", hint=_HINT

@@ -163,7 +163,7 @@ def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi
         return not_available(
             "tool-not-recognised", f"{program} is not Open MPI: it says {_first_line(text)!r}"
         )
-    return OpenMpi(program, match.group(1), physical_cores(), os.geteuid() == 0)
+    return OpenMpi(program, match[1], physical_cores(), os.geteuid() == 0)
 
 
 LAUNCHERS: Final[dict[str, Callable[..., Launcher | NotAvailable]]] = {

@@ -36,10 +36,10 @@ from trimtab.measure.plain import present, time_of, time_since_1970, whole_lines
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
 from trimtab.model.run import Access, Sample
+from trimtab.units import MIB
 
 KIND: Final = "lst-survey"
 Side = Literal["client", "server"]
-_MIB: Final = 2**20
 _COARSE: Final = 20
 """A figure of fewer whole units may be more than a twentieth too low."""
 _COMMENCE: Final = re.compile(r"Commence lst-survey - (.{10,60})")
@@ -259,7 +259,7 @@ def _samples(row: _Row, side: Side | None) -> Iterator[Sample]:
         elif value < _COARSE:
             text = f"printed as {value}, in whole units: too coarse to be judged"
             reason = Message("too-few-digits", text)
-        yield Sample(BANDWIDTH[access], float(value * _MIB), 0, None, "total", 0, row.line, reason)
+        yield Sample(BANDWIDTH[access], float(value * MIB), 0, None, "total", 0, row.line, reason)
     # A client sends one message for each RPC, and a second one where it writes.
     received, sent = row.columns["read RPC/s"], row.columns["write RPC/s"]
     rate = received if side == "server" else sent

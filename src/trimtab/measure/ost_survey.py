@@ -40,9 +40,9 @@ from trimtab.measure.plain import Figure, figure_of, present, time_of, whole_lin
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
 from trimtab.model.run import Access, Sample
+from trimtab.units import MIB
 
 KIND: Final = "ost-survey"
-_MIB: Final = 2**20
 _TARGETS_MAXIMUM: Final = 65_536
 _NUMBER: Final = r"(\d{1,9}\.\d{3})"
 _HEADER: Final = re.compile(
@@ -173,7 +173,7 @@ def _measurement(survey: _Survey) -> Measurement:
         "no OST has a rate",
         layer="client",
         host=survey.host,
-        requested=present({"file_size_bytes": size_mib and size_mib * _MIB, "path": survey.path}),
+        requested=present({"file_size_bytes": size_mib and size_mib * MIB, "path": survey.path}),
         reported=present({"targets": 1, "targets_measured": len(survey.rows)})
         | _slowest(survey, believed),
         warnings=warnings,
@@ -185,7 +185,7 @@ def _samples(survey: _Survey, size_mib: int | None) -> Iterator[Sample]:
         for access in ACCESSES:
             figure = row.rates[access]
             reason = _disbelief(survey, index, access, size_mib)
-            metric, value = BANDWIDTH[access], figure.value * _MIB
+            metric, value = BANDWIDTH[access], figure.value * MIB
             yield Sample(metric, value, 0, ost_name(index), "total", 0, row.line, reason)
 
 

@@ -155,7 +155,7 @@ def _losses(
     walks = values["walks_per_request"].astype(np.float64)
     window = throttling(scenario, amplification)
     groups = walks * ost_capacity_bytes(scenario.osts) / GROUP_BYTES
-    now = ost.rates(machine, amplification, window=window, groups_considered=groups)
-    fresh = ost.rates(machine)
-    slower = 1 - now.write_drives / float(fresh.write_drives)
+    ceilings = ost.ceilings_of(machine)
+    now = ceilings.rates(amplification, window=window, groups_considered=groups)
+    slower = 1 - now.write_drives / float(ceilings.rates().write_drives)
     return slower[member], (1 - now.write / now.write_drives)[member]

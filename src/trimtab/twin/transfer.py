@@ -3,19 +3,30 @@
 Files of several stripes are as fast as their first OST: the flow model knows whole files only.
 A fixed time that is longer than a file takes goes around the file again; the drives are given the
 file once.
+
+What comes from outside the scenario is none of the users': no lifetime, no quota and no purge takes
+it; it is there until it is removed.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from trimtab.errors import ToolError
 from trimtab.model.run import Access
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.guest import File, Guest
 from trimtab.twin.instruments.command import LoadCommand
 from trimtab.twin.instruments.probes import opening_s
+from trimtab.twin.life import Life
+from trimtab.twin.simulation.streams import stream
+from trimtab.twin.stack import client
+from trimtab.twin.stack.hardware import platform_of
+from trimtab.twin.stack.job import USER_STREAM_BYTES_PER_S
+from trimtab.twin.stack.sharing import Resource, max_min, slowest_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +61,7 @@ def move(guest: Guest, command: LoadCommand, access: Access, left_s: float) -> M
     """
     life, fixed_s = guest.life, command.fixed_s
     files = _files(guest, command, access)
-    rates, slowest_s = life.simulation.meet(
-        np.array([file.osts[0] for file in files]),
-        at=life.now,
-        nodes=command.nodes,
-        tasks_per_node=command.tasks_per_node,
-        bytes_per_task=float(command.task_bytes),
-        access=access,
-    )
+    rates, slowest_s = _rates(life, np.array([file.osts[0] for file in files]), command, access)
     opening = opening_s(fixed_s or slowest_s)
     elapsed_s = fixed_s + 2 * opening if fixed_s else slowest_s
     if not elapsed_s <= left_s or (fixed_s and not rates.all()):
@@ -72,6 +76,36 @@ def move(guest: Guest, command: LoadCommand, access: Access, left_s: float) -> M
         guest.write(dict(zip(command.files, held.tolist(), strict=True)))
     life.pass_by(elapsed_s)
     return Moved(int(moved.sum()), int(held.sum()), elapsed_s, opening)
+
+
+def _rates(
+    life: Life, ost_of_task: Integers, command: LoadCommand, access: Access
+) -> tuple[Array, float]:
+    """Return what each task gets while all of them run, and when the slowest has moved its bytes.
+
+    Returns
+    -------
+    tuple
+        Bytes per second, and seconds; ``inf``: one never ends.
+    """
+    scenario, at = life.simulation.scenario, life.now
+    could, users = life.simulation.met(at)
+    each = command.tasks_per_node
+    limits = client.node_limits(scenario.clients, platform_of(scenario.server), each)
+    draws = stream(scenario.seed, "guest", access, int(at.timestamp()))
+    share = float(client.run_share(draws.standard_normal(1))[0])
+    of_osts, demand, per_node = (
+        (could.write, users.write, limits.write_bytes_per_s)
+        if access == "write"
+        else (could.read, users.read, limits.read_bytes_per_s)
+    )
+    node = np.arange(len(ost_of_task)) // each
+    nodes = Resource(node, np.full(command.nodes, per_node * share))
+    osts = Resource(ost_of_task, of_osts, demand, np.ceil(demand / USER_STREAM_BYTES_PER_S))
+    process = limits.process_bytes_per_s * share
+    rates = max_min([nodes, osts], np.full(len(ost_of_task), process))
+    slowest = slowest_rate([nodes, osts], process)
+    return rates, command.task_bytes / slowest if slowest > 0.0 else math.inf
 
 
 def _files(guest: Guest, command: LoadCommand, access: Access) -> list[File]:

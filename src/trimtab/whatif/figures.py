@@ -15,8 +15,10 @@ from trimtab.judge.rolling import rolling
 from trimtab.model.check import HistoryPoint
 from trimtab.model.site import LIMITS
 from trimtab.twin.arrays import Array
-from trimtab.twin.simulation.miniature import GROUP_UNITS
+from trimtab.twin.scenario.geometry import GROUP_UNITS
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
+from trimtab.twin.stack.raid import data_share
+from trimtab.units import DAY_S
 
 if TYPE_CHECKING:
     from trimtab.twin.simulation.engine import Simulation
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 _RUNS_LEAST: Final = 24
 _SPAN_LEAST: Final = timedelta(hours=36)
 _ALMOST_ALL: Final = 0.99
-_DAY_S: Final = 86400.0
 _SUPERBLOCKS_LEAST: Final = 10
 """Written on each miniature OST: of fewer, what one collection copies is most of what is told."""
 
@@ -144,8 +145,7 @@ def _of_flash(simulated: Simulation) -> Mapping[str, float | None]:
     flash = float(state.flash_written_total @ weight)
     raid = osts.raid
     drives = float(weight.sum()) * raid.drives / raid.shared
-    share = 0.5 if raid.kind == "raid10" else raid.data / (raid.data + raid.parity)
-    daily = flash / share / drives / (elapsed_s / _DAY_S)
+    daily = flash / data_share(raid) / drives / (elapsed_s / DAY_S)
     return {
         "write_amplification": flash / written,
         "flash_drive_writes_per_day": daily / osts.drive.capacity_bytes,
@@ -164,7 +164,7 @@ def _horizon_s(by_day: Array) -> float | None:
     whole = float(by_day.sum())
     if whole <= 0:
         return None
-    return float((np.searchsorted(np.cumsum(by_day), _ALMOST_ALL * whole) + 1) * _DAY_S)
+    return float((np.searchsorted(np.cumsum(by_day), _ALMOST_ALL * whole) + 1) * DAY_S)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -174,8 +174,8 @@ def _values(name: str, part: str) -> Sequence[str]:
     matches = [_NUMBER.match(bound.strip()) for bound in part.split(":")]
     if len(matches) != 3 or None in matches:
         return (part,)
-    numbers = [Decimal(match.group(1)) for match in matches if match is not None]
-    units = {match.group(2) for match in matches if match is not None and match.group(2)}
+    numbers = [Decimal(match[1]) for match in matches if match is not None]
+    units = {match[2] for match in matches if match is not None and match[2]}
     if len(units) > 1:
         raise UsageError(
             f"--vary: {visible(part)!r} has several units", code="malformed-value", hint="1d:7d:2d"

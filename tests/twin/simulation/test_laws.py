@@ -53,7 +53,7 @@ def test_no_run_exceeds_clients_network_or_osts(name: str, days: float) -> None:
     assert len(measured) >= 8
     assert measured.max() <= probe.nodes * nodes.write_bytes_per_s
     assert measured.max() <= servers
-    fresh = float(ost.rates(machine, from_clients=True).write)
+    fresh = float(ost.ceilings_of(machine, from_clients=True).rates().write)
     assert measured.max() <= scenario.osts.count * fresh
 
 
@@ -103,7 +103,7 @@ def crowded(daily: float = 30e15) -> Scenario:
 def test_users_write_no_more_than_the_servers_carry() -> None:
     of = ran(crowded(), 2.0)
     machine = hardware(of.scenario.osts, of.scenario.server)
-    most = of.scenario.osts.count * float(ost.rates(machine, from_clients=True).write)
+    most = of.scenario.osts.count * float(ost.ceilings_of(machine, from_clients=True).rates().write)
     written = float(of.state.client_bytes_written_total @ of.columns.weight) / (2 * DAY)
     assert 0.5 * most < written <= most
     # 30 PB were wanted: some of it waits, most of it was never asked for.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +38,7 @@ PLAIN = replace(
 )
 OSTS = Osts(4, DRIVE, Raid(drives=10, spares=0))
 MACHINE = hardware(OSTS, Server(32, 50e9))
+OF_PLAIN = ost.ceilings_of(MACHINE, constants=PLAIN)
 
 
 def test_an_array_writes_its_data_share_of_the_drives() -> None:
@@ -119,10 +121,12 @@ def test_a_generation_is_a_key_and_no_drive_turns_a_server_into_another() -> Non
         assert platform_of(server) is platform
         rates = [
             float(
-                ost.rates(
+                ost.ceilings_of(
                     hardware(replace(OSTS, drive=replace(DRIVE, write_bytes_per_s=speed)), server),
                     from_clients=True,
-                ).write
+                )
+                .rates()
+                .write
             )
             for speed in np.linspace(4.99e9, 5.01e9, 5)
         ]
@@ -132,56 +136,55 @@ def test_a_generation_is_a_key_and_no_drive_turns_a_server_into_another() -> Non
 
 def test_write_amplification_divides_and_a_window_multiplies() -> None:
     fresh = 10 * 3e9 * 0.8 * 0.9
-    got = ost.rates(MACHINE, np.array([1.0, 2.0]), window=np.array([1.0, 0.9]), constants=PLAIN)
+    got = OF_PLAIN.rates(np.array([1.0, 2.0]), window=np.array([1.0, 0.9]))
     assert got.write.tolist() == pytest.approx([fresh, fresh / 2 * 0.9])
-    assert got.read.tolist() == pytest.approx([40e9, 40e9])
+    assert float(got.read) == pytest.approx(40e9)
 
 
 def test_looking_through_groups_takes_the_cores_that_writes_need() -> None:
     """10,000 groups at 100 ns are 1 ms beside the base of a request."""
-    got = ost.rates(MACHINE, groups_considered=np.array([0.0, 1e4, 1e5]), constants=PLAIN)
+    got = OF_PLAIN.rates(groups_considered=np.array([0.0, 1e4, 1e5]))
     per_core = [1 / (ost.BASE_CORE_S + seconds) for seconds in (0, 1e-3, 1e-2)]
-    processor = processor_of(groups=np.array([0.0, 1e4, 1e5]))
+    processor = processor_of(np.array([0.0, 1e4, 1e5]))
     assert processor.tolist() == pytest.approx([32 * n * 2**20 for n in per_core])
-    assert got.write[2] == processor[2] < got.write_drives[2]
+    assert got.write[2] == processor[2] < float(got.write_drives)
 
 
-def processor_of(groups: np.ndarray, *, from_clients: bool = False) -> np.ndarray:
-    """Return what processors of an OST's server write, with checksums where clients do."""
-    ceilings = ost.ceilings_of(
-        MACHINE, drive_write_factor=1.0, drive_read_factor=1.0, server_share=1.0,
-        from_clients=from_clients, checksums=from_clients, constants=PLAIN,
-    )  # fmt: skip
-    _, processor = ceilings.apart(np.ones(len(groups)), np.ones(len(groups)), groups)
-    return processor
+def processor_of(groups: np.ndarray, **of: Any) -> np.ndarray:
+    """Return what processors of an OST's server write, where nothing else limits."""
+    ceilings = ost.ceilings_of(MACHINE, **of, constants=PLAIN)
+    alone = replace(ceilings, fresh_bytes_per_s=np.inf, line_bytes_per_s=None)
+    return np.asarray(alone.rates(groups_considered=groups).write)
 
 
 def test_clients_pass_the_network_and_pay_for_checksums() -> None:
-    local = ost.rates(MACHINE, constants=PLAIN)
-    remote = ost.rates(MACHINE, from_clients=True, constants=PLAIN)
+    local = OF_PLAIN.rates()
+    remote = ost.ceilings_of(MACHINE, from_clients=True, constants=PLAIN).rates()
     assert float(remote.write) == pytest.approx(min(float(local.write), 50e9 * 0.9 * 0.5) * 0.8)
     assert float(remote.read) == pytest.approx(40e9 * 0.8)
     request_s = ost.BASE_CORE_S + 2**20 * 1e-9
-    checked = processor_of(groups=np.zeros(1), from_clients=True)
+    checked = processor_of(np.zeros(1), from_clients=True, checksums=True)
     assert checked.tolist() == pytest.approx([32 / request_s * 2**20])
-    assert float(ost.rates(MACHINE, checksums=True, constants=PLAIN).write) == float(local.write)
+    unpaid = ost.ceilings_of(MACHINE, checksums=True, constants=PLAIN).rates()
+    assert float(unpaid.write) == float(local.write)
 
 
 def test_a_server_that_carries_another_ost_gives_half() -> None:
-    got = ost.rates(
-        MACHINE, groups_considered=1e5, server_share=np.array([1.0, 0.5]), constants=PLAIN
-    )
+    shared = ost.ceilings_of(MACHINE, server_share=np.array([1.0, 0.5]), constants=PLAIN)
+    got = shared.rates(groups_considered=1e5)
     assert got.write[1] == pytest.approx(got.write[0] / 2)
-    network = ost.rates(MACHINE, server_share=np.array([0.5]), from_clients=True, constants=PLAIN)
-    assert network.read[0] == pytest.approx(25e9 * 0.9 * 0.8)
+    half = np.array([0.5])
+    through = ost.ceilings_of(MACHINE, server_share=half, from_clients=True, constants=PLAIN)
+    assert through.read[0] == pytest.approx(25e9 * 0.9 * 0.8)
 
 
 @given(st.floats(1, 8), st.floats(1, 8), st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0.1, 1))
 def test_nothing_that_is_worse_makes_an_ost_faster(
     low: float, more: float, few: float, further: float, window: float
 ) -> None:
-    better = ost.rates(MACHINE, low, groups_considered=few)
-    worse = ost.rates(MACHINE, low * more, groups_considered=few + further, window=window)
+    of_machine = ost.ceilings_of(MACHINE)
+    better = of_machine.rates(low, groups_considered=few)
+    worse = of_machine.rates(low * more, groups_considered=few + further, window=window)
     assert 0 < worse.write <= better.write
     assert worse.read == better.read
 
@@ -234,6 +237,6 @@ def test_users_cannot_push_a_survey_below_its_share() -> None:
 
 def test_the_survey_passes_neither_network_nor_checksums() -> None:
     """The survey's OSTs rose in the months in which checksums slowed the hourly probe."""
-    without = ost.rates(MACHINE, 1.5)
-    with_them = ost.rates(MACHINE, 1.5, checksums=True)
+    without = ost.ceilings_of(MACHINE).rates(1.5)
+    with_them = ost.ceilings_of(MACHINE, checksums=True).rates(1.5)
     assert without.write == with_them.write

@@ -258,7 +258,7 @@ class Client:
         """Return whether a job was ever suspended (``SuspendTime`` of scontrol(1))."""
         result = self.ask("scontrol", "--oneliner", "show", "job", job_id)
         match = re.search(r" SuspendTime=(\S+)", result.stdout.decode("utf-8", "replace"))
-        return match is not None and match.group(1) not in {"None", "Unknown", "0"}
+        return match is not None and match[1] not in {"None", "Unknown", "0"}
 
     def cancel(self, *arguments: str, patience_s: float | None = None) -> str | None:
         """Ask scancel for something; return why it did not, and ``None`` where there is no need."""
@@ -287,7 +287,7 @@ def _job_id(result: ProcessResult) -> str:
     printed = result.stdout.decode("utf-8", "replace").strip()
     match = re.fullmatch(r"([0-9]+)(?:;\S+)?", printed.rpartition("\n")[2].strip())
     if result.problem is None and match is not None:
-        return match.group(1)
+        return match[1]
     why = last_line(result.stderr.decode("utf-8", "replace") or printed)
     raise NeverStarted(
         f"Slurm refused the job: {why.removeprefix('sbatch: error: ')}", code="job-refused"

@@ -152,8 +152,8 @@ def _version(client: Client) -> str | NotAvailable:
         complaint = last_line(answer.stderr.decode("utf-8", "replace") or text)
         why = "cannot be used here" if answer.problem else "is not the one that is known"
         return not_available("slurm-unusable", f"Slurm {why}: {complaint}")
-    version = f"{match.group(1)}.{match.group(2)}{match.group(3)}"
-    if (int(match.group(1)), int(match.group(2))) < OLDEST:
+    version = f"{match[1]}.{match[2]}{match[3]}"
+    if (int(match[1]), int(match[2])) < OLDEST:
         return not_available(
             "tool-too-old", f"Slurm {version} has no srun --overlap: 20.11 or later is needed"
         )

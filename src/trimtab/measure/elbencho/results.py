@@ -11,7 +11,7 @@ from typing import Final
 
 from trimtab.errors import DataError
 from trimtab.measure.command_line import size_of
-from trimtab.measure.elbencho.rows import LIVE_HEAD, MIB, Amount, Row, rows_of
+from trimtab.measure.elbencho.rows import LIVE_HEAD, Amount, Row, rows_of
 from trimtab.measure.measurement import (
     BANDWIDTH,
     IOPS,
@@ -28,6 +28,7 @@ from trimtab.measure.plain import present, whole_of
 from trimtab.measure.source import Source
 from trimtab.message import Message
 from trimtab.model.run import Access, RawOutput, RunStatus, Sample
+from trimtab.units import MIB
 
 KIND: Final = "elbencho"
 _ENTRIES: Final[Mapping[str, str]] = {

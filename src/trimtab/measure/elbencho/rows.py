@@ -31,8 +31,8 @@ from typing import Any, Final
 
 from trimtab.measure.plain import as_dict, as_text, version_numbers, whole_lines, whole_of
 from trimtab.message import Message
+from trimtab.units import MIB
 
-MIB: Final = 2**20
 _MB: Final = 10**6
 _START_SINCE: Final = (3, 0, 27)
 

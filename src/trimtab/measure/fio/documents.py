@@ -104,7 +104,7 @@ class Document:
         for number, line in enumerate(self.text.split("\n"), start=self.first_line):
             stripped = line.strip()
             match = None if left_out else _KEY.match(line)
-            key = match.group(1) if match else ""
+            key = match[1] if match else ""
             if key == "jobname":
                 job, path = job + 1, []
             elif key and job >= 0:

@@ -23,9 +23,9 @@ from trimtab.measure.measurement import agrees
 from trimtab.measure.plain import as_dict, as_number
 from trimtab.message import Message
 from trimtab.model.run import Access
+from trimtab.units import KIB
 
 QUANTILES: Final = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
-KIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)

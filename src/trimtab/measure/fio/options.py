@@ -59,7 +59,7 @@ def options_of(document: Document, job: dict[str, Any]) -> dict[str, Any]:
 def time_s(value: object) -> float | None:
     """Return seconds of an option as fio echoes it: ``60``, ``500ms``, ``5m``."""
     match = re.fullmatch(r"([0-9]{1,12})(us|ms|s|m|h|d|)", str(value or "").lower())
-    return None if match is None else int(match.group(1)) * _SECONDS[match.group(2)]
+    return None if match is None else int(match[1]) * _SECONDS[match[2]]
 
 
 def is_set(options: dict[str, Any], name: str) -> bool:

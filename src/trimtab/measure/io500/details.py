@@ -125,7 +125,7 @@ def details_of(text: str, *, output: int) -> Details:
     section, again = details.top, Section()
     for number, line in whole_lines(text):
         if line.startswith("[") and (match := _SECTION.match(line)):
-            name = match.group(1)
+            name = match[1]
             if name in details.sections:
                 details.repeated = details.repeated or name
                 section = again
@@ -135,13 +135,13 @@ def details_of(text: str, *, output: int) -> Details:
         elif line.startswith(";"):
             _comment(line, details, section)
         elif pair := _PAIR.match(line):
-            section.values.setdefault(pair.group(1), (number, pair.group(2)))
+            section.values.setdefault(pair[1], (number, pair[2]))
     return details
 
 
 def _comment(line: str, details: Details, section: Section) -> None:
     if match := _MOMENT.match(line):
-        attribute = "began" if match.group(1) == "START" else "ended"
-        setattr(details, attribute, time_of(match.group(2), _TIME))
+        attribute = "began" if match[1] == "START" else "ended"
+        setattr(details, attribute, time_of(match[2], _TIME))
     elif (invalid := _INVALID.match(line)) and len(section.complaints) < _KEPT:
-        section.complaints.append(invalid.group(1).strip())
+        section.complaints.append(invalid[1].strip())

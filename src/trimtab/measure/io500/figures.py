@@ -18,11 +18,11 @@ from trimtab.measure.plain import Figure, present, whole_of
 from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import Sample
+from trimtab.units import GIB
 
 COARSE: Final = 0.01
 """A rate is not believed when rounding in print can hide more than this fraction of it."""
 
-_GIB: Final = 2**30
 _METRICS: Final = {
     "write": "file_creation_rate",
     "stat": "file_stat_rate",
@@ -183,7 +183,7 @@ class _Judge:
         bandwidth, operations, top = score.bandwidth, score.operations, self.details.top
         reported = present(
             {
-                "bandwidth_bytes_per_s": None if bandwidth is None else bandwidth.value * _GIB,
+                "bandwidth_bytes_per_s": None if bandwidth is None else bandwidth.value * GIB,
                 "operations_per_s": None if operations is None else operations.value * 1000,
                 "config_hash": top.text("config-hash"),
                 "result_dir": top.text("result-dir"),
@@ -255,7 +255,7 @@ def _sample(phase: PhaseLine, doubt: str | None, invalid: str | None) -> Sample:
         text = "no rate printed: the phase did not run, or ended at once"
         reason = reason or Message("no-rate", text)
     else:
-        value = figure.value * (_GIB if phase.bandwidth else 1000.0)
+        value = figure.value * (GIB if phase.bandwidth else 1000.0)
         if figure.error > COARSE:
             text = f"printed with too few digits: {figure.value:g}"
             reason = reason or Message("too-few-digits", text)

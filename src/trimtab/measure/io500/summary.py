@@ -86,14 +86,14 @@ def runs_of(text: str) -> list[Run]:
     early: list[str] = []
     for number, line in whole_lines(text):
         if len(runs) < _RUNS and (version := _VERSION.match(line)):
-            runs.append(Run(version.group(1), version.group(2), complaints=early))
+            runs.append(Run(version[1], version[2], complaints=early))
             early = []
         elif line.startswith(_MARKS) and len(line) <= _LINE_LIMIT:
             _bracketed(number, line, runs)
         elif line.startswith("ERROR INVALID") and (invalid := _INVALID.match(line)):
             complaints = early if not runs or runs[-1].score is not None else runs[-1].complaints
             if len(complaints) < _KEPT:
-                complaints.append(invalid.group(1).strip())
+                complaints.append(invalid[1].strip())
     return runs
 
 
@@ -117,15 +117,15 @@ def _phase(number: int, line: str) -> PhaseLine | None:
     match = _RESULT.match(line)
     if match is None:
         return None
-    runtime = figure_of(match.group(6))
-    name = match.group(3).replace("_", "-")
+    runtime = figure_of(match[6])
+    name = match[3].replace("_", "-")
     return PhaseLine(
         name=name,
         line=number,
-        figure=figure_of(match.group(4)),
-        bandwidth=match.group(5).endswith("B/s"),
+        figure=figure_of(match[4]),
+        bandwidth=match[5].endswith("B/s"),
         runtime_s=runtime.value if runtime is not None else None,
-        invalid=match.group(2) is not None or "invalid" in match.group(7).lower(),
+        invalid=match[2] is not None or "invalid" in match[7].lower(),
     )
 
 
@@ -135,10 +135,10 @@ def _score(number: int, line: str) -> ScoreLine | None:
         return None
     return ScoreLine(
         line=number,
-        bandwidth=figure_of(match.group(2)),
-        operations=figure_of(match.group(4)),
-        total=figure_of(match.group(5)),
-        invalid=match.group(1) is not None or "invalid" in match.group(6).lower(),
+        bandwidth=figure_of(match[2]),
+        operations=figure_of(match[4]),
+        total=figure_of(match[5]),
+        invalid=match[1] is not None or "invalid" in match[6].lower(),
     )
 
 

@@ -270,7 +270,7 @@ class _Reader:
         complaint = line.lstrip(" [").removeprefix("ior ")
         if moved := _MOVED.match(complaint + "\n"):
             # A sum of sizes that does not fit into 64 bits turns negative: as good as none.
-            self._moved[moved.group(1)] = max(int(moved.group(2)), 0)
+            self._moved[moved[1]] = max(int(moved[2]), 0)
         elif complaint.startswith("ERROR:"):
             if len(test.errors) < _COMPLAINTS_MAX:
                 test.errors.append(_without_stale_errno(complaint.removeprefix("ERROR:").strip()))
@@ -301,7 +301,7 @@ class _Reader:
             return
         name, value = match.groups()
         if started := _OLD_TEST.fullmatch(name):
-            self._next_test(started.group(1), position)
+            self._next_test(started[1], position)
             self._run.tests[-1].started = value
         elif not self._key(name, value, position):
             test = self._test_or_early()
@@ -337,8 +337,8 @@ class _Reader:
             test = self._test_or_early()
             test.commas = test.commas or _COMMA.search(line) is not None
             return
-        name, text = match.group(1), match.group(2)
-        value = text if text is not None else match.group(3)
+        name, text = match[1], match[2]
+        value = text if text is not None else match[3]
         if name == "Version":
             self._next_run(value, position)
         elif value in ("{", "["):

@@ -83,7 +83,7 @@ def used_of_size(test: Test) -> float | None:
     """Return the file system's used part as IOR prints it: of its size, reserved blocks counted."""
     usage = f"Used FS: {test.options.get('FS', '').partition('Used FS: ')[2]}"
     match = _USED.match(usage) or _USED.search(test.started or "")
-    return round(float(match.group(1)) / 100, 6) if match else None
+    return round(float(match[1]) / 100, 6) if match else None
 
 
 def moved_nothing(test: Test) -> str | None:
@@ -185,7 +185,7 @@ def _segments(
     whole = _SIZE.fullmatch(options.get("aggregate filesize", ""))
     if known is not None or whole is None or not tasks or not block:
         return known
-    count = float(whole.group(1)) * _UNITS[whole.group(2)] / (tasks * block)
+    count = float(whole[1]) * _UNITS[whole[2]] / (tasks * block)
     return round(count) if 0.99 < count < 100 and abs(count / round(count) - 1) < 0.005 else None
 
 
@@ -202,10 +202,10 @@ def _size(options: dict[str, str], names: tuple[str, str], summed: str | None) -
     if known is not None:
         return known
     match = _SIZE.fullmatch(options.get(rounded, ""))
-    if match is None or "." in match.group(1):
+    if match is None or "." in match[1]:
         return None
-    count = whole_of(match.group(1))
-    return None if count is None else count * _UNITS[match.group(2)]
+    count = whole_of(match[1])
+    return None if count is None else count * _UNITS[match[2]]
 
 
 def _csv_tasks(test: Test) -> str | None:

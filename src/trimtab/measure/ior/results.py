@@ -22,8 +22,8 @@ from trimtab.measure.measurement import ACCESSES, BANDWIDTH, IOPS, Notes, Phase,
 from trimtab.measure.plain import Figure, figure_of
 from trimtab.message import Message
 from trimtab.model.run import Access, Sample
+from trimtab.units import MIB
 
-_MIB: Final = 2**20
 _COARSE: Final = 0.01
 """A figure is not believed when rounding in print can hide more than this fraction of it."""
 _UNSEEN: Final = 1e-3
@@ -68,7 +68,7 @@ def phases_of(test: Test, parameters: Mapping[str, Any], first: int = 0) -> list
                 repetition=first + number,
                 moved_bytes=moved,
                 elapsed_s=elapsed.value if elapsed else None,
-                bandwidth_bytes_per_s=bandwidth.value * _MIB if bandwidth else None,
+                bandwidth_bytes_per_s=bandwidth.value * MIB if bandwidth else None,
                 tasks=tasks,
                 transfer_size_bytes=transfer,
                 block_size_bytes=block,
@@ -106,7 +106,7 @@ def summed_of(test: Test) -> list[Sample]:
             reason = Message("figures-disagree", text)
         metric, line = BANDWIDTH[summary.access], summary.line
         samples += [
-            Sample(metric, figure.value * _MIB, None, None, name, 0, line, reason)
+            Sample(metric, figure.value * MIB, None, None, name, 0, line, reason)
             for name, figure in figures.items()
             if figure is not None
         ]
@@ -186,7 +186,7 @@ def _of_bytes_read(test: Test, summary: Summary) -> str | None:
     rounded = figure_of(summary.values.get("aggs(MiB)"))
     if exact is not None and exact.value == expected:
         return None
-    if rounded is not None and abs(rounded.value * _MIB - expected) <= rounded.half_unit * _MIB:
+    if rounded is not None and abs(rounded.value * MIB - expected) <= rounded.half_unit * MIB:
         return None
     return Message(
         "write-summed-as-read", "IOR before 3.3 sums up a write with the bytes of the read after it"
@@ -227,7 +227,7 @@ def _disagreement(result: Result, moved: int | None, parameters: Mapping[str, An
     if result.moved_bytes is None and parameters.get("block_size_bytes") is None:
         block = result.figures.get("block")
         error += block.error if block and block.half_unit >= 0.5 else 0.0
-    if agrees(bandwidth.value * _MIB, moved, total.value, tolerance=1.02 * error + 1e-9):
+    if agrees(bandwidth.value * MIB, moved, total.value, tolerance=1.02 * error + 1e-9):
         return None
     text = f"{printed}, but {moved} bytes in {total.value:g} s do not match"
     return Message("figures-disagree", text)
@@ -247,7 +247,7 @@ def _unlike_iops(result: Result, bandwidth: Figure, total: Figure) -> str | None
         return _coarse_time(busy)
     transferred = iops.value * busy.value * size.value * 1024
     error = bandwidth.error + total.error + iops.error + busy.error + size.error
-    if agrees(bandwidth.value * _MIB, transferred, total.value, tolerance=1.02 * error + 1e-9):
+    if agrees(bandwidth.value * MIB, transferred, total.value, tolerance=1.02 * error + 1e-9):
         return None
     return Message(
         "figures-disagree",

@@ -33,10 +33,10 @@ from typing import Final, Literal
 from trimtab.errors import DataError
 from trimtab.measure.plain import whole_lines
 from trimtab.message import Message
+from trimtab.units import MIB
 
 Direction = Literal["R", "W"]
 
-MIB: Final = 2**20
 _MB: Final = 10**6
 _LINES_MAXIMUM: Final = 2_000_000
 _UNIT_UNKNOWN: Final = Message(

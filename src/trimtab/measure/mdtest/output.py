@@ -227,9 +227,9 @@ class _Reader:
 
     def _mark(self, line: str) -> None:
         if started := _STARTED.match(line):
-            self._begin().began = time_of(started.group(1), _TIME)
+            self._begin().began = time_of(started[1], _TIME)
         elif self.executions and (finished := _FINISHED.match(line)):
-            self.executions[-1].ended = time_of(finished.group(1), _TIME)
+            self.executions[-1].ended = time_of(finished[1], _TIME)
             self.executions[-1].complete = True
 
     def _begin(self) -> Execution:
@@ -247,8 +247,8 @@ class _Reader:
             return
         last = self.executions[-1] if self.executions else None
         execution = last if last is not None and last.version is None else self._begin()
-        execution.version = match.group(1)
-        execution.tasks, execution.nodes = int(match.group(2)), int(match.group(3))
+        execution.version = match[1]
+        execution.tasks, execution.nodes = int(match[2]), int(match[3])
 
     def _complaint(self, line: str) -> None:
         if not line.startswith(("WARNING:", "ERROR:")) and not _FAILED.match(line):
@@ -278,7 +278,7 @@ class _Reader:
 
     def _result(self, number: int, line: str, test: Test, execution: Execution) -> None:
         if match := _SUMMARY.match(line):
-            self._table = Summary(_statistic_of(match, execution), int(match.group(3)))
+            self._table = Summary(_statistic_of(match, execution), int(match[3]))
             if self._table.statistic == "time":
                 test.times = True
                 execution.times_only = execution.times_only or test.summary is None
@@ -289,14 +289,14 @@ class _Reader:
         elif self._table is not None and _ROW_BEGINS.match(line):
             self._table.take(_row(number, line, self._table.columns))
         elif repeated := _REPEATED.match(line):
-            rate, duration = float(repeated.group(3)), float(repeated.group(2))
-            metric = METRICS.get(repeated.group(1))
+            rate, duration = float(repeated[3]), float(repeated[2])
+            metric = METRICS.get(repeated[1])
             if metric is not None:
                 test.repetitions.append(Repetition(metric, test.iteration, number, duration, rate))
         elif iteration := _ITERATION.match(line):
-            test.iteration = int(iteration.group(1)) - 1
+            test.iteration = int(iteration[1]) - 1
         elif stonewall := _STONEWALL.match(line):
-            test.done_per_task[test.iteration] = int(stonewall.group(1))
+            test.done_per_task[test.iteration] = int(stonewall[1])
 
 
 def _complain(execution: Execution, line: str) -> None:
@@ -304,7 +304,7 @@ def _complain(execution: Execution, line: str) -> None:
     complaint = complaint.strip()
     complaints = execution.warnings
     if failed := _FAILED.match(line):
-        complaint, complaints = failed.group(1), execution.errors
+        complaint, complaints = failed[1], execution.errors
     elif kind == "ERROR":
         complaints = execution.errors
         execution.integrity_lost = execution.integrity_lost or bool(_VERIFY.match(line))
@@ -320,15 +320,15 @@ def _complain(execution: Execution, line: str) -> None:
 
 def _statistic_of(match: re.Match[str], execution: Execution) -> str:
     """Return what a table holds: ``unknown`` where its line does not say what it always does."""
-    statistic, unit = match.group(1) or "", match.group(2)
+    statistic, unit = match[1] or "", match[2]
     if statistic == "" and not (execution.version or "").startswith("1."):
         return "unknown"
     return "unknown" if statistic == "rate" and unit not in (None, "ops/sec") else statistic
 
 
 def _test(number: int, match: re.Match[str]) -> Test:
-    tasks, items = int(match.group(1)), int(match.group(2))
-    shared = match.group(3) == "file"
+    tasks, items = int(match[1]), int(match[2])
+    shared = match[3] == "file"
     per_task = None if shared or tasks < 1 or items % tasks or not items else items // tasks
     return Test(tasks, number, per_task)
 
@@ -348,9 +348,9 @@ def _columns(line: str) -> tuple[str, ...]:
 
 def _row(number: int, line: str, columns: tuple[str, ...]) -> Row:
     begins, match = _ROW_BEGINS.match(line), _ROW.match(line)
-    metric = METRICS.get(begins.group(1), "") if begins else ""
-    words = match.group(3).split() if match else []
+    metric = METRICS.get(begins[1], "") if begins else ""
+    words = match[3].split() if match else []
     if not match or len(words) != len(columns) or not all(map(_FIGURE.fullmatch, words)):
         return Row(metric, number, None)
     figures = dict(zip(columns, map(float, words), strict=True))
-    return Row(metric, number, figures, colon=bool(match.group(2)))
+    return Row(metric, number, figures, colon=bool(match[2]))

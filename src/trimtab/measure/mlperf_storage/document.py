@@ -17,8 +17,6 @@ from trimtab.measure.source import Source
 from trimtab.message import Message
 
 KIND: Final = "mlperf-storage"
-MIB: Final = 2**20
-GIB: Final = 2**30
 # Means and rates are printed with all digits of a double; adding in another order moves the last.
 _TOLERANCE: Final = 1e-9
 

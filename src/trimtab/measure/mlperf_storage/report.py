@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 from trimtab.measure.measurement import Measurement, missing
-from trimtab.measure.mlperf_storage.document import KIND, MIB, Document, mean_reason, whole
+from trimtab.measure.mlperf_storage.document import KIND, Document, mean_reason, whole
 from trimtab.measure.plain import as_dict, as_number, present
 from trimtab.message import Message
 from trimtab.model.run import RunStatus, Sample
+from trimtab.units import MIB
 
 
 def read_report(document: Document) -> tuple[Measurement, ...]:

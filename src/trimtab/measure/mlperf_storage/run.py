@@ -19,9 +19,7 @@ from trimtab.measure.measurement import (
     missing,
 )
 from trimtab.measure.mlperf_storage.document import (
-    GIB,
     KIND,
-    MIB,
     Document,
     decimal,
     document_of,
@@ -34,6 +32,7 @@ from trimtab.measure.source import Source
 from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import Sample
+from trimtab.units import GIB, MIB
 
 _UTILIZATION_MINIMUM: Final = {"cosmoflow": 0.70, "dlrm": 0.70, "retinanet": 0.85}
 _UTILIZATION_MINIMUM_DEFAULT: Final = 0.90

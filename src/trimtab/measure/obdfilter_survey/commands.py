@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.errors import UsageError
+from trimtab.units import MIB
 
 TESTS: Final = ("write", "rewrite", "read")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,8}-OST[0-9a-fA-F]{4}")
 _THREADS_MAXIMUM: Final = 1024
 _RECORD_KIB_MAXIMUM: Final = 4096
 _LEAD: Final = 'echo $$ > "$1" && shift && exec "$@"'
-_MIB: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class SurveySpec:
             problem = f"{self.threads} threads and {self.objects} objects"
             hint = "threads must be a multiple of objects, at most 1024"
             raise UsageError(problem, code="threads-invalid", hint=hint)
-        if self.size_bytes % _MIB or self.size_bytes % (self.record_bytes * self.threads):
+        if self.size_bytes % MIB or self.size_bytes % (self.record_bytes * self.threads):
             problem = f"{self.size_bytes} bytes do not divide into whole records for each thread"
             hint = "take a multiple of 1 MiB times the threads"
             raise UsageError(problem, code="size-invalid", hint=hint)
@@ -118,7 +118,7 @@ def command(
     variables = {
         "case": "disk",
         "targets": " ".join(targets),
-        "size": str(spec.size_bytes // _MIB),
+        "size": str(spec.size_bytes // MIB),
         "nobjlo": str(spec.objects),
         "nobjhi": str(spec.objects),
         "thrlo": str(spec.threads),

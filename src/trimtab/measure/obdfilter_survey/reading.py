@@ -15,7 +15,6 @@ from trimtab.measure.measurement import Measurement, Notes, concluded, told_apar
 from trimtab.measure.obdfilter_survey.detail import Block, TargetRate, Test, read_detail, target_of
 from trimtab.measure.obdfilter_survey.summary import (
     LINE_START,
-    MIB,
     Line,
     Part,
     Shape,
@@ -26,6 +25,7 @@ from trimtab.measure.obdfilter_survey.summary import (
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
 from trimtab.model.run import Layer, Sample
+from trimtab.units import MIB
 
 KIND: Final = "obdfilter-survey"
 _METRICS: Final[Mapping[str, str]] = {

@@ -32,8 +32,7 @@ from trimtab.errors import DataError
 from trimtab.measure.measurement import beginning
 from trimtab.measure.plain import POSIX_DATE, in_a_row, posix_date
 from trimtab.message import Message
-
-MIB: Final = 2**20
+from trimtab.units import MIB
 
 LINE_START: Final = re.compile(
     r"ost +(\d{1,6}) sz +(\d{1,15})K rsz +(\d{1,8})K? obj +(\d{1,8}) thr +(\d{1,8}) "

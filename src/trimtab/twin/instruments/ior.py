@@ -13,9 +13,9 @@ from trimtab.measure.command_line import size_of
 from trimtab.measure.measurement import ACCESSES
 from trimtab.model.run import Access
 from trimtab.twin.instruments.command import FLAG, NOT_PLAYED, LoadCommand, one_of, parse_options
+from trimtab.units import MIB
 
 VERSION: Final = "4.0.0"
-MIB: Final = 2**20
 _DIRECTIVES: Final[Mapping[str, Callable[[str], Any]]] = {
     "minTimeDuration": size_of,
     "summaryFormat": one_of("default", "JSON"),

@@ -7,7 +7,6 @@ from typing import Final
 
 from trimtab.twin.instruments.command import LoadCommand
 from trimtab.twin.instruments.ior import (
-    MIB,
     VERSION,
     IorPhase,
     IorResult,
@@ -16,6 +15,7 @@ from trimtab.twin.instruments.ior import (
     spread,
     warnings_of,
 )
+from trimtab.units import MIB
 
 _NUMBERS: Final = frozenset({
     "segments", "task offset", "nodes", "tasks", "clients per node", "repetitions",

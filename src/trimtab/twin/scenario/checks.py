@@ -11,13 +11,14 @@ from trimtab.config.lines import Location
 from trimtab.config.problems import Problem, problem_of
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.geometry import (
+    GROUP_UNITS,
     capacity_bytes,
     drives_capacity_bytes,
     ost_capacity_bytes,
 )
 from trimtab.twin.scenario.keys import apply_change, file_schema, find_key, known_keys
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Raid, Scenario
-from trimtab.units import format_bytes, format_percent
+from trimtab.units import DAY_S, format_bytes, format_percent
 
 _SHARES_OFF: Final = 1e-6
 _OSTS_NEEDED: Final = frozenset({"silent-ost", "failover", "slow-drive", "failed-drive", "filling"})
@@ -26,9 +27,7 @@ _RATE_NEEDED: Final = frozenset({"filling", "burst"})
 _LEAST_CHUNK_BYTES: Final = 4096
 _MOST_CHUNK_BYTES: Final = 2**30
 _MOST_DRIVES: Final = 1024
-_GROUP_UNITS: Final = 2048
 _LEAST_EPOCH_S: Final = 60.0
-_MOST_EPOCH_S: Final = 86400.0
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
@@ -146,18 +145,18 @@ def _resolution(scenario: Scenario) -> Iterator[Problem]:
             'classes = "all" simulates each of them',
             "too-many-classes",
         )
-    if not _LEAST_EPOCH_S <= resolution.epoch_s <= _MOST_EPOCH_S:
+    if not _LEAST_EPOCH_S <= resolution.epoch_s <= DAY_S:
         yield Problem(
             ("resolution", "epoch"), "must be 1 min to 24 h", 'epoch = "1h"', "out-of-range"
         )
     # The miniature drive has whole superblocks: some for data, and one or more of them spare.
-    units, spare = resolution.groups * _GROUP_UNITS, scenario.osts.drive.spare
+    units, spare = resolution.groups * GROUP_UNITS, scenario.osts.drive.spare
     flash = math.floor(units / (1.0 - spare) / resolution.superblock_units + 0.5)
     if resolution.superblock_units > units or (flash - 1) * resolution.superblock_units < units:
         yield Problem(
             ("resolution", "superblock_units"),
             f"{resolution.superblock_units} units are too many for {resolution.groups} groups of "
-            f"{_GROUP_UNITS:,} with {format_percent(spare)} spare: not one superblock is spare",
+            f"{GROUP_UNITS:,} with {format_percent(spare)} spare: not one superblock is spare",
             "smaller superblocks, or more groups",
             "superblock-too-large",
         )

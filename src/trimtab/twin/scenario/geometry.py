@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from trimtab.twin.scenario.model import Osts, Scenario
+
+GROUP_UNITS: Final = 2048
+"""Of a block group of a miniature OST."""
 
 
 def drives_capacity_bytes(osts: Osts) -> float:

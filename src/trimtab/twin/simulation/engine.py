@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_text
 from trimtab.twin.scenario.model import Change, ProbeLoad, Scenario
-from trimtab.twin.simulation import guests, laws, policies, traffic
+from trimtab.twin.simulation import laws, policies, traffic
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.bytes_of_osts import unfolded
 from trimtab.twin.simulation.columns import columns_of, with_more
@@ -39,7 +38,7 @@ from trimtab.twin.simulation.faults import (
     log_faults,
 )
 from trimtab.twin.simulation.mdts import MdtTrims
-from trimtab.twin.simulation.measures import OstTerms
+from trimtab.twin.simulation.measures import OstRates, OstTerms
 from trimtab.twin.simulation.miniature import Miniature, drive_steps
 from trimtab.twin.simulation.operations import Operations, is_last_stretch
 from trimtab.twin.simulation.own_settings import (
@@ -394,41 +393,17 @@ class Simulation:
         moment = self._moment(at, active(self._troubles, at, at), self._shares(), None)
         return moment.chosen, moment.even
 
-    def meet(
-        self,
-        ost_of_task: Integers,
-        *,
-        at: datetime,
-        nodes: int,
-        tasks_per_node: int,
-        bytes_per_task: float,
-        access: Literal["write", "read"],
-    ) -> tuple[Array, float]:
-        """Return what each task of a guest's job gets now, bytes/s, and when the slowest is done.
-
-        Each has a file on one OST.
+    def met(self, at: datetime) -> tuple[OstRates, OstRates]:
+        """Return what each real OST gives to clients, and what users ask of it, at a time.
 
         Parameters
         ----------
-        ost_of_task
-            Number of the real OST of each task's file.
         at
             Aware; within the epoch that began last.
         """
-        faults = active(self._troubles, at, at)
-        moment = self._moment(at, faults, self._shares(), None)
+        moment = self._moment(at, active(self._troubles, at, at), self._shares(), None)
         could = self._rates.osts(self.scenario, moment.terms, from_clients=True)
-        return guests.task_rates(
-            self.scenario,
-            could,
-            load_at(self.scenario, moment, at),
-            ost_of_task,
-            nodes=nodes,
-            tasks_per_node=tasks_per_node,
-            bytes_per_task=bytes_per_task,
-            access=access,
-            client_share=guests.luck(self.scenario, at.timestamp(), access),
-        )
+        return could, load_at(self.scenario, moment, at)
 
     def _guest(self, bytes_of_osts: Sequence[tuple[float, str]], sign: float) -> None:
         each = unfolded(bytes_of_osts, self.columns.osts)

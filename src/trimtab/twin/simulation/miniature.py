@@ -10,15 +10,15 @@ import numpy as np
 
 from trimtab._core import OstFleet
 from trimtab.twin.arrays import Array, Integers
+from trimtab.twin.scenario.geometry import GROUP_UNITS
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.layout import LOOPS, Window, table
 from trimtab.twin.simulation.state import State
+from trimtab.twin.stack.hardware import GROUP_BYTES
+from trimtab.twin.stack.ost import REQUEST_BYTES
 
-GROUP_UNITS = 2048
 UNIT_BYTES = 64 * 1024
 """The allocator's block and the drive's mapped unit, at the allocator's scale."""
-REQUEST_BYTES = 1024**2
-GROUP_BYTES = GROUP_UNITS * UNIT_BYTES
 _LONGEST_STEP_S = 3600.0
 """Write amplification in steps of an hour is that in steps of a quarter; over a day's step, which
 would write all jobs at once and trim once, it is a tenth too low."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.scenario.model import Gating, Purge, Trim
+from trimtab.units import DAY_S
 
-DAY_S = 86400.0
 _TRIM_WINDOW_S = 4 * 3600.0
 """Assumed: trims of all OSTs are spread over so much of a night, from one in the morning on."""
 _TRIM_BEGINS_S = 3600.0

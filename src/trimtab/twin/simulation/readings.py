@@ -22,11 +22,10 @@ from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.faults import carriers
 from trimtab.twin.simulation.mdts import BYTES_PER_INODE, removed
-from trimtab.twin.simulation.miniature import GROUP_BYTES, REQUEST_BYTES
 from trimtab.twin.simulation.own_settings import OwnSettings
 from trimtab.twin.simulation.state import State
-from trimtab.twin.stack.hardware import platform_of
-from trimtab.twin.stack.ost import request_core_s
+from trimtab.twin.stack.hardware import GROUP_BYTES, platform_of
+from trimtab.twin.stack.ost import REQUEST_BYTES, request_core_s
 
 _BYTES_PER_INODE_OST = 1024**2
 """mkfs.lustre's default of large OSTs."""

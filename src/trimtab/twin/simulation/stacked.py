@@ -42,10 +42,12 @@ class StackRates:
         fixed = self._fixed.get(from_clients)
         if fixed is None or not fixed.holds(scenario, terms):
             fixed = self._fixed[from_clients] = self._fix(scenario, terms, from_clients)
-        drives, processor = fixed.ceilings.apart(
-            terms.amplification, terms.window, terms.walks_per_request * fixed.groups
+        now = fixed.ceilings.rates(
+            terms.amplification,
+            window=terms.window,
+            groups_considered=terms.walks_per_request * fixed.groups,
         )
-        return OstRates(fixed.ceilings.through(drives, processor) * fixed.answers, fixed.read)
+        return OstRates(now.write * fixed.answers, fixed.read)
 
     def _fix(self, scenario: Scenario, terms: OstTerms, from_clients: bool) -> _Fixed:
         machine, troubles = self._hardware(scenario), terms.conditions

@@ -17,9 +17,9 @@ from trimtab.twin.simulation.accounts import Accepted, Accounts
 from trimtab.twin.simulation.demand import MEMORY_S, Demand, unevenness
 from trimtab.twin.simulation.faults import Trouble, added_bytes
 from trimtab.twin.simulation.placement import place
-from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import Population
 from trimtab.twin.simulation.streams import stream
+from trimtab.units import DAY_S
 
 if TYPE_CHECKING:
     from trimtab.twin.simulation.engine import Simulation

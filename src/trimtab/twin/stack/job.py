@@ -91,7 +91,7 @@ def placed_job(
     ost_of_task
         OST of each task's file; the tasks of a node follow each other.
     per_ost_write, per_ost_read
-        What each OST gives to clients now, bytes per second: `stack.ost.rates`.
+        What each OST gives to clients now, bytes per second: `stack.ost.Ceilings.rates`.
     clients
         What a node and a process can move: `stack.client.node_limits`.
     competing, competing_read

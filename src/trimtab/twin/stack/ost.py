@@ -52,57 +52,6 @@ def request_core_s(groups_considered: ArrayLike, constants: Constants = FITTED) 
     return BASE_CORE_S + groups * constants.allocator_s_per_group
 
 
-def rates(
-    machine: Hardware,
-    amplification: ArrayLike = 1.0,
-    *,
-    window: ArrayLike = 1.0,
-    groups_considered: ArrayLike = 0.0,
-    drive_write_factor: ArrayLike = 1.0,
-    drive_read_factor: ArrayLike = 1.0,
-    server_share: ArrayLike = 1.0,
-    from_clients: bool = False,
-    checksums: bool = False,
-    constants: Constants = FITTED,
-) -> OstRates:
-    """Return what OSTs would write and read now if somebody asked for it all.
-
-    Parameters
-    ----------
-    amplification
-        Of writes, per OST.
-    window
-        Factor of collection and throttling within seconds, per OST.
-    groups_considered
-        Block groups of the real OST that one request of 1 MiB looks at, per OST: useless loops a
-        request times `Hardware.groups`, or what the miniature counts scaled by groups.
-    drive_write_factor, drive_read_factor
-        Of a slow, missing or rebuilding drive: an operation ends with its slowest drive.
-    server_share
-        Of the server's processor, memory and network: 0.5 while it carries a second OST.
-    from_clients
-        Whether network and client path are passed: not by obdfilter-survey.
-    checksums
-        Of clients' data, which the server works out again.
-    """
-    ceilings = ceilings_of(
-        machine,
-        drive_write_factor=drive_write_factor,
-        drive_read_factor=drive_read_factor,
-        server_share=server_share,
-        from_clients=from_clients,
-        checksums=checksums,
-        constants=constants,
-    )
-    drives, processor = ceilings.apart(
-        np.asarray(amplification, dtype=np.float64),
-        np.asarray(window, dtype=np.float64),
-        np.asarray(groups_considered, dtype=np.float64),
-    )
-    every = np.broadcast_arrays(ceilings.through(drives, processor), ceilings.read, drives)
-    return OstRates(*(ceiling.copy() for ceiling in every))
-
-
 @dataclass(frozen=True, slots=True)
 class Ceilings:
     """What limits OSTs, apart from what their drives copy and their allocators look through.
@@ -128,36 +77,59 @@ class Ceilings:
     path: float
     read: Array
 
-    def apart(
-        self, amplification: Array, window: Array, groups_considered: Array
-    ) -> tuple[Array, Array]:
-        """Return writes of drives, and of processors."""
+    def rates(
+        self,
+        amplification: Array | float = 1.0,
+        *,
+        window: Array | float = 1.0,
+        groups_considered: Array | float = 0.0,
+    ) -> OstRates:
+        """Return what OSTs would write and read now if somebody asked for it all.
+
+        Parameters
+        ----------
+        amplification
+            Of writes, per OST.
+        window
+            Factor of collection and throttling within seconds, per OST.
+        groups_considered
+            Block groups of the real OST that one request of 1 MiB looks at, per OST: useless loops
+            a request times `Hardware.groups`, or what the miniature counts scaled by groups.
+        """
         factor = window * self.drive_write_factor
         drives = self.fresh_bytes_per_s * factor / amplification
         request_s = BASE_CORE_S + groups_considered * self.group_s
         if self.checksum_s:
             request_s = request_s + self.checksum_s
-        return drives, self.work / request_s * REQUEST_BYTES
-
-    def through(self, drives: Array, processor: Array) -> Array:
-        """Return what all layers let through of writes."""
-        write = np.minimum(drives, processor)
-        if self.line_bytes_per_s is None:
-            return write
-        return np.minimum(write, self.line_bytes_per_s) * self.path
+        write = np.minimum(drives, self.work / request_s * REQUEST_BYTES)
+        if self.line_bytes_per_s is not None:
+            write = np.minimum(write, self.line_bytes_per_s) * self.path
+        return OstRates(write, self.read, drives)
 
 
 def ceilings_of(
     machine: Hardware,
     *,
-    drive_write_factor: ArrayLike,
-    drive_read_factor: ArrayLike,
-    server_share: ArrayLike,
-    from_clients: bool,
-    checksums: bool,
-    constants: Constants,
+    drive_write_factor: ArrayLike = 1.0,
+    drive_read_factor: ArrayLike = 1.0,
+    server_share: ArrayLike = 1.0,
+    from_clients: bool = False,
+    checksums: bool = False,
+    constants: Constants = FITTED,
 ) -> Ceilings:
-    """Return what limits OSTs: what `rates` and each epoch of a simulation have in common."""
+    """Return what limits OSTs, from one epoch of a simulation to the next.
+
+    Parameters
+    ----------
+    drive_write_factor, drive_read_factor
+        Of a slow, missing or rebuilding drive: an operation ends with its slowest drive.
+    server_share
+        Of the server's processor, memory and network: 0.5 while it carries a second OST.
+    from_clients
+        Whether network and client path are passed: not by obdfilter-survey.
+    checksums
+        Of clients' data, which the server works out again.
+    """
     share = np.asarray(server_share, dtype=np.float64)
     host = machine.platform.host(constants)
     path, line = 1.0, None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, get_args
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from trimtab.twin.simulation.faults import conditions
 from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.throttling import throttling
+from trimtab.twin.stack.raid import data_share
+from trimtab.units import DAY_S
 from trimtab.whatif.sizing.amplifying import Amplified, Case
-from trimtab.whatif.sizing.request import DAY_S, SizingRequest, TrimWord
+from trimtab.whatif.sizing.request import SizingRequest, TrimWord
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +234,7 @@ def endurance_section(
     """Return writes of drives and flash, and how long the drives are sold for them."""
     raid, drive = request.raid, request.drive
     drives = osts * raid.drives / raid.shared
-    share = raid.data / (raid.data + raid.parity)
-    each = request.gross_daily_bytes / share / drives
+    each = request.gross_daily_bytes / data_share(raid) / drives
     host = each / drive.capacity_bytes
     flash = host * amplified.simulated
     life = drive.drive_writes_per_day * _WARRANTY_YEARS / flash
@@ -352,7 +353,7 @@ def _files(request: SizingRequest, stored: float) -> Figure:
 
 # Trims: what each schedule gives, and where trimming stops to help
 
-WORDS: Final[tuple[TrimWord, ...]] = ("never", "weekly", "nightly", "discard")
+WORDS: Final[tuple[TrimWord, ...]] = get_args(TrimWord)
 _DAYS: Final = {"weekly": 7.0, "nightly": 1.0}
 PERIODS: Final = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
 """Capacities of writes between two trims."""

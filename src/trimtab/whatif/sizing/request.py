@@ -21,7 +21,6 @@ from trimtab.twin.scenario.model import (
 )
 
 TrimWord = Literal["never", "weekly", "nightly", "discard"]
-DAY_S: Final = 86400.0
 YEAR_DAYS: Final = 365.25
 _MOST_BYTES: Final = 1e21
 MOST_OSTS: Final = 100_000

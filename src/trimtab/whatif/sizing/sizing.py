@@ -10,6 +10,7 @@ from typing import Final
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.geometry import drives_capacity_bytes
 from trimtab.twin.scenario.model import Osts
+from trimtab.units import DAY_S
 from trimtab.whatif.sizing.amplifying import Amplified, Miniature, Probing, amplify, fine
 from trimtab.whatif.sizing.figures import (
     PERIODS,
@@ -26,7 +27,6 @@ from trimtab.whatif.sizing.figures import (
 )
 from trimtab.whatif.sizing.peer import Comparison, cases_of, peer_of
 from trimtab.whatif.sizing.request import (
-    DAY_S,
     MOST_OSTS,
     YEAR_DAYS,
     SizingRequest,
