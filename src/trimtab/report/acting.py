@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from trimtab.config.nodes import NODE_NAME, fold_nodes
 from trimtab.config.targets import fold_names
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
+from trimtab.model.grouping import grouped
 from trimtab.report.answers import actions_answer, outcome_text, plan_answer
 from trimtab.report.kit import ROWS, Table, row, table
 from trimtab.report.runs import telling_length
@@ -215,11 +216,9 @@ def _alike(
     entries: Sequence[Entry], key: Callable[[Entry], tuple], *, apart: bool
 ) -> list[tuple[tuple, list[Entry]]]:
     """Return entries of one key together, in their order; each by itself where ``apart``."""
-    groups: dict[Hashable, tuple[tuple, list[Entry]]] = {}
-    for place, entry in enumerate(entries):
-        group = groups.setdefault(place if apart else key(entry), (key(entry), []))
-        group[1].append(entry)
-    return list(groups.values())
+    if apart:
+        return [(key(entry), [entry]) for entry in entries]
+    return list(grouped(entries, key).items())
 
 
 def _servers(names: Iterable[str | None]) -> str:
