@@ -219,6 +219,29 @@ def write_durably(name: str, directory: int, data: bytes, *, mode: int = 0o600) 
         ) from error
 
 
+@contextlib.contextmanager
+def opened(
+    name: str | int | Path, directory: int | None = None, flags: int = _LAST
+) -> Iterator[int]:
+    """Open a directory, or a file of it with ``flags``; yield its descriptor.
+
+    A number is a descriptor of the directory, which is opened once more.
+    """
+    if isinstance(name, int):
+        name, directory = ".", name
+    descriptor = os.open(name, flags, 0o600, dir_fd=directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def synchronise(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on stable storage."""
+    with opened(path, flags=os.O_RDONLY) as descriptor:
+        os.fsync(descriptor)
+
+
 def synchronise_file_system(directory: int) -> None:
     """Wait until everything written to a directory's file system is on stable storage.
 

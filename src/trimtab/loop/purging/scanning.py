@@ -171,37 +171,27 @@ def _scanned(
     *,
     lustre: bool,
 ) -> ScanResult:
-    from trimtab._core import NamespaceScan
+    terms = PartTerms(
+        root,
+        options.limits.threads(options.threads),
+        options.project,
+        options.layout,
+        lustre=lustre,
+        exact_sizes=lustre and options.sizes is SizesMode.EXACT,
+        limits=options.limits,
+    )
 
-    exact = lustre and options.sizes is SizesMode.EXACT
-    calls = 1 + sum((options.project, options.layout, lustre))
-    threads = options.limits.threads(options.threads)
-    stop_s = options.limits.stop_s(threads, calls)
-
-    def scan() -> NamespaceScan:
-        return NamespaceScan(
-            root,
-            str(directory),
-            threads=threads,
-            checkpoint_s=options.checkpoint_s,
-            project=options.project,
-            layout=options.layout,
-            lustre=lustre,
-            exact_sizes=exact,
-            **options.limits.for_core(threads, calls),
-            base=None if base is None else base.for_the_core(),
-        )
+    def carried_out(for_s: float | None = None) -> ScanResult:
+        core_base = None if base is None else base.for_the_core()
+        scan = terms.scan(directory, options.checkpoint_s, base=core_base)
+        return _carried_out(scan, progress, terms.stop_s(), for_s=for_s)
 
     # A scan makes the checkpoint, or takes up one that is there; a small one ends by itself.
-    if options.dask and _carried_out(scan(), progress, stop_s, for_s=_FIRST_S).stopped:
-        terms = PartTerms(
-            root, options.limits.threads(options.threads or _THREADS_OF_PART),
-            options.project, options.layout,
-            lustre=lustre, exact_sizes=exact, calls_a_name=calls, limits=options.limits,
-        )  # fmt: skip
-        _spread(directory, terms, options, progress)
+    if options.dask and carried_out(_FIRST_S).stopped:
+        threads = options.limits.threads(options.threads or _THREADS_OF_PART)
+        _spread(directory, replace(terms, threads=threads), options, progress)
     # After workers have scanned: what the checkpoint says.
-    return _carried_out(scan(), progress, stop_s)
+    return carried_out()
 
 
 def _base(root: str, file_system: FileSystemIdentity, options: ScanOptions) -> Base | None:
@@ -334,7 +324,7 @@ def _carried_out(
     progress: Progress | None,
     stop_s: float,
     *,
-    for_s: float | None = None,
+    for_s: float | None,
 ) -> ScanResult:
     end_s = None if for_s is None else time.monotonic() + for_s
     with interruptible():

@@ -35,11 +35,12 @@ from trimtab.purge.index.manifest import (
     Shard,
     Source,
 )
-from trimtab.purge.index.manifest_file import load_manifest, synchronise_directory
+from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.schema import columns
-from trimtab.purge.index.views import readable, rows_in_force
+from trimtab.purge.index.views import path_bytes, readable, rows_in_force
 from trimtab.purge.index.write import ShardWriter
 from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import synchronise
 from trimtab.units import format_duration, plural
 from trimtab.visible import visible
 
@@ -276,14 +277,9 @@ def _unchanged(base: Base, looked: pl.LazyFrame) -> pl.LazyFrame:
     same = now.join(trusted, on=keys, how="semi", nulls_equal=True)
     # Listed twice while it changed: it was read as well.
     changed = now.join(trusted, on=keys, how="anti", nulls_equal=True)
-    path = (
-        pl.when(pl.col("parent") == b"")
-        .then(pl.col("name"))
-        .otherwise(pl.col("parent") + pl.lit(b"/") + pl.col("name"))
-    )
     return (
         same.join(changed, on=["parent", "name"], how="anti")
-        .select(parent=path)
+        .select(parent=path_bytes())
         .unique()
         .collect(engine="streaming")
         .lazy()
@@ -309,16 +305,12 @@ def _taken(
         .join(parents, on="parent", how="semi")
     )
     if several.is_empty():
-        return _numbers(carried.select("row").collect(engine="streaming")), several
+        return carried.select("row").collect(engine="streaming")["row"].sort(), several
     located = carried.select("row", "parent", "name", "device", "id").collect(engine="streaming")
     known = several.drop("parent", "name")
     again = located.drop("row").join(known, on=["device", "id"], how="inner")
     rest = located.join(known, on=["device", "id"], how="anti")
-    return _numbers(rest), again.select(*columns())
-
-
-def _numbers(frame: pl.DataFrame) -> pl.Series:
-    return frame["row"].sort()
+    return rest["row"].sort(), again.select(*columns())
 
 
 def _linked(base: Base, directory: Path, shard: Shard, number: int, rows: pl.Series) -> Shard:
@@ -331,8 +323,8 @@ def _linked(base: Base, directory: Path, shard: Shard, number: int, rows: pl.Ser
         except OSError:
             # On another file system, or on one without links.
             shutil.copyfile(base.directory / shard.name, directory / name)
-            _synchronise(directory / name)
-        synchronise_directory(directory)
+            synchronise(directory / name)
+        synchronise(directory)
     read_ns = base.manifest.started_ns if shard.read_ns is None else shard.read_ns
     taken = replace(shard, name=name, superseded=None, read_ns=read_ns)
     gone = np.ones(shard.rows, dtype=bool)
@@ -340,14 +332,6 @@ def _linked(base: Base, directory: Path, shard: Shard, number: int, rows: pl.Ser
     if not gone.any():
         return taken
     return without(directory, taken, [np.flatnonzero(gone).astype("<u4")], 0)
-
-
-def _synchronise(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove_leftovers(directory: Path) -> None:

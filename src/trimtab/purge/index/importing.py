@@ -24,9 +24,10 @@ from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.fields import NS_PER_S
 from trimtab.purge.index.importers.column_map import NO_NAMES, Names, parse_map
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
-from trimtab.purge.index.manifest_file import save_manifest, synchronise_directory
+from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.index.reading import CHUNK_BYTES, Reading
 from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import synchronise
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def import_list(
             f"cannot put the index at {visible(str(directory))}", code="index-unwritable"
         ):
             work.rename(directory)
-            synchronise_directory(directory.parent)
+            synchronise(directory.parent)
     return manifest
 
 

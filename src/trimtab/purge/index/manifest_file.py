@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.errors import DataError, UnreadableError, unreleased
 from trimtab.purge.index.manifest import SCHEMA_VERSION, Manifest, Shard, Superseded
 from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import synchronise
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def save_manifest(manifest: Manifest, directory: Path) -> Path:
             out.flush()
             os.fsync(out.fileno())
         aside.rename(file)
-        synchronise_directory(directory)
+        synchronise(directory)
     return file
 
 
@@ -130,17 +131,9 @@ def from_json(content: bytes | str) -> Manifest:
         if keys:
             raise DataError(f"{visible(min(keys))} is {problem}", code="manifest-malformed")
     manifest = _read(document)
-    _check(manifest)
+    for problem in _contradictions(manifest):
+        raise DataError(problem, code="manifest-contradictory")
     return manifest
-
-
-def synchronise_directory(directory: Path) -> None:
-    """Make the names in a directory stable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 _KEYS: Final = (
@@ -209,37 +202,27 @@ def _with_paths(manifest: Manifest, change: Callable[[bytes], bytes]) -> Manifes
     return replace(manifest, root=change(manifest.root), unread=unread)
 
 
-def _check(manifest: Manifest) -> None:
-    """Raise where values are each right and do not fit together."""
+def _contradictions(manifest: Manifest) -> Iterator[str]:
+    """Yield what does not fit together although each value is right."""
     if manifest.time_resolution_ns < 1:
-        raise DataError("time_resolution_ns is not positive", code="manifest-contradictory")
+        yield "time_resolution_ns is not positive"
     if not manifest.root.startswith(b"/"):
-        raise DataError("root is not an absolute path", code="manifest-contradictory")
+        yield "root is not an absolute path"
     if manifest.complete and (manifest.unread or manifest.refused):
-        raise DataError(
-            "complete is true though something could not be read", code="manifest-contradictory"
-        )
+        yield "complete is true though something could not be read"
     if len(manifest.refused_examples) > manifest.refused:
-        raise DataError(
-            "there are more refused_examples than refused", code="manifest-contradictory"
-        )
+        yield "there are more refused_examples than refused"
     if manifest.started_ns is not None and manifest.started_ns > manifest.ended_ns:
-        raise DataError("started_ns is later than ended_ns", code="manifest-contradictory")
-    names = [shard.name for shard in manifest.shards]
-    gone = [shard.superseded for shard in manifest.shards if shard.superseded is not None]
+        yield "started_ns is later than ended_ns"
     if any(shard.rows_in_force < 0 for shard in manifest.shards):
-        raise DataError("a shard has fewer rows than count no more", code="manifest-contradictory")
-    names += [superseded.name for superseded in gone]
+        yield "a shard has fewer rows than count no more"
+    names = [shard.name for shard in manifest.shards]
+    names += [shard.superseded.name for shard in manifest.shards if shard.superseded is not None]
     if len(set(names)) != len(names):
-        raise DataError(
-            "a shard is named twice: its rows would count twice", code="manifest-contradictory"
-        )
+        yield "a shard is named twice: its rows would count twice"
     for name in names:
         if "/" in name or name in ("", ".", "..") or "\0" in name:
-            raise DataError(
-                f"shards: {visible(name)!r} is no name of a file in the index",
-                code="manifest-contradictory",
-            )
+            yield f"shards: {visible(name)!r} is no name of a file in the index"
 
 
 def _check_shard(file: Path, shard: Shard | Superseded, *, verify: bool) -> None:

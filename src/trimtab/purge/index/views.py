@@ -195,6 +195,12 @@ def first_names(several: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
+def path_bytes() -> pl.Expr:
+    """Return the path of each name beneath the root, as it is."""
+    parent, name = pl.col("parent"), pl.col("name")
+    return pl.when(parent == b"").then(name).otherwise(parent + b"/" + name)
+
+
 def _several() -> pl.Expr:
     return (pl.col("nlink") > 1) & pl.col("id").is_not_null()
 

@@ -31,7 +31,6 @@ from trimtab.purge.run.identity import (
     mount_identity,
     mount_number,
 )
-from trimtab.purge.run.reserve import opened
 from trimtab.purge.run.situation import (
     SWITCH_UNREADABLE,
     SWITCH_WITHOUT_DIRECTORY,
@@ -39,7 +38,7 @@ from trimtab.purge.run.situation import (
     CanaryFacts,
     RootFacts,
 )
-from trimtab.record.trusted import trusted_directory
+from trimtab.record.trusted import opened, trusted_directory
 from trimtab.visible import visible
 
 CANARY_PREFIX: Final = ".trimtab-canary-"
