@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from trimtab.loop.purging.replaying import Replayed
-    from trimtab.purge.horizon.replay import Share
+    from trimtab.purge.horizon.curve import Freed
 
 
 @click.command("replay", cls=options.GroupedCommand)
@@ -123,11 +123,11 @@ def _print_body(replayed: Replayed, out: Console) -> None:
         print_table(out, users)
 
 
-def _add(made: Table, name: str, deleted: Share, missed: Share) -> None:
+def _add(made: Table, name: str, deleted: Freed, missed: Freed) -> None:
     whole = deleted.allocated_bytes
     part = format_percent(missed.allocated_bytes / whole) if whole else "-"
     made.add_row(name, *_numbers(deleted), format_bytes(missed.allocated_bytes), part)
 
 
-def _numbers(share: Share) -> tuple[str, str]:
+def _numbers(share: Freed) -> tuple[str, str]:
     return f"{share.files:,}", format_bytes(share.allocated_bytes)

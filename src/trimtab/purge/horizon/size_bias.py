@@ -71,6 +71,13 @@ class SizeSample:
     drawn: Whole
     scales: Real
 
+    @property
+    def weights(self) -> Real:
+        """How many files of its stratum each of them stands for; shape (n,)."""
+        import numpy as np
+
+        return self.files[self.stratum] / np.maximum(self.drawn[self.stratum], 1)
+
     def estimate(self, domain: NDArray[numpy.bool_]) -> Estimate:
         """Return by how much the bytes of a domain are listed too small.
 
@@ -137,19 +144,12 @@ class SizeBias:
 
         return self.sample.estimate(np.ones(len(self.sample.difference), bool))
 
-    def freed_before(self, hour: int) -> Estimate:
-        """Return by how much what is eligible and was last used before an hour is too small."""
-        return self.sample.estimate(self.sample.eligible & (self.sample.hours < hour))
-
     def held(self, listed: Mapping[int, int]) -> dict[int, int]:
         """Return what each user holds, set right, by uid."""
-        import numpy as np
-
         sample = self.sample
-        weights = sample.files[sample.stratum] / np.maximum(sample.drawn[sample.stratum], 1)
         more: dict[int, float] = {}
         for uid, size in zip(
-            sample.uids.tolist(), (weights * sample.difference).tolist(), strict=True
+            sample.uids.tolist(), (sample.weights * sample.difference).tolist(), strict=True
         ):
             more[uid] = more.get(uid, 0.0) + size
         return {uid: max(0, round(size + more.get(uid, 0.0))) for uid, size in listed.items()}
@@ -193,14 +193,11 @@ class SizeBias:
 
     def _means(self, *, users: bool) -> dict[tuple[int | None, int], float]:
         """Return the mean difference of an eligible file by owner and age class, and by age."""
-        import numpy as np
-
         sample = self.sample
-        weights = sample.files[sample.stratum] / np.maximum(sample.drawn[sample.stratum], 1)
         classes = self._classes(sample.hours)
         sums: dict[tuple[int | None, int], tuple[float, float]] = {}
         rows = zip(
-            sample.uids.tolist(), classes.tolist(), weights.tolist(),
+            sample.uids.tolist(), classes.tolist(), sample.weights.tolist(),
             sample.difference.tolist(), sample.eligible.tolist(), strict=True,
         )  # fmt: skip
         for uid, age, weight, difference, eligible in rows:
