@@ -68,12 +68,12 @@ class RunDay:
 
     run: str
     plan: str
-    began: datetime | None
-    horizon: datetime | None
-    who: str
-    end: str | None
-    text: str | None
-    objections: tuple[str, ...]
+    began: datetime | None = None
+    horizon: datetime | None = None
+    who: str = ""
+    end: str | None = None
+    text: str | None = None
+    objections: tuple[str, ...] = ()
     unexplained: tuple[str, ...] = ()
     pace: RunPace = field(default_factory=RunPace)
 
@@ -287,8 +287,8 @@ def _gather(
 
 def _run_day(plan: PlanLine, run: str, begin: BeginLine | None) -> RunDay:
     if begin is None:
-        return RunDay(run, plan.plan, None, None, "", None, None, ())
-    return RunDay(run, plan.plan, begin.at, begin.horizon, begin.who, None, None, begin.objections)
+        return RunDay(run, plan.plan)
+    return RunDay(run, plan.plan, begin.at, begin.horizon, begin.who, objections=begin.objections)
 
 
 def _standing(plan: PlanLine, standing: Standing) -> PlanStanding:

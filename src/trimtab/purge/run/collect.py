@@ -14,7 +14,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -161,16 +161,10 @@ def _facts(root: str, directory: int, mountinfo: str | None) -> RootFacts:
     )
 
 
-def atime_settings(mount: Mount, others: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return how reads are recorded through a mount.
-
-    Parameters
-    ----------
-    others
-        What decides it elsewhere, such as ``mdd.*.atime_diff`` of the metadata servers.
-    """
+def atime_settings(mount: Mount) -> dict[str, str]:
+    """Return how reads are recorded through a mount."""
     words = [word for word in _ATIME_WORDS if word in mount.all_options]
-    return {"mount options": " ".join(words) or "strictatime", **(others or {})}
+    return {"mount options": " ".join(words) or "strictatime"}
 
 
 def usage(root: str | int) -> Usage:
