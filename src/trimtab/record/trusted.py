@@ -295,7 +295,7 @@ def _check_component(descriptor: int, path: Path, noun: str, owner: int) -> None
     state = os.fstat(descriptor)
     if state.st_uid not in (0, owner):
         raise RefusedError(
-            f"{noun} lies below {visible(str(path))}, which belongs to user {state.st_uid}, "
+            f"{noun} lies below {visible(path)}, which belongs to user {state.st_uid}, "
             f"who could exchange it",
             code="directory-untrusted",
             hint="keep it where every directory above it is root's",
@@ -303,9 +303,9 @@ def _check_component(descriptor: int, path: Path, noun: str, owner: int) -> None
     # In a sticky directory nobody can rename or remove what is root's.
     if _open_to_others(state) and not state.st_mode & stat.S_ISVTX:
         raise RefusedError(
-            f"{noun} lies below {visible(str(path))}, which others can write to",
+            f"{noun} lies below {visible(path)}, which others can write to",
             code="directory-untrusted",
-            hint=f"chmod go-w {visible(str(path))}, or keep it somewhere else",
+            hint=f"chmod go-w {visible(path)}, or keep it somewhere else",
         )
 
 
@@ -345,7 +345,7 @@ def _shown(path: str | os.PathLike[str], directory: int) -> str:
 def _refused(
     path: str | os.PathLike[str], noun: str, reason: str, command: str | None
 ) -> RefusedError:
-    shown = visible(os.fspath(path))
+    shown = visible(path)
     hint = f"{command} {shown}, once you know how it came to be so" if command else None
     return RefusedError(f"{noun} {shown} {reason}", code="file-untrusted", hint=hint)
 

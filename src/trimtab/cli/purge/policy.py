@@ -40,7 +40,8 @@ def command(
     check FILE as `plan` would read it: each error names its line.
     """
     from trimtab.cli.render.purge_index import print_policy
-    from trimtab.loop.purging.policies import check_policy, new_policy
+    from trimtab.loop.purging.policies import new_policy
+    from trimtab.purge.policy_file import load_policy
     from trimtab.report import documents
 
     targets = [target, target_ost, target_pool]
@@ -69,7 +70,7 @@ def command(
             hint="change the file itself",
         )
     else:
-        loaded = check_policy(file)
+        loaded = load_policy(file)
     show(
         lambda: documents.purged.PurgePolicyDocument(
             file=None if file is None else str(file),

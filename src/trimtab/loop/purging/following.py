@@ -262,14 +262,14 @@ def alone(directory: Path) -> Iterator[None]:
         Somebody follows it already.
     """
     with ExitStack() as stack:
-        with system_errors(f"cannot open {visible(str(directory))}", code="index-missing"):
+        with system_errors(f"cannot open {visible(directory)}", code="index-missing"):
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
             descriptor = stack.enter_context(opened(directory, flags=flags))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"{visible(str(directory))} is followed by another process already",
+                f"{visible(directory)} is followed by another process already",
                 code="index-followed",
                 hint="one is enough",
             ) from None

@@ -293,13 +293,13 @@ def _sizes(directory: Path, manifest: Manifest, mode: SizesMode, look: Look) -> 
 
 def _prepare(directory: Path) -> None:
     with system_errors(
-        f"the index cannot be written to {visible(str(directory))}", code="index-unwritable"
+        f"the index cannot be written to {visible(directory)}", code="index-unwritable"
     ):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         present = (directory / MANIFEST).exists()
     if present:
         raise UsageError(
-            f"there is an index in {visible(str(directory))} already",
+            f"there is an index in {visible(directory)} already",
             code="index-present",
             hint="give --index a new directory; old indexes are what replays look back at",
         )
@@ -388,7 +388,7 @@ def _reason(number: int) -> str:
 
 def _shard(directory: Path, name: str, rows: int) -> Shard:
     file = directory / name
-    with system_errors(f"the shard {visible(str(file))} cannot be read", code="shard-unreadable"):
+    with system_errors(f"the shard {visible(file)} cannot be read", code="shard-unreadable"):
         with file.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         return Shard(name=name, rows=rows, size_bytes=file.stat().st_size, sha256=sha256)

@@ -364,7 +364,7 @@ def read_checkpoint(directory: Path) -> dict[str, Any]:
         It cannot be read.
     """
     path = directory / CHECKPOINT
-    with system_errors(f"the checkpoint {visible(str(path))} cannot be read", code="part-failed"):
+    with system_errors(f"the checkpoint {visible(path)} cannot be read", code="part-failed"):
         text = path.read_text()
     try:
         return json.loads(text)
@@ -535,7 +535,7 @@ def _alone(directory: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UsageError(
-                f"another scan writes to {visible(str(directory))}", code="index-in-use"
+                f"another scan writes to {visible(directory)}", code="index-in-use"
             ) from error
         except OSError:
             pass  # not every file system has locks

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 CONFIDENCE: Final = 0.95
 PRIOR_FILES: Final = 2.0
-_AGE_EDGES_H: Final = tuple(24 * days for days in (14, 28, 56, 84, 182, 365))
+AGES_DAYS: Final = (14, 28, 56, 84, 182, 365)
+"""Where classes of age end, of the sample too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,4 +211,4 @@ class SizeBias:
     def _classes(self, hours: Whole) -> Whole:
         import numpy as np
 
-        return np.searchsorted(np.array(_AGE_EDGES_H), self.as_of_hour - hours, side="right")
+        return np.searchsorted(np.array(AGES_DAYS) * 24, self.as_of_hour - hours, side="right")

@@ -126,7 +126,7 @@ def starting_point(
     manifest = load_manifest(directory)
     for problem in _problems(manifest, root, file_system, lacking, now_ns):
         raise UsageError(
-            f"no incremental scan can start from {visible(str(directory))}: {problem}",
+            f"no incremental scan can start from {visible(directory)}: {problem}",
             code="base-unsuitable",
             hint=_FULL,
         )
@@ -175,7 +175,7 @@ def _problems(
     elif manifest.followed is not None:
         yield "it follows changelogs"
     elif manifest.root != root:
-        yield f"it is of {visible(os.fsdecode(manifest.root))}"
+        yield f"it is of {visible(manifest.root)}"
     elif known is None or not known.is_same(file_system):
         yield "it is of another file system, or of one that cannot be known again"
     elif known.device != file_system.device:
@@ -316,7 +316,7 @@ def _taken(
 def _linked(base: Base, directory: Path, shard: Shard, number: int, rows: pl.Series) -> Shard:
     """Return a shard of the earlier index as one of the new, of which only some rows count."""
     name = f"{KEPT}-{number:06}.parquet"
-    shown = visible(str(directory / name))
+    shown = visible(directory / name)
     with system_errors(f"cannot write {shown}", code="index-unwritable"):
         try:
             (directory / name).hardlink_to(base.directory / shard.name)
@@ -336,7 +336,7 @@ def _linked(base: Base, directory: Path, shard: Shard, number: int, rows: pl.Ser
 
 def _remove_leftovers(directory: Path) -> None:
     """Remove what an earlier attempt took over before it was killed."""
-    with system_errors(f"cannot write {visible(str(directory))}", code="index-unwritable"):
+    with system_errors(f"cannot write {visible(directory)}", code="index-unwritable"):
         for prefix in (KEPT, _LINKED):
             for file in directory.glob(f"{prefix}-*"):
                 file.unlink()

@@ -291,7 +291,7 @@ def without(
 
 
 def _write(file: Path, content: bytes) -> None:
-    with system_errors(f"cannot write {visible(str(file))}", code="index-unwritable"):
+    with system_errors(f"cannot write {visible(file)}", code="index-unwritable"):
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as out:
             out.write(content)

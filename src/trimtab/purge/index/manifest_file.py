@@ -40,7 +40,7 @@ def save_manifest(manifest: Manifest, directory: Path) -> Path:
     """
     file = directory / MANIFEST
     aside = directory / f".{MANIFEST}.{os.getpid()}"
-    with system_errors(f"cannot write {visible(str(file))}", code="index-unwritable"):
+    with system_errors(f"cannot write {visible(file)}", code="index-unwritable"):
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as out:
             out.write(to_json(manifest).encode("ascii"))
@@ -67,13 +67,13 @@ def load_manifest(directory: Path, *, verify: bool = False) -> Manifest:
         The manifest is not what it should be, or a shard is missing or of another size.
     """
     file = directory / MANIFEST
-    shown = visible(str(file))
+    shown = visible(file)
     try:
         with file.open("rb") as source:
             content = source.read(_SIZE_MAX_BYTES + 1)
     except FileNotFoundError as error:
         raise UnreadableError(
-            f"{visible(str(directory))} is no index: it has no {MANIFEST}",
+            f"{visible(directory)} is no index: it has no {MANIFEST}",
             code="index-missing",
             hint="trimtab purge scan ROOT --index DIR makes one, and continues one that was "
             "broken off; trimtab purge import --help says how another tool's list becomes one",
@@ -226,7 +226,7 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
 
 
 def _check_shard(file: Path, shard: Shard | Superseded, *, verify: bool) -> None:
-    shown = visible(str(file))
+    shown = visible(file)
     hint = "the index was damaged or changed: scan or import again"
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

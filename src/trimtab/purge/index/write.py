@@ -135,7 +135,7 @@ def write_shard(frame: pl.DataFrame, file: Path) -> Shard:
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = error.strerror if isinstance(error, OSError) else visible(str(error))
         raise UnreadableError(
-            f"cannot write {visible(str(file))}: {reason}",
+            f"cannot write {visible(file)}: {reason}",
             code="index-unwritable",
             hint="an index takes some 60 bytes a name",
         ) from error

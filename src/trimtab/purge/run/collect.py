@@ -59,7 +59,7 @@ def allow_list(path: Path, *, owner: int = 0) -> AllowList:
     The file and every directory above it have to be root's and closed to others' writing; others
     may read it.
     """
-    shown = visible(os.fspath(path))
+    shown = visible(path)
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with trusted_directory(path.parent, "the allow-list", owner=owner) as held:
@@ -85,14 +85,14 @@ def kill_switch(path: Path) -> Message | None:
     A switch that cannot be asked for counts as pulled, also where its directory is missing:
     nobody could pull it then.
     """
-    shown = visible(os.fspath(path))
+    shown = visible(path)
     try:
         path.parent.stat()
         path.lstat()
     except FileNotFoundError as error:
         if error.filename == os.fspath(path):
             return None
-        missing = visible(os.fspath(path.parent))
+        missing = visible(path.parent)
         return Message(
             SWITCH_WITHOUT_DIRECTORY,
             f"the directory {missing} of the kill switch is not there: nobody could pull it",
@@ -186,7 +186,7 @@ def keeps_deleted(root: RootFacts) -> str | None:
 
 def journal_trouble(directory: Path, root: str) -> str | None:
     """Return why a directory is no place for journals; ``None``: it is one."""
-    shown = visible(os.fspath(directory))
+    shown = visible(directory)
     try:
         top = Path(root).stat()
         place = Path(os.path.realpath(directory))
