@@ -50,7 +50,7 @@ def test_a_list_says_what_when_and_why(tmp_path: Path) -> None:
         "The file system is 80.0 % full.",
         "tar --create --file ARCHIVE.tar --null --files-from ada.nul",
         "After 2026-12-20 09:00 UTC nothing is deleted",
-        "eligible that were last used before 2026-09-27 06:00 UTC (8w)",
+        "eligible that were last used before 2026-09-27 06:00 UTC (56.0 d)",
         "(hard links) stay",
         "consult@example.org",
         "printf '%b' NAME",
