@@ -94,9 +94,7 @@ def workers_with_trimtab(count: int) -> Iterator[str]:
 
 def _imported() -> None:
     import trimtab.loop.purging.spreading
-    from trimtab.loop.dask_workers import installed
 
-    installed()
     assert trimtab._core
 
 

@@ -30,12 +30,12 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 
 from trimtab.cli.opened import opened  # noqa: E402
+from trimtab.config.targets import ost_name  # noqa: E402
 from trimtab.loop.explaining.incidents import incidents_of  # noqa: E402
 from trimtab.loop.twin_run import Wanted, run_twin  # noqa: E402
 from trimtab.model.event import Event, EventKind  # noqa: E402
 from trimtab.model.incident import Explanation  # noqa: E402
 from trimtab.record.store import Store  # noqa: E402
-from trimtab.twin.instruments.layout import ost_name  # noqa: E402
 from trimtab.twin.scenario.geometry import capacity_bytes  # noqa: E402
 from trimtab.twin.scenario.load import load_scenario  # noqa: E402
 from trimtab.twin.scenario.model import (  # noqa: E402
@@ -244,9 +244,9 @@ def simulated(put: Put, seed: int, directory: Path, length: Length = WHOLE) -> P
     return run_twin(wanted, progress=lambda _text, _part: None).site_file
 
 
-def noted(put: Put, seed: int) -> list[Event]:
+def noted(put: Put) -> list[Event]:
     """Return the events that an open book has of what was put in: none of a silent OST."""
-    log = EventLog("scored", seed)
+    log = EventLog("scored")
     for change in put.changes:
         for key, value in change.set.items():
             log.add(EventKind.CONFIG_CHANGE, change.at, f"{key}: {value!r} ({change.detail})")
@@ -312,7 +312,7 @@ def judged(
         left = {} if calm is None else left_of(rates_of(record.store), calm, put, length)
         for book in books:
             if book == "open":
-                record.store.add_events(noted(put, seed))
+                record.store.add_events(noted(put))
             explained = incidents_of(record.store, record.place, now=record.now)
             row = scored(explained.explanations, put, truth, KINDS[name], length)
             rows.append({"fault": name, "seed": seed, "book": book, **row, **left})

@@ -41,8 +41,8 @@ from benchmarks.score_of_faults import KINDS, OSTS, Length, site  # noqa: E402
 from trimtab.loop.probing import twin_site  # noqa: E402
 from trimtab.loop.probing.probe import RunContext  # noqa: E402
 from trimtab.loop.probing.site_probe import runner_of  # noqa: E402
-from trimtab.loop.watching.companions import observers_of  # noqa: E402
 from trimtab.loop.watching.looking import look_elsewhere  # noqa: E402
+from trimtab.loop.watching.observers import observers_of  # noqa: E402
 from trimtab.loop.watching.watch import Watch  # noqa: E402
 from trimtab.model.action import Outcome  # noqa: E402
 from trimtab.model.alert import Alert, Phase  # noqa: E402

@@ -14,7 +14,7 @@ from pathlib import Path
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.ladder import CheckedClaim, Match
-from trimtab.report.ladder_text import MATCH_WORDS, computed_text, printed_text
+from trimtab.report.ladder import MATCHES, computed_text, printed_text
 from trimtab.site.ladder_file import load_ladder
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,7 +75,7 @@ def _row(one: CheckedClaim) -> str:
     value, bounds = computed_text(one)
     what = f"{claim.what} ({claim.where})" if claim.where else claim.what
     formula = f"`{claim.formula}`" if claim.formula else "-"
-    match = MATCH_WORDS[one.match]
+    match = MATCHES[one.match][0]
     match = match if one.match is Match.GIVEN else f"**{match}**"
     said = "; ".join(filter(None, (match, claim.assumes, claim.note)))
     return f"| {printed_text(one)} | {what} | {formula} | {value} | {bounds} | {said} |"

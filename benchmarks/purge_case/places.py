@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +133,15 @@ def taken(
 def document(told: dict[str, Any]) -> Any:
     """Return the JSON that a program printed."""
     return json.loads(told["printed"])
+
+
+def planned_of(made: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the document of a plan says that it takes, and why."""
+    return {
+        "files": made["files"],
+        "allocated_bytes": made["allocated_bytes"],
+        "words": made["horizon"]["words"],
+    }
 
 
 def cost(told: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 from benchmarks.purge_case import case
-from benchmarks.purge_case.places import Places, document, users_known
+from benchmarks.purge_case.places import Places, document, planned_of, users_known
 
 DAY_S: Final = 86_400
 AGO_S: Final = 8 * DAY_S
@@ -59,7 +59,7 @@ def _purge(places: Places) -> dict[str, Any]:
     report = places.trimtab("report")
     return {
         "names": found["scan"]["names"],
-        "planned": {name: planned[name] for name in ("files", "allocated_bytes", "words")},
+        "planned": planned_of(planned),
         "used": used,
         "dry": dry["printed"],
         "run": run["printed"],

@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import numpy as np
 from benchmarks.purge_case import case
 from benchmarks.purge_case.case import Mix
 from benchmarks.purge_case.index import make_index
-from benchmarks.purge_case.places import Places, cost, document, taken, users_known
+from benchmarks.purge_case.places import Places, cost, document, planned_of, taken, users_known
 
 QUANTILES: Final = (0.1, 0.5, 0.9, 0.99, 1.0)
 _SHOWN: Final = 8
@@ -39,8 +40,8 @@ def horizons(places: Places) -> dict[str, Any]:
         "command": shown["command"],
         "text": shown["printed"],
         **cost(shown),
-        "horizon": _summary(told),
-        "without_reads": _summary(blind),
+        "horizon": summary(told),
+        "without_reads": summary(blind),
         "targets": [_target(places, target) for target in case.TARGETS],
     }
 
@@ -74,7 +75,7 @@ def plan(places: Places) -> dict[str, Any]:
     shares = [one["allocated_bytes"] / one["held_bytes"] for one in users if one["held_bytes"]]
     return {
         **cost(told),
-        **{name: made[name] for name in ("files", "allocated_bytes", "words")},
+        **planned_of(made),
         "candidates_bytes": (places.plan / "candidates.parquet").stat().st_size,
         "users": len(users),
         "user_files": _quantiles([one["files"] for one in users]),
@@ -129,7 +130,7 @@ def _of_mix(places: Places, program: Path, rows: int, mix: Mix) -> dict[str, Any
     try:
         made = make_index(program, places, directory, rows, mix)
         asked = _asked(places, directory)
-        found = _summary(document(places.trimtab(*asked, *_site(places), "--json")))
+        found = summary(document(places.trimtab(*asked, *_site(places), "--json")))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     return {"name": mix.name, **made, **found}
@@ -138,7 +139,7 @@ def _of_mix(places: Places, program: Path, rows: int, mix: Mix) -> dict[str, Any
 def _target(places: Places, target: float) -> dict[str, Any]:
     asked = (*_asked(places), *_site(places), "--target", target, "--json")
     found = document(places.trimtab(*asked))
-    return {"target": target, **{name: found[name] for name in ("needed", "published")}}
+    return {"target": target, **_cut_offs(found)}
 
 
 def _asked(places: Places, index: Path | None = None) -> tuple[object, ...]:
@@ -149,16 +150,32 @@ def _site(places: Places) -> tuple[object, ...]:
     return "--site", places.site, "--store", places.store, "--forecast", "7d"
 
 
-def _summary(found: Mapping[str, Any]) -> dict[str, Any]:
+def summary(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a page tells of a horizon: not every owner."""
-    names = ("files", "allocated_bytes", "rules", "needed", "published", "growth", "steps")
+    names = ("files", "allocated_bytes", "rules", "growth")
     users = [one["most"]["allocated_bytes"] for one in found["users"]]
     return {
         **{name: found[name] for name in names},
+        **_cut_offs(found),
+        "steps": [_cut_off(step, found["as_of"]) for step in found["steps"]],
         "users": len(users),
         "user_bytes": _quantiles(users),
         "words": found["words"],
     }
+
+
+def _cut_offs(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _cut_off(found[name], found["as_of"]) for name in ("needed", "published")}
+
+
+def _cut_off(of: Mapping[str, Any], as_of: str) -> dict[str, Any]:
+    """Return a cut-off and what it leaves with its age, which the page tells."""
+    age_s = None
+    if of["cut_off"] is not None:
+        age = datetime.fromisoformat(as_of) - datetime.fromisoformat(of["cut_off"])
+        age_s = int(age.total_seconds())
+    kept = {name: value for name, value in of.items() if name not in ("cut_off", "after")}
+    return {**kept, "before": of["cut_off"], "age_s": age_s, "usage_after": of["after"]}
 
 
 def _quantiles(values: Sequence[float]) -> list[float]:

@@ -14,12 +14,19 @@ from functools import cache
 from typing import Final, Protocol
 
 import numpy as np
-from benchmarks.reproduction.statements import RowClass
+from benchmarks.reproduction.statements import RowClass, needing
 from numpy.typing import NDArray
 
-from trimtab.twin.constants import FITTED, FITTED_ON, NAMES, TABLE, Constants
+from trimtab.twin.constants import FITTED, TABLE, Constants
 
 Array = NDArray[np.float64]
+NAMES: Final = tuple(constant.name for constant in TABLE)
+FITTED_ON: Final = tuple(
+    target.id
+    for target in needing("layers")
+    if any(target.id in constant.fitted_on for constant in TABLE)
+)
+"""Rows that the fit of some constant may see. Most others say nothing new all the same."""
 _STEP: Final = 1e-4
 _ROUNDING: Final = 1e-6
 """Of a gradient: differences that small come from the step, not from the row."""

@@ -16,13 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from benchmarks.reproduction.classes import FITTED_ON, NAMES
 from benchmarks.reproduction.predict import PERLMUTTER, layer_rows, predictions
 from benchmarks.reproduction.statements import Figure, Row, needing
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from trimtab.twin import constants as held
-from trimtab.twin.constants import FITTED_ON, NAMES, TABLE, Constant, Constants
+from trimtab.twin.constants import TABLE, Constant, Constants
 from trimtab.twin.scenario.model import Server
 from trimtab.twin.stack import ost
 from trimtab.twin.stack.hardware import hardware
@@ -114,10 +115,10 @@ def write(fitted: Constants) -> None:
     """Put the values into the table, each behind its name."""
     text = FILE.read_text()
     for name in NAMES:
-        pattern = rf'("{name}",\n\s+)[^,]+,'
+        pattern = rf"({name}: float = _fitted\(\s*)[^,]+,"
         text, found = re.subn(pattern, rf"\g<1>{getattr(fitted, name):.3g},", text)
         if found != 1:
-            raise SystemExit(f"{FILE.name}: {name} stands in the table {found} times")
+            raise SystemExit(f"{FILE.name}: {name} is declared {found} times")
     FILE.write_text(text)
 
 

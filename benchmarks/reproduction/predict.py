@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from benchmarks.reproduction.classes import classes_of
+from benchmarks.reproduction.classes import FITTED_ON, classes_of
 from benchmarks.reproduction.statements import Row, SeededRow, needing, row
 
-from trimtab.twin.constants import FITTED, FITTED_ON, Constants
+from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.model import Clients, Osts, Raid, Server
 from trimtab.twin.stack import client, network, ost, raid
@@ -337,7 +337,7 @@ LAYERS: Final[tuple[Callable[[Constants], dict[str, Prediction]], ...]] = (
 
 
 def predictions(constants: Constants = FITTED) -> dict[str, Prediction]:
-    """Return what the layers say of each row, by its id in `trimtab.twin.calibration`."""
+    """Return what the layers say of each row of ``statements.csv``, by its id."""
     rows: dict[str, Prediction] = {}
     for layer in LAYERS:
         rows |= layer(constants)

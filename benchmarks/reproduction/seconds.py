@@ -41,16 +41,24 @@ def latency_rows(scenario: Scenario, curves: Sequence[Sequence[Point]]) -> list[
     amplification = amplification_at(curves)
     quiet = window(scenario, 1.0, load=_LIGHT)
     busy = window(scenario, amplification, load=_LIGHT)
-    if quiet.p50_s is None or busy.p9999_s is None or busy.met is None:
+    writes, met = busy.figures["writes"], busy.figures["met"]
+    if not quiet.figures["writes"] or not writes or met is None:
         return [seeded_row("7-latency", [None]), seeded_row("7-few", [None])]
     at = f"at an amplification of {amplification:.1f} and {_LIGHT:.0%} load"
+    median_s, slow_s = quiet.figures["writes"]["p50_s"], writes["p9999_s"]
     slowest = seeded_row(
         "7-latency",
-        [busy.p9999_s / quiet.p50_s],
-        f"one write in 10,000 takes {1e3 * busy.p9999_s:.1f} ms {at}, the median "
-        f"{1e6 * quiet.p50_s:.0f} us without collection",
+        [slow_s / median_s],
+        f"one write in 10,000 takes {1e3 * slow_s:.1f} ms {at}, the median "
+        f"{1e6 * median_s:.0f} us without collection",
     )
-    return [slowest, seeded_row("7-few", [busy.met], at)]
+    return [slowest, seeded_row("7-few", [met], at)]
+
+
+def part_of_time(of: Window, what: str) -> float:
+    """Return the part of the time that something was so, as the window was looked at."""
+    sampled = of.figures["sampled"]
+    return sampled[what] / sampled["looks"]
 
 
 def throttled_text(scenario: Scenario, curves: Sequence[Sequence[Point]]) -> str:
@@ -58,9 +66,10 @@ def throttled_text(scenario: Scenario, curves: Sequence[Sequence[Point]]) -> str
     amplification = amplification_at(curves)
     on = window(scenario, amplification)
     off = window(scenario, amplification, throttled=False)
+    starved_on, starved_off = (part_of_time(each, "starved_quiet") for each in (on, off))
     return (
         f"At an amplification of {amplification:.1f} a drive of the simulated array stands by, "
-        f"neither collecting nor with anything to do, {on.starved_quiet:.0%} of the time with "
-        f"throttling and {off.starved_quiet:.0%} without; a writer is held for a drive that does "
-        f"not collect {on.held_quiet:.1%} of the time."
+        f"neither collecting nor with anything to do, {starved_on:.0%} of the time with "
+        f"throttling and {starved_off:.0%} without; a writer is held for a drive that does "
+        f"not collect {part_of_time(on, 'held_quiet'):.1%} of the time."
     )

@@ -332,6 +332,11 @@ def format_percent(fraction: float, digits: int = 1) -> str:
     return f"{fraction * 100:.{digits}f} %"
 
 
+def percent_or_dash(fraction: float | None, digits: int = 1) -> str:
+    """Return a fraction as per cent, ``-`` where there is none: for a cell of a table."""
+    return "-" if fraction is None else format_percent(fraction, digits)
+
+
 def format_exact_percent(fraction: float, digits: int = 1) -> str:
     """Return a fraction that somebody may have set as per cent, as they wrote it.
 
@@ -397,6 +402,11 @@ def format_value(value: float | int | str | bool | None, unit: str | None) -> st
         return formatter(value)
     shown = f"{value:.4g}" if isinstance(value, float) else f"{value:,}"
     return f"{shown} {unit or ''}".rstrip()
+
+
+def value_or_dash(value: float | None, unit: str | None) -> str:
+    """Return a value with its unit, ``-`` where there is none: for a cell of a table."""
+    return "-" if value is None else format_value(value, unit)
 
 
 _FORMATTERS: Final[dict[str, Callable[[float], str]]] = {

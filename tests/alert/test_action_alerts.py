@@ -7,8 +7,9 @@ from datetime import datetime
 from tests.alert.views import DAY, HOUR, NOON
 
 from trimtab.alert.decide import decide
-from trimtab.alert.observed import ActionView, ForgedApproval, Observed
+from trimtab.alert.observed import ActionView, Observed
 from trimtab.model.alert import Alert, Phase
+from trimtab.model.event import Event, EventKind
 from trimtab.model.purging import PurgeTrouble
 
 
@@ -57,7 +58,9 @@ def test_a_purge_that_fails_is_told_once_a_day_at_most_and_when_it_works_again()
 
 
 def test_a_forged_approval_is_told_once() -> None:
-    forged = ForgedApproval("0199", NOON - HOUR, "dashboard approval: bob")
+    forged = Event(
+        "0199", "scratch", EventKind.NOTE, NOON - HOUR, "plan", "dashboard approval: bob"
+    )
     seen = Observed("scratch", forged=(forged,))
     (alert,) = decide(seen, (), NOON)
     assert (alert.name, alert.subject, alert.phase) == (

@@ -145,7 +145,7 @@ def a_site_file(directory: Path) -> World:
     code, text = run(["init", "data"])
     assert code == 0
     (name,) = re.findall(r"trimtab site ([a-z0-9-]+) --validate", text)
-    (sites / f"{name}.toml").write_text(text.partition("\nfound: ")[0])
+    (sites / f"{name}.toml").write_text(text.partition("\n  found: ")[0])
     names = ("snapshot", "targets", "site", "alerts", "tune", "trim", "survey", "ladder", "watch")
     return World([[verb, name, *(["--status"] * (verb == "watch"))] for verb in names])
 

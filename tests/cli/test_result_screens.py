@@ -20,16 +20,12 @@ from tests.report.conftest import full_result
 from tests.report.pages import EXAMPLES, sweep_analysis, swept_policies
 from tests.report.purge_pages import USAGE, horizon_answer_of, purge_runs
 
-from trimtab.cli.import_ import print_imported
+from trimtab.cli.import_ import Tally, imported_document
 from trimtab.cli.options import Extent
-from trimtab.cli.purge.query import print_answer
-from trimtab.cli.render.acting import print_ledger, print_visit
-from trimtab.cli.render.document import print_document
-from trimtab.cli.render.screen import SCREEN_LINES
-from trimtab.cli.render.watch import print_state
-from trimtab.cli.sweep import print_extent
+from trimtab.cli.purge.query import answer_document
+from trimtab.cli.render.document import SCREEN_LINES, print_document
+from trimtab.cli.sweep import extent_sections
 from trimtab.judge.ladder.build import build_ladder
-from trimtab.loop.acting.session import Visit
 from trimtab.loop.ladder import of_file
 from trimtab.loop.sweep import SweepState
 from trimtab.message import Message
@@ -42,13 +38,16 @@ from trimtab.model.standing import SiteStanding
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.index.query import Answer
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
+from trimtab.report.acting import ledger_document, plan_document
 from trimtab.report.check import check_document
+from trimtab.report.kit import row, table
 from trimtab.report.ladder import ladder_document
-from trimtab.report.purge import horizon_document, runs_document
+from trimtab.report.purge import HorizonResult, horizon_document, runs_document
 from trimtab.report.scenario import scenario_document, scenarios_document
-from trimtab.report.sections import Document
+from trimtab.report.sections import Document, Section
 from trimtab.report.size import size_document
 from trimtab.report.sweep import sweep_document
+from trimtab.report.watch import state_document
 from trimtab.report.whatif import assumed, whatif_document
 from trimtab.site.ladder_file import load_ladder
 from trimtab.twin.scenario.drives import preset
@@ -62,12 +61,15 @@ DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 def _horizon() -> Document:
     return horizon_document(
-        "/scratch",
-        horizon_answer_of(0.7),
-        USAGE,
-        total=Freed(21_000_000, 10**16),
-        rules=("Files younger than 14 d stay.",),
-        notes=("The index is 6 h old.",),
+        HorizonResult(
+            "/scratch",
+            "i",
+            horizon_answer_of(0.7),
+            USAGE,
+            rules=("Files younger than 14 d stay.",),
+            total=Freed(21_000_000, 10**16),
+            notes=("The index is 6 h old.",),
+        )
     )
 
 
@@ -83,8 +85,8 @@ def _ladder() -> Document:
 def _sweep() -> None:
     sweep = SimpleNamespace(name="sizes", rounds=3, points=range(24), fixed={})
     state = SweepState(cast(Any, sweep), (), ())
-    document = sweep_document("sizes", "scratch", sweep_analysis())
-    print_document(document, head=partial(print_extent, state), more=["store: STORE"])
+    document = sweep_document("sizes", "scratch", sweep_analysis(), extent_sections(state))
+    print_document(document, ["store: STORE"])
 
 
 def _size() -> None:
@@ -105,14 +107,17 @@ def _import() -> None:
         ImportedFile("archive/2023/ior.17.out", "ior", FileStatus.UNREADABLE, damaged),
         *(ImportedFile(f"{n}", None, FileStatus.UNREADABLE, UNRECOGNISED) for n in range(9)),
     )
-    print_imported(files, "scratch.db")
+    tally = Tally()
+    assert len(list(tally.of(files))) == len(files)
+    print_document(imported_document(tally, "scratch.db"))
 
 
 def _query() -> None:
     held = [3 * 2**50, 2**40, 0]
     columns = {"user": ["anna", "bert", "carl"], "files": [2_100_000, 17, 1]}
     columns |= {"allocated_bytes": held, "share": [n / sum(held) for n in held]}
-    print_answer(Answer(pl.DataFrame(columns), cut_off=False, notes=("The index is 6 h old.",)))
+    answer = Answer(pl.DataFrame(columns), cut_off=False, notes=("The index is 6 h old.",))
+    print_document(answer_document(answer))
 
 
 WBT = "drives/queue/wbt_lat_usec"
@@ -161,7 +166,7 @@ STANDING = SiteStanding("scratch", searched=True)
 def _planned(policy: str) -> None:
     plan = _PLANS[policy]
     apply = f"trimtab {policy} scratch --apply --plan {plan.id}"
-    print_visit(Visit(SITE, "STORE", plan, STANDING), command=apply)
+    print_document(plan_document(plan, where="scratch", command=apply))
 
 
 def _actions(plan: Plan) -> list[Action]:
@@ -179,15 +184,14 @@ def _actions(plan: Plan) -> list[Action]:
 
 def _applied() -> None:
     plan = _PLANS["tune"]
-    visit = Visit(SITE, "STORE", plan, STANDING, applied=True, actions=tuple(_actions(plan)))
-    print_visit(visit, command="")
+    print_document(plan_document(plan, _actions(plan), where="scratch"))
 
 
 def _ledger() -> None:
     actions = _actions(_PLANS["balance"]) + _actions(_PLANS["revert"])
     why = Message("too-recent", "no run is there yet")
     effects = [PlanEffect(plan.id, DAY, reason=why) for plan in _PLANS.values()]
-    print_ledger("scratch", actions, effects)
+    print_document(ledger_document("scratch", actions, effects, where="scratch"))
 
 
 def _watch() -> None:
@@ -200,12 +204,13 @@ def _watch() -> None:
         ItemState("policy:trim", due + 9 * hour, failed, None),
     )
     lease = Lease("scratch", "client7, process 4711", due - 30 * hour, due + hour)
-    print_state(WatchState("scratch", "scratch.db", due, lease, items), None, STANDING)
+    state = WatchState("scratch", "scratch.db", due, lease, items)
+    print_document(state_document(state, None, STANDING))
 
 
 SCREENS: dict[str, Callable[[], None]] = {
     "actions": _ledger,
-    "actions of none": partial(print_ledger, "scratch", (), ()),
+    "actions of none": lambda: print_document(ledger_document("scratch", (), ())),
     "balance": partial(_planned, "balance"),
     "revert": partial(_planned, "revert"),
     "trim": partial(_planned, "trim"),
@@ -265,3 +270,24 @@ def test_with_all_a_document_has_every_cell_at_every_width(
         "".join(cell.text.split()) for table in tables for row in table.rows for cell in row.cells
     ))  # fmt: skip
     assert wanted - shown == Counter()
+
+
+@pytest.mark.cli
+def test_a_section_has_its_title_where_anything_beside_charts_is_to_be_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folds = (("more", table(("what",), [row("a row")])),)
+    sections = (
+        Section("Repair", commands=("systemctl start fstrim.timer",)),
+        Section("Drawn", charts=(lambda: None,)),
+        Section("Opened", folds=folds),
+    )
+    document = Document("An answer.", sections, kind="check", heading="scratch", subtitle="now")
+    show = partial(print_document, document)
+    lines = "\n".join(printed(show, capsys, monkeypatch, width=80))
+    assert "Repair\n    systemctl start fstrim.timer" in lines
+    assert "Drawn" not in lines
+    assert "Opened" not in lines
+    everything = printed(show, capsys, monkeypatch, width=80, extent=Extent(everything=True))
+    assert "Opened" in everything
+    assert [section.is_empty for section in sections] == [False, True, False]

@@ -16,21 +16,22 @@ from syrupy.assertion import SnapshotAssertion
 from tests.cli.test_screens import WIDTHS, printed
 from tests.loop.alerting.parcels_of import NOON, alert
 
-from trimtab.cli.alerts import print_alerts, print_trial
+from trimtab.cli.alerts import alerts_document, trial_document
+from trimtab.cli.init import found_sections, installed_document, written_document
 from trimtab.cli.options import Extent
-from trimtab.cli.purge.recover import print_recovered
-from trimtab.cli.render.purge_plan import print_armed, print_notified, print_plan
-from trimtab.cli.render.screen import SCREEN_LINES
-from trimtab.cli.render.site import print_discovery, print_installed, print_site
-from trimtab.cli.store import print_copied
-from trimtab.loop.alerting.trial import Tried
+from trimtab.cli.purge.recover import recovered_document
+from trimtab.cli.render.document import SCREEN_LINES, print_document
+from trimtab.cli.render.purge_plan import armed_document, notified_document, plan_document
+from trimtab.cli.site import site_document
+from trimtab.cli.store import copied_document
+from trimtab.loop.initialise import Discovery
 from trimtab.message import Message
 from trimtab.model.alert import Delivery, DeliveryState
 from trimtab.model.site import Checked, Servers, Site
 from trimtab.model.standing import SiteStanding
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.run.aside import AsideFile
-from trimtab.report.documents.kept import StoreCopyDocument
+from trimtab.report.documents.kept import ReceiverRow, StoreCopyDocument
 
 pytestmark = pytest.mark.cli
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -70,7 +71,7 @@ def _plan(status: HorizonStatus) -> None:
     horizon = SimpleNamespace(answer=answer)
     made = SimpleNamespace(directory=PLAN, plan=PURGE, horizon=horizon, new_key=True)
     place = SimpleNamespace(key="/etc/trimtab/purge.key")
-    print_plan(cast(Any, made), cast(Any, place), NOTES)
+    print_document(plan_document(cast(Any, made), cast(Any, place), NOTES))
 
 
 def _notified(*, fresh: bool) -> None:
@@ -79,13 +80,14 @@ def _notified(*, fresh: bool) -> None:
     )
     mails = SimpleNamespace(sent=10, sent_before=0, failures=failures, unclear=())
     published = SimpleNamespace(loaded=LOADED, publication=PUBLICATION, fresh=fresh, notes=())
-    print_notified(cast(Any, published), cast(Any, mails if fresh else None), NOTES)
+    told = cast(Any, mails if fresh else None)
+    print_document(notified_document(cast(Any, published), told, NOTES))
 
 
 def _armed(effective_at: datetime | None) -> None:
-    at_s = None if effective_at is None else effective_at.timestamp()
     by = SimpleNamespace(name="olga", person=1001)
-    print_armed(cast(Any, SimpleNamespace(loaded=LOADED, by=by, effective_at_s=at_s)))
+    armed = cast(Any, SimpleNamespace(loaded=LOADED, by=by, effective_at=effective_at))
+    print_document(armed_document(armed))
 
 
 def _recovered(count: int) -> None:
@@ -99,7 +101,7 @@ def _recovered(count: int) -> None:
     )  # fmt: skip
     interrupted = (PURGE.id,) if count else ()
     recovered = SimpleNamespace(root="/scratch", files=files, interrupted=interrupted)
-    print_recovered(cast(Any, recovered))
+    print_document(recovered_document(cast(Any, recovered)))
 
 
 STANDING = SiteStanding("scratch", searched=True)
@@ -107,18 +109,21 @@ STANDING = SiteStanding("scratch", searched=True)
 
 def _alerts() -> None:
     states = (DeliveryState.DELIVERED, DeliveryState.WAITING)
-    print_alerts(
-        STANDING,
-        [
-            alert(
-                number, at=NOON + timedelta(hours=number),
-                deliveries=(
-                    Delivery("mail", states[number % 2], NOON), Delivery("chat", states[0], NOON),
-                ),
-            )
-            for number in range(30)
-        ],
-    )  # fmt: skip
+    alerts = [
+        alert(
+            number, at=NOON + timedelta(hours=number),
+            deliveries=(
+                Delivery("mail", states[number % 2], NOON), Delivery("chat", states[0], NOON),
+            ),
+        )
+        for number in range(30)
+    ]  # fmt: skip
+    print_document(alerts_document(STANDING, alerts))
+
+
+def _written() -> None:
+    discovery = Discovery(SITE, list(FOUND), ["no flash: oss3"])
+    print_document(written_document("scratch.toml", "scratch", found_sections(discovery)))
 
 
 SITE = Site(
@@ -137,13 +142,16 @@ COPIED = StoreCopyDocument(
     {"run": 70_000, "sample": 1_792_000, "snapshot": 6751}, 75_600, ("ab" * 32,), {},
 )  # fmt: skip
 REFUSED = Message("receiver-unreachable", "it cannot be reached: Connection refused")
+TRIED = (ReceiverRow("mail", True), ReceiverRow("chat", False, REFUSED))
 
 SCREENS: dict[str, Callable[[], None]] = {
     "alerts": _alerts,
-    "alerts of none": partial(print_alerts, STANDING, ()),
-    "alerts test": partial(print_trial, "scratch", [Tried("mail", None), Tried("chat", REFUSED)]),
-    "init": partial(print_discovery, "scratch", "", "scratch.toml", FOUND, ("no flash: oss3",)),
-    "init installed": partial(print_installed, "scratch", INSTALLED, ("systemctl daemon-reload",)),
+    "alerts of none": lambda: print_document(alerts_document(STANDING, ())),
+    "alerts test": lambda: print_document(trial_document("scratch", TRIED)),
+    "init": _written,
+    "init installed": lambda: print_document(
+        installed_document("scratch", INSTALLED, ("systemctl daemon-reload",))
+    ),
     "purge arm": partial(_armed, DAY + timedelta(days=1)),
     "purge arm of two": partial(_armed, None),
     "purge notify": partial(_notified, fresh=True),
@@ -152,9 +160,11 @@ SCREENS: dict[str, Callable[[], None]] = {
     "purge plan out of reach": partial(_plan, HorizonStatus.OUT_OF_REACH),
     "purge recover": partial(_recovered, 40),
     "purge recover of none": partial(_recovered, 0),
-    "site": partial(print_site, SITE, ("[limits] cov is 0.3: most sites hold 0.1",), ()),
-    "site validated": partial(print_site, SITE, (), CHECKED),
-    "store copy": partial(print_copied, COPIED),
+    "site": lambda: print_document(
+        site_document(SITE, ("[limits] cov is 0.3: most sites hold 0.1",), ())
+    ),
+    "site validated": lambda: print_document(site_document(SITE, (), CHECKED)),
+    "store copy": lambda: print_document(copied_document(COPIED)),
 }
 
 
@@ -199,11 +209,13 @@ def test_a_plan_says_its_target_as_it_was_set_and_that_nobody_is_given_notice(ca
     made = SimpleNamespace(
         directory=PLAN, plan=plan, horizon=SimpleNamespace(answer=answer), new_key=False
     )
-    print_plan(cast(Any, made), cast(Any, SimpleNamespace(key="k")), ())
+    print_document(plan_document(cast(Any, made), cast(Any, SimpleNamespace(key="k")), ()))
     said = " ".join(capsys.readouterr().out.split())
     assert "as soon as it is published and armed: the plan has no notice period" in said
     assert "that does not reach 0.5 %." in said
     loaded = SimpleNamespace(plan=plan, directory=PLAN, publication=PUBLICATION)
     by = SimpleNamespace(person=7, name="ada")
-    print_armed(cast(Any, SimpleNamespace(loaded=loaded, by=by, effective_at_s=1e9)))
+    effective_at = datetime(2001, 9, 9, tzinfo=UTC)
+    armed = cast(Any, SimpleNamespace(loaded=loaded, by=by, effective_at=effective_at))
+    print_document(armed_document(armed))
     assert "no notice period: users cannot object" in " ".join(capsys.readouterr().out.split())

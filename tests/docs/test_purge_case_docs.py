@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.purge_case import case
+from benchmarks.purge_case import case, walk
+from benchmarks.purge_case.places import planned_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = json.loads((ROOT / "benchmarks" / "results" / "purge_case.json").read_text())
@@ -116,3 +117,19 @@ def test_the_shares_of_what_is_there() -> None:
     assert mix.standing == pytest.approx((0.1, 0.9))
     assert older(mix, 0.0) == pytest.approx(1.0)
     assert older(mix, mix.oldest_days) == 0.0
+
+
+def test_the_walk_reads_the_documents_that_the_commands_print_now() -> None:
+    golden = ROOT / "tests" / "goldens" / "purge"
+    horizon = json.loads((golden / "horizon.json").read_text())["document"]
+    found, before = walk.summary(horizon), RESULT["case"]["horizons"]["horizon"]
+    assert before.keys() == found.keys()
+    for name in ("needed", "published"):
+        assert before[name].keys() <= found[name].keys()
+    # From 2029-07-30 13:00 to 2029-12-26 12:00.
+    assert found["needed"]["age_s"] == 149 * DAY_S - 3600
+    for step, printed in zip(found["steps"], horizon["steps"], strict=True):
+        assert before["steps"][0].keys() <= step.keys()
+        assert step["age_s"] == printed["age_s"]
+    plan = json.loads((golden / "plan.json").read_text())["document"]
+    assert planned_of(plan).keys() == RESULT["small"]["planned"].keys()

@@ -23,7 +23,6 @@ from trimtab.model.incident import Shape
 from trimtab.model.run import Run
 from trimtab.model.series import SeriesKey
 from trimtab.record.store import Store
-from trimtab.report.answers import series_label
 from trimtab.report.text import key_label
 
 WRITES, READS = (
@@ -91,7 +90,7 @@ def test_series_of_one_probe_are_named_by_what_tells_them_apart(tmp_path: Path) 
     place = Place(SITE, None)
     with Store.open(path) as store:
         judged = judge_site(store, place).judgement.series
-        assert {series_label(series) for series in judged} == names
+        assert {key_label(series.key) for series in judged} == names
         speeds = explain_at(store, place, hour(90).isoformat()).speeds
         assert {key_label(speed.key) for speed in speeds} == names
         (explanation,) = incidents_of(store, place, now=hour(100)).explanations

@@ -29,9 +29,9 @@ class Client:
 
     def check(self) -> CheckResult:
         wanted = CheckOptions(path=str(self.mount), store_url=str(self.store), no_probe=True)
-        outcome = check(wanted)
-        assert outcome.error is None
-        return outcome.result
+        result, error = check(wanted)
+        assert error is None
+        return result
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 def test_workers_of_another_version_are_refused(
     scheduler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_workers, "installed", lambda: "0.0.1+other")
+    monkeypatch.setattr(dask_workers, "code_version", lambda *_: "0.0.1+other")
     with raises(ToolError, "workers-differ"):
         answers_of(scheduler, [Question(0)])
 

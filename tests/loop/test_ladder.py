@@ -212,6 +212,31 @@ def test_osts_one_by_one_are_summed_and_doubted(store: Store) -> None:
     assert "together and one by one" in track.limit.reason
 
 
+def test_a_rate_of_zero_is_no_rate_of_a_target(store: Store) -> None:
+    """A repetition that did not finish counts as 0 in judging; it is not what an OST delivers."""
+    rates = {"OST0000": (0.0, 40.0, 42.0), "OST0001": (38.0, 38.0, 38.0), "OST0002": (0.0,) * 3}
+    store.add_run(
+        Run(
+            id=new_identifier(NOW),
+            site="scratch",
+            probe="obdfilter-survey",
+            kind="obdfilter-survey",
+            status=RunStatus.PARTIAL,
+            at=NOW,
+            parameters={"layer": "ost"},
+            samples=tuple(
+                Sample("read_bandwidth", rate * GB, repetition, target)
+                for target, values in rates.items()
+                for repetition, rate in enumerate(values)
+            ),
+        )
+    )
+    found = rungs(store)["ost", "read_bandwidth"]
+    assert found.rate.value == 79 * GB
+    assert found.coverage.osts == 2
+    assert found.notes == ("sum of 2 OSTs, each measured by itself",)
+
+
 def test_osts_all_at_once_are_not_one_by_one(store: Store) -> None:
     """As a survey with ``--together`` measures them: they share what the clients' run shares."""
     keep(store, "obdfilter-survey", [40.0], targets=["OST0000", "OST0001"], together=True)

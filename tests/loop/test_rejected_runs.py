@@ -11,7 +11,7 @@ from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import incidents_if_any
 from trimtab.loop.site_judgement import judge_site
-from trimtab.loop.status import status
+from trimtab.loop.status import status_of
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
 from trimtab.record.store import Store
@@ -25,7 +25,7 @@ def test_a_site_whose_runs_all_failed_says_so_and_why(tmp_path: Path) -> None:
             at = START + timedelta(hours=hour)
             run = Run(new_identifier(at), "s", "p", "ior", RunStatus.FAILED, at, problem=problem)
             store.add_run(run)
-        (rejected,) = status(store).rejected
+        (rejected,) = status_of(store).rejected
         assert (rejected.probe, rejected.runs) == ("p", 3)
         assert rejected.reason == "no space left (2 of 3)"
         with raises(UsageError, "runs-rejected") as failure:

@@ -14,7 +14,6 @@ from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.loop.results import (
-    HorizonResult,
     WhatIfResult,
     add_result,
     results_of,
@@ -28,6 +27,7 @@ from trimtab.purge.horizon.targets import Group, GroupHorizon, GroupHorizons
 from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import KeptResult
 from trimtab.record.store import Store
+from trimtab.report.purge import HorizonResult
 from trimtab.report.whatif import whatif_document
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.loop.status import status
+from trimtab.loop.status import status_of
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.record.store import Store
@@ -52,7 +52,7 @@ def kept(tmp_path: Path) -> Path:
 
 def test_two_settings_of_one_probe_can_be_told_apart(kept: Path) -> None:
     with Store.open(kept) as store:
-        found = status(store)
+        found = status_of(store)
     hourly = [one for one in found.series if one.probe == "hourly"]
     assert {one.asked["transfer_size_bytes"] for one in hourly} == {65536, 2**20, 2**24}
     assert all(list(one.asked) == ["transfer_size_bytes"] for one in hourly)
@@ -67,7 +67,7 @@ def test_two_settings_of_one_probe_can_be_told_apart(kept: Path) -> None:
 
 def test_a_sweep_does_not_fill_the_status(kept: Path) -> None:
     with Store.open(kept) as store:
-        found = status(store)
+        found = status_of(store)
     (sweep,) = found.sweeps
     assert (sweep.name, sweep.settings, sweep.runs) == ("try", 7, 7)
     assert {one.probe for one in found.series} == {"hourly", "nightly"}
@@ -79,8 +79,8 @@ def test_a_probe_that_is_only_named_like_a_sweep_is_shown(tmp_path: Path) -> Non
     run = run_of(0, "sweep-x")
     with Store.open(tmp_path / "t.db") as store:
         store.add_run(replace(run, parameters={}))
-        assert [one.probe for one in status(store).series] == ["sweep-x", "sweep-x"]
-        assert status(store).sweeps == ()
+        assert [one.probe for one in status_of(store).series] == ["sweep-x", "sweep-x"]
+        assert status_of(store).sweeps == ()
 
 
 def test_a_reason_of_many_series_counts_them(kept: Path) -> None:

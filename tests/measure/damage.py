@@ -41,7 +41,7 @@ RUBBISH = (
 )
 
 
-SAMPLES = repetitions(gate=20, soak=10**9)
+SAMPLES = repetitions(gate=14, soak=10**9)
 ENDS = 5
 """Lines at each end of an output that are cut in every sample: heads and last words."""
 sampled = pytest.mark.usefixtures("damage_sample")

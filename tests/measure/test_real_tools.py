@@ -71,7 +71,7 @@ def test_write_then_read(tool: Installed, tmp_path: Path, direct: bool) -> None:
     written, output = tool.run(spec, "write", tmp_path)
     assert written.status is RunStatus.OK, (written.problem, output.stderr)
     held = sizes(tmp_path)
-    confirmed = workload.confirm(written, spec, "write", sizes=held)
+    confirmed = workload.confirm(written, replace(spec, accesses=("write",)), sizes=held)
     assert confirmed.status is RunStatus.OK, confirmed.problem
     (phase,) = written.phases
     assert phase.moved_bytes is not None
@@ -82,7 +82,7 @@ def test_write_then_read(tool: Installed, tmp_path: Path, direct: bool) -> None:
     size_bytes = workload.readable_size_bytes(held, spec)
     read, output = tool.run(spec, "read", tmp_path, size_bytes)
     assert read.status is RunStatus.OK, (read.problem, output.stderr)
-    confirmed = workload.confirm(read, spec, "read", sizes=held)
+    confirmed = workload.confirm(read, replace(spec, accesses=("read",)), sizes=held)
     assert confirmed.status is RunStatus.OK, confirmed.problem
     assert sizes(tmp_path) == held
 

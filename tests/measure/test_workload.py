@@ -58,10 +58,10 @@ def test_another_workload_is_not_judged(values: dict[str, object], code: str, fi
 
 def test_access_that_was_not_asked_for() -> None:
     measured = changed()
-    assert confirm(measured, SPEC, "read").codes == ("access-not-requested",)
-    only_reads = replace(SPEC, accesses=("read",))
-    assert confirm(measured, only_reads).status is RunStatus.INVALID_WORKLOAD
-    assert confirm(measured, SPEC, "write") is measured
+    confirmed = confirm(measured, replace(SPEC, accesses=("read",)))
+    assert confirmed.codes == ("access-not-requested",)
+    assert confirmed.status is RunStatus.INVALID_WORKLOAD
+    assert confirm(measured, replace(SPEC, accesses=("write",))) is measured
 
 
 @pytest.mark.parametrize(

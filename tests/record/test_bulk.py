@@ -84,8 +84,10 @@ def test_what_is_kept_is_the_same(store):
 def test_a_taken_id_is_told_and_nothing_is_added(store):
     with raises(UsageError, "run-already-kept"):
         store.add_runs([run(7), run(0)])
-    with raises(UsageError, "event-already-kept"):
-        store.add_events([event(7), event(0)])
+    with raises(UsageError, "event-already-kept", "one of the events is already kept"):
+        store.add_events([event(7), event(8), event(0)])
+    with raises(UsageError, "event-already-kept", f"event {event(0).id} is already kept"):
+        store.add_event(event(0))
     assert len(store.runs()) == 5
     assert len(store.events()) == 3
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import HealthCheck, given, settings
 from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
 from tests.record import values
 from tests.record.conftest import OpenStore
 from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
@@ -118,6 +119,17 @@ def test_an_id_is_kept_once(store: Store) -> None:
     assert len(store.runs()) == 1
 
 
+def test_a_run_that_breaks_another_rule_of_the_database_is_not_said_to_be_kept(
+    store: Store,
+) -> None:
+    whole, broken = a_run(), a_run(probe=None)
+    with pytest.raises(IntegrityError):
+        store.add_run(broken)
+    with pytest.raises(IntegrityError):
+        store.add_runs([whole, broken])
+    assert store.runs() == ()
+
+
 def test_runs_are_listed_newest_first_and_those_without_time_last(store: Store) -> None:
     runs = [a_run(hour) for hour in (2, 0, 1)]
     timeless = a_run(5, at=None, at_reason="the output has no time zone")
@@ -211,6 +223,19 @@ def test_the_same_output_of_another_site_or_kind_is_another_import(store: Store)
     for run in (a_run(), a_run(site="home"), a_run(kind="ior")):
         assert store.add_imports([imported(run)]) == [None]
     assert len(store.runs()) == 3
+
+
+def test_an_import_that_breaks_another_rule_of_the_database_is_tried_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, insert_imports = [], queries.insert_imports
+    monkeypatch.setattr(
+        queries, "insert_imports", lambda *of: tried.append(of) or insert_imports(*of)
+    )
+    with pytest.raises(IntegrityError):
+        store.add_imports([imported(a_run(probe=None))])
+    assert len(tried) == 1
+    assert store.runs() == ()
 
 
 def test_runs_of_our_own_may_print_the_same(store: Store) -> None:

@@ -10,7 +10,7 @@ from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed
 from trimtab.purge.horizon.horizon import DAY_S, Horizon, OwnedBy, find_horizon, steps
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.report import Day, Measured, PlanStanding, PurgeReport, RunDay, UserDay
-from trimtab.report.purge import horizon_document, runs_document
+from trimtab.report.purge import HorizonResult, horizon_document, runs_document
 from trimtab.report.sections import render_document
 
 NOW = datetime(2026, 10, 20, tzinfo=UTC)
@@ -61,16 +61,16 @@ def horizon_answer_of(target: float) -> Answer:
 
 def horizon_page() -> str:
     """Return the page of a horizon that reaches its target."""
-    return render_document(
-        horizon_document(
-            "/scratch",
-            horizon_answer_of(0.70),
-            USAGE,
-            total=Freed(21_000_000, 26_500 * TIB),
-            rules=("Files younger than 14 d stay.", "Last use is the later of atime and mtime."),
-            notes=("The index is 6 h old.",),
-        )
+    result = HorizonResult(
+        "/scratch",
+        "i",
+        horizon_answer_of(0.70),
+        USAGE,
+        rules=("Files younger than 14 d stay.", "Last use is the later of atime and mtime."),
+        total=Freed(21_000_000, 26_500 * TIB),
+        notes=("The index is 6 h old.",),
     )
+    return render_document(horizon_document(result))
 
 
 def purge_runs() -> PurgeReport:

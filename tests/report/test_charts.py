@@ -15,9 +15,15 @@ from tests.support.known import known
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.run import LatencyHistogram, Sample, Timeline
 from trimtab.model.verdict import Scope
-from trimtab.report.charts import HISTORY_MAX, history_chart, repetition_chart
+from trimtab.report.charts import (
+    HISTORY_MAX,
+    STRIPS_MAX,
+    history_chart,
+    latency_chart,
+    repetition_chart,
+    timeline_chart,
+)
 from trimtab.report.render import NOT_DRAWN, drawn, render_svg
-from trimtab.report.traces import STRIPS_MAX, latency_chart, timeline_chart
 
 
 def rows(specification: dict[str, Any]) -> list[dict[str, Any]]:

@@ -20,8 +20,7 @@ from trimtab.model.finding import Severity
 from trimtab.model.run import RunStatus
 from trimtab.model.telemetry import NotAvailable
 from trimtab.model.verdict import Scope, VerdictStatus
-from trimtab.report.check import check_document
-from trimtab.report.health import cost_text
+from trimtab.report.check import check_document, cost_text
 from trimtab.report.sections import Document, render_document
 
 FOLDED = ["Not seen: ", "Within the repetitions", "Layers beneath the path",

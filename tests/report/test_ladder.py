@@ -15,8 +15,13 @@ from trimtab.loop.ladder import of_file
 from trimtab.model.hardware import parse_figure
 from trimtab.model.ladder import LEVEL_NAMES, CheckedClaim, Claim, Ladder, LadderInput, Match
 from trimtab.report.documents.encode import to_json
-from trimtab.report.ladder import ladder_chart, ladder_document, track_table
-from trimtab.report.ladder_text import computed_text, rate_text
+from trimtab.report.ladder import (
+    computed_text,
+    ladder_chart,
+    ladder_document,
+    rate_text,
+    track_table,
+)
 from trimtab.report.sections import render_document
 from trimtab.site.ladder_file import load_ladder, parse_ladder
 

@@ -9,6 +9,7 @@ from trimtab.message import Message
 from trimtab.model.site import Site, SiteProbe
 from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
+from trimtab.record.slots import Slot, SlotState
 from trimtab.report.metrics import (
     LEVELS,
     METRICS,
@@ -16,8 +17,7 @@ from trimtab.report.metrics import (
     Row,
     SeriesNow,
     SiteNow,
-    SlotNow,
-    grouped,
+    by_metric,
     samples,
 )
 
@@ -143,13 +143,16 @@ def test_useless_loops_are_by_criterion_or_of_all() -> None:
 
 
 def test_the_rest_is_counted_by_bounded_labels() -> None:
+    began = NOON + timedelta(seconds=3)
+    ended = began + timedelta(seconds=7)
+    slot = Slot("scratch", "snapshot", NOON, SlotState.DONE, began, ended)
     found = rows(
         causes=("trim-overdue", "unexplained", "unexplained"),
         actions={("trim", "trim", "done"): 4, ("trim", "trim", None): 1},
         plans={"purge": 1},
         receivers=(ReceiverNow("mail", 2, 5),),
         slots={("snapshot", "done"): 9},
-        last_slots=(SlotNow("snapshot", NOON, 3.0, 7.0),),
+        last_slots=(slot,),
         store_bytes=4096,
         judged_at=NOON,
     )
@@ -157,6 +160,7 @@ def test_the_rest_is_counted_by_bounded_labels() -> None:
     assert value(found, "trimtab_actions", "trim", "trim", "unknown-yet") == 1
     assert value(found, "trimtab_plans_waiting", "purge") == 1
     assert value(found, "trimtab_alerts_waiting", "mail") == 2
+    assert value(found, "trimtab_watch_slot_lag_seconds", "snapshot") == 3.0
     assert value(found, "trimtab_watch_slot_duration_seconds", "snapshot") == 7.0
     assert value(found, "trimtab_store_size_bytes") == 4096
     none = rows(judged_at=NOON)
@@ -165,7 +169,7 @@ def test_the_rest_is_counted_by_bounded_labels() -> None:
 
 def test_every_sample_has_as_many_labels_as_its_metric_says() -> None:
     found = rows(snapshot=snapshot(("degraded", True), ("used_bytes", 1), ("available_bytes", 3)))
-    for metric, of_metric in grouped(found):
+    for metric, of_metric in by_metric(found):
         assert all(len(row.labels) == len(metric.labels) - 1 for row in of_metric), metric.name
-    assert sum(len(of_metric) for _, of_metric in grouped(found)) == len(found)
+    assert sum(len(of_metric) for _, of_metric in by_metric(found)) == len(found)
     assert len({metric.name for metric in METRICS}) == len(METRICS)

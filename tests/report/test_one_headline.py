@@ -18,14 +18,11 @@ import polars as pl
 import pytest
 from tests.support.small_site import HOUR, START, hour
 
-from trimtab.cli.alerts import print_alerts
-from trimtab.cli.render.acting import print_visit
+from trimtab.cli.alerts import alerts_document
 from trimtab.cli.render.document import print_document
-from trimtab.cli.render.watch import print_slots, print_state
-from trimtab.cli.snapshot import print_kept
+from trimtab.cli.snapshot import kept_document
 from trimtab.explain.incidents import find_troubles
 from trimtab.judge.series import judge_series
-from trimtab.loop.acting.session import Visit
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import Explained, keep_incidents, with_levels
 from trimtab.loop.standing import standing_of, standings_of, whole_standing
@@ -37,7 +34,6 @@ from trimtab.model.event import JOURNAL, Event, EventKind
 from trimtab.model.incident import Explanation, Incident
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.series import SeriesJudgement, SeriesKey, SiteJudgement
-from trimtab.model.site import Site
 from trimtab.model.telemetry import (
     HostSnapshot,
     Reading,
@@ -48,13 +44,15 @@ from trimtab.model.telemetry import (
 )
 from trimtab.record.slots import WatchState
 from trimtab.record.store import Store
+from trimtab.report.acting import plan_document
 from trimtab.report.answers import plan_answer
+from trimtab.report.check import health
 from trimtab.report.headline import headline, site_troubles, targets_headline, tone_of
-from trimtab.report.health import health
 from trimtab.report.incidents import incidents_document
 from trimtab.report.judge import judge_document
 from trimtab.report.status import status_document
 from trimtab.report.targets import targets_document
+from trimtab.report.watch import slots_document, state_document
 
 RUNS: Final = 240
 EVERY_H: Final = 3
@@ -252,12 +250,11 @@ class Pair:
         yield partial(print_document, judge_document(self.judgement, {}, None, both))
         yield partial(print_document, incidents_document(self.explanations, (), (), searched))
         yield partial(print_document, targets_document(live))
-        yield partial(print_kept, "0123456789abc", where, live)
-        yield partial(print_state, watch, (), whole)
-        yield partial(print_slots, where, (), {}, whole)
-        yield partial(print_alerts, whole, ())
-        visit = Visit(Site(self.site, "lustre", "/pair"), where, plan, live)
-        yield partial(print_visit, visit, command="")
+        yield partial(print_document, kept_document("0123456789abc", where, live))
+        yield partial(print_document, state_document(watch, (), whole))
+        yield partial(print_document, slots_document(where, (), {}, whole))
+        yield partial(print_document, alerts_document(whole, ()))
+        yield partial(print_document, plan_document(plan, troubles=site_troubles(live)))
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.reproduction.classes import jacobian, rank, spanned
+from benchmarks.reproduction.classes import FITTED_ON, NAMES, jacobian, rank, spanned
 from benchmarks.reproduction.predict import layers, predictions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.twin.constants import FITTED, FITTED_ON, NAMES, TABLE
+from trimtab.twin.constants import FITTED, TABLE
 
 GRADIENTS = jacobian(predictions)
 BY_ID = {seeded.row.id: seeded.row for seeded in layers()}

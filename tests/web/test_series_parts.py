@@ -111,12 +111,12 @@ def test_the_figures_of_days_hold_what_was_judged(desk, series):
     rows = [row for layer in chart.specification["layer"] for row in layer["data"]["values"]]
     drawn = {round(row["cov"], 6) for row in rows}
     assert {round(100 * day.cov, 6) for day in judgement.days if day.cov is not None} <= drawn
-    both = judge_charts.runs_chart(frame[:120], frame[120:], judgement.key, "y")
+    both = judge_charts.runs_chart(frame[:120], frame[120:], judgement.key)
     assert both is not None
     layers = [layer["data"]["values"] for layer in both.specification["layer"]]
     assert sum(len(rows) for rows in layers[::3]) + sum(map(len, layers[1::3])) == RUNS
     assert layers[2][0]["mean"] > layers[5][0]["mean"]
-    assert judge_charts.runs_chart(frame[:0], frame, judgement.key, "z") is None
+    assert judge_charts.runs_chart(frame[:0], frame, judgement.key) is None
     assert judge_charts.spread_chart(frame, frame[:0], judgement.key, "z", title="t") is None
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from trimtab.act.holding import held
 from trimtab.act.ledger import Ledger, ended_at
-from trimtab.act.observed import Observed
+from trimtab.act.observed import Answer, Observed
 from trimtab.act.targets import server_of, why_left_alone
 from trimtab.act.values import leaf_of
 from trimtab.message import Message
@@ -33,22 +33,17 @@ def decide(observed: Observed, now: datetime) -> Plan:
     """
     reasons = held(observed, "allocator", now)
     snapshot = observed.snapshot
-    instructions: list[Instruction] = []
-    untouched: list[Untouched] = []
-    if snapshot is not None and not reasons:
-        ledger = Ledger(observed.actions)
-        for seen in sorted(snapshot.targets, key=lambda seen: seen.target.name):
-            answer = _target(observed, ledger, seen, now)
-            if isinstance(answer, Instruction):
-                instructions.append(answer)
-            elif answer is not None:
-                untouched.append(answer)
-    return observed.plan("allocator", now, instructions, untouched, reasons)
+    if snapshot is None or reasons:
+        return observed.plan("allocator", now, held=reasons)
+    ledger = Ledger(observed.actions)
+    targets = sorted(snapshot.targets, key=lambda seen: seen.target.name)
+    answers = (_target(observed, ledger, seen, now) for seen in targets)
+    return observed.plan("allocator", now, tuple(filter(None, answers)))
 
 
 def _target(
     observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime
-) -> Instruction | Untouched | None:
+) -> Answer | None:
     name, setting = seen.target.name, _pointer(seen)
     if setting is None:
         return None

@@ -21,7 +21,7 @@ from typing import Final
 from trimtab.act.caps import Caps, is_fit, usable
 from trimtab.act.holding import TOO_MANY, allowance, held, incomplete, undone
 from trimtab.act.ledger import Ledger, closed_by_us, ended_at
-from trimtab.act.observed import Observed
+from trimtab.act.observed import Answer, Observed
 from trimtab.act.targets import closed_in_part, server_of, why_left_alone
 from trimtab.act.values import is_same, unfolded
 from trimtab.message import Message
@@ -72,17 +72,15 @@ def decide(observed: Observed, now: datetime) -> Plan:
         return observed.plan("balance", now, held=reasons)
     gates = _gates(observed)
     caps = Caps(observed, [gate.seen for gate in gates])
-    opened, untouched = _openings(observed, gates, caps, now)
+    answers = _openings(observed, gates, caps, now)
     cautions = held(observed, "balance", now) or _unexplained(observed, caps)
+    left = () if any(isinstance(answer, Instruction) for answer in answers) else cautions
     if cautions:
         over = [gate for gate in gates if _is_over(observed, gate) and gate.open_]
-        untouched += [Untouched(gate.name, cautions[0]) for gate in over]
-        closed: list[Instruction] = []
+        answers += [Untouched(gate.name, cautions[0]) for gate in over]
     else:
-        closed, rest = _closings(observed, gates, caps, now)
-        untouched += rest
-    left = () if opened else cautions
-    return observed.plan("balance", now, (*opened, *closed), untouched, left)
+        answers += _closings(observed, gates, caps, now)
+    return observed.plan("balance", now, answers, left)
 
 
 def _unexplained(observed: Observed, caps: Caps) -> tuple[Message, ...]:
@@ -134,13 +132,10 @@ def _value_of_before(instruction: Instruction) -> str | None:
     return values[0] if values else opens
 
 
-def _openings(
-    observed: Observed, gates: list[Gate], caps: Caps, now: datetime
-) -> tuple[list[Instruction], list[Untouched]]:
+def _openings(observed: Observed, gates: list[Gate], caps: Caps, now: datetime) -> list[Answer]:
     """Return the targets under the mark, then those that layouts need; with what stays closed."""
     mark = observed.site.limits.reopen
-    opened: list[Instruction] = []
-    untouched: list[Untouched] = []
+    answers: list[Answer] = []
     closed: list[tuple[Gate, Action]] = []
     for gate in reversed(gates):
         if gate.open_ is not False or gate.fullness is None:
@@ -149,12 +144,12 @@ def _openings(
         if gate.by_us is None or not in_force(gate.seen, gate.by_us):
             if under:
                 text = f"closed, and not by Trimtab: {gate.seen.source('create_enabled')}"
-                untouched.append(Untouched(gate.name, Message("closed-by-others", text)))
+                answers.append(Untouched(gate.name, Message("closed-by-others", text)))
             continue
         rest = _dwelling(observed, gate, now)
         if under and rest is None:
             text = f"{format_percent(gate.fullness)} full, under {format_percent(mark)}"
-            opened.append(opening(gate.seen, gate.by_us, Message("under-limit", text)))
+            answers.append(opening(gate.seen, gate.by_us, Message("under-limit", text)))
             caps.open(gate.name)
             continue
         closed.append((gate, gate.by_us))
@@ -163,11 +158,11 @@ def _openings(
         helps = (gate.fullness or 1.0) < _FULL and is_fit(gate.seen)
         if group is not None and helps:
             text = f"{group}: layouts need more targets than are usable"
-            opened.append(opening(gate.seen, closing, Message("too-few-open", text)))
+            answers.append(opening(gate.seen, closing, Message("too-few-open", text)))
             caps.open(gate.name)
         elif (gate.fullness or 1.0) < mark and (rest := _dwelling(observed, gate, now)):
-            untouched.append(Untouched(gate.name, rest))
-    return opened, untouched
+            answers.append(Untouched(gate.name, rest))
+    return answers
 
 
 def in_force(seen: TargetSnapshot, closing: Action) -> bool:
@@ -182,12 +177,9 @@ def in_force(seen: TargetSnapshot, closing: Action) -> bool:
     return any(is_same(name, value, closing.instruction.value or "") for value in unfolded(shown))
 
 
-def _closings(
-    observed: Observed, gates: Sequence[Gate], caps: Caps, now: datetime
-) -> tuple[list[Instruction], list[Untouched]]:
+def _closings(observed: Observed, gates: Sequence[Gate], caps: Caps, now: datetime) -> list[Answer]:
     """Return which targets to close, the fullest first, and why others over the limit are not."""
-    closed: list[Instruction] = []
-    untouched: list[Untouched] = []
+    answers: list[Answer] = []
     stopped, left = undone(observed, now), allowance(observed, now)
     for gate in gates:
         if not _is_over(observed, gate) or gate.open_ is False:
@@ -200,15 +192,16 @@ def _closings(
             or _unknown(gate)
             or caps.binding(gate.name)
         )
-        if reason is None and len(closed) >= left:
+        if reason is None and not left:
             reason = TOO_MANY
         answer = reason or _closing(observed, gate)
         if isinstance(answer, Instruction):
-            closed.append(answer)
+            left -= 1
             caps.close(gate.name)
         else:
-            untouched.append(Untouched(gate.name, answer))
-    return closed, untouched
+            answer = Untouched(gate.name, answer)
+        answers.append(answer)
+    return answers
 
 
 def _closing(observed: Observed, gate: Gate) -> Instruction | Message:

@@ -10,6 +10,7 @@ from typing import Final
 
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
+from trimtab.model.grouping import grouped
 
 CREATION: Final = frozenset({ActionKind.CLOSE, ActionKind.OPEN})
 _NOT_TRIED: Final = frozenset({Outcome.SKIPPED, Outcome.CHANGED, Outcome.UNREACHABLE})
@@ -96,10 +97,9 @@ class Ledger:
     def __init__(self, actions: Iterable[Action]) -> None:
         """Sort actions of any order by the time at which they were begun."""
         ordered = sorted(actions, key=lambda action: (action.at, action.id))
-        by_key: dict[Key, list[Action]] = {}
-        for action in ordered:
-            by_key.setdefault(key_of(action.instruction), []).append(action)
-        self.by_key: Mapping[Key, list[Action]] = by_key
+        self.by_key: Mapping[Key, list[Action]] = grouped(
+            ordered, lambda action: key_of(action.instruction)
+        )
         self.reverted: frozenset[str] = frozenset(
             identifier
             for action in ordered

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.act.holding import TOO_MANY, allowance, held
-from trimtab.act.observed import Observed
+from trimtab.act.observed import Answer, Observed
 from trimtab.act.targets import server_of, why_left_alone
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
@@ -74,21 +74,21 @@ def decide(observed: Observed, index: Index, now: datetime) -> Plan:
         return observed.plan("migrate", now, held=reasons)
     tried = _tried(observed.actions, index)
     left = allowance(observed, now)
-    instructions: list[Instruction] = []
-    untouched: list[Untouched] = []
+    answers: list[Answer] = []
     for seen in _over(observed, snapshot.targets):
         reason = why_left_alone(observed, seen) or _open(seen)
         rows = [] if reason is not None else list(_moved(observed, seen, index, tried, now))
-        fitting = rows[: max(0, left - len(instructions))]
-        instructions += fitting
+        fitting = rows[:left]
+        left -= len(fitting)
+        answers += fitting
         if reason is None and not rows:
             text = f"the index names no quiet file of {format_bytes(FEWEST_BYTES)} or more there"
             reason = Message("no-candidates", text)
         elif reason is None and len(fitting) < len(rows):
             reason = TOO_MANY
         if reason is not None:
-            untouched.append(Untouched(seen.target.name, reason))
-    return observed.plan("migrate", now, instructions, untouched)
+            answers.append(Untouched(seen.target.name, reason))
+    return observed.plan("migrate", now, answers)
 
 
 def _over(observed: Observed, targets: Iterable[TargetSnapshot]) -> list[TargetSnapshot]:

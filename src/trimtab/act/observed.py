@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -11,6 +11,9 @@ from trimtab.model.action import Action, Instruction, Plan, Untouched
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.trim import TrimPractice
+
+Answer = Instruction | Untouched
+"""What a controller says of a target, or of a setting of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,11 @@ class Observed:
         self,
         policy: str,
         now: datetime,
-        instructions: Iterable[Instruction] = (),
-        untouched: Iterable[Untouched] = (),
+        answers: Sequence[Answer] = (),
         held: tuple[Message, ...] = (),
     ) -> Plan:
         """Return a plan that rests on what was observed."""
         at = None if self.snapshot is None else self.snapshot.at
-        return Plan(self.site.name, policy, now, at, (*instructions,), (*untouched,), held)
+        instructions = tuple(each for each in answers if isinstance(each, Instruction))
+        untouched = tuple(each for each in answers if isinstance(each, Untouched))
+        return Plan(self.site.name, policy, now, at, instructions, untouched, held)

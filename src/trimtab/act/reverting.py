@@ -21,7 +21,7 @@ from trimtab.act.ledger import (
     ended_at,
     may_have_written,
 )
-from trimtab.act.observed import Observed
+from trimtab.act.observed import Answer, Observed
 from trimtab.act.targets import ABSENT, closed_in_part, server_of
 from trimtab.act.values import is_same, unfolded
 from trimtab.message import Message
@@ -51,19 +51,16 @@ def decide(
         return observed.plan("revert", now, held=reasons)
     ledger = Ledger(observed.actions)
     targets = {seen.target.name: seen for seen in snapshot.targets}
-    instructions: list[Instruction] = []
-    untouched: list[Untouched] = []
+    answers: list[Answer] = []
     for key, rows in _chains(ledger, action):
         if reopening and (key[1] != CREATED or closed_by_us(ledger, key[0]) is None):
             continue
         seen = targets.get(key[0])
         answer = ABSENT if seen is None else _back(ledger, key, rows, seen)
-        if isinstance(answer, Instruction):
-            instructions.append(answer)
-        else:
-            setting = rows[-1].instruction.setting
-            untouched.append(Untouched(key[0], answer, setting))
-    return observed.plan("revert", now, instructions, untouched)
+        if not isinstance(answer, Instruction):
+            answer = Untouched(key[0], answer, rows[-1].instruction.setting)
+        answers.append(answer)
+    return observed.plan("revert", now, answers)
 
 
 def _chains(ledger: Ledger, action: str | None) -> list[tuple[Key, list[Action]]]:

@@ -63,7 +63,7 @@ def decide(observed: Observed, now: datetime) -> Plan:
             ready.append(row)
         else:
             untouched.append(Untouched(name, reason))
-    return observed.plan("trim", now, _in_turns(observed, ready), untouched)
+    return observed.plan("trim", now, [*_in_turns(observed, ready), *untouched])
 
 
 def _due(observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime) -> _Due | None:

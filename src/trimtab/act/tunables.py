@@ -146,7 +146,7 @@ def _planned(
     left = allowance(observed, now)
     untouched += [Untouched(i.target, TOO_MANY, i.setting) for i in ordered[left:]]
     untouched.sort(key=lambda u: (u.target, u.setting or "", u.reason))
-    return observed.plan("tunables", now, ordered[:left], untouched)
+    return observed.plan("tunables", now, [*ordered[:left], *untouched])
 
 
 def _as_desired(ledger: Ledger, wish: Wish) -> bool:

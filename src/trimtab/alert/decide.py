@@ -139,7 +139,7 @@ def _purges(observed: Observed, draft: Draft) -> Iterator[Alert]:
 def _forged(observed: Observed, draft: Draft) -> Iterator[Alert]:
     """Yield an alert for each approval that nobody signed, once."""
     for entry in observed.forged:
-        subject = draft.subject(_APPROVAL_PREFIX + entry.event)
+        subject = draft.subject(_APPROVAL_PREFIX + entry.id)
         if subject.belief == NOTHING:
             yield draft.alert(
                 subject,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from trimtab.model.event import Event
 from trimtab.model.purging import PurgeTrouble
 from trimtab.model.target import Trouble
 
@@ -85,23 +86,6 @@ class ActionView:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgedApproval:
-    """An entry of the log book that claims an admin's approval and lacks a valid signature.
-
-    Attributes
-    ----------
-    event
-        Id of the entry.
-    source
-        In whose name it was written.
-    """
-
-    event: str
-    at: datetime
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything that alerts of a site are decided on.
 
@@ -118,7 +102,7 @@ class Observed:
     purging
         What is wrong with the scheduled purge.
     forged
-        Approvals of purge plans in the log book that nobody signed.
+        Entries of the log book that claim an admin's approval and lack a valid signature.
     """
 
     site: str
@@ -129,4 +113,4 @@ class Observed:
     snapshots: tuple[SnapshotView, ...] = ()
     actions: tuple[ActionView, ...] = field(default_factory=tuple)
     purging: tuple[PurgeTrouble, ...] = ()
-    forged: tuple[ForgedApproval, ...] = ()
+    forged: tuple[Event, ...] = ()

@@ -9,8 +9,8 @@ from typing import Final
 
 import click
 
-from trimtab.cli.options import Decorated
-from trimtab.cli.output import show
+from trimtab.cli.options import Decorated, extent, site_argument
+from trimtab.cli.render.document import show_page
 
 _PLAN: Final = "trimtab.plan"
 
@@ -55,11 +55,13 @@ def act(
     RefusedError
         It was to be applied, and is held or another plan by now, or a change was not carried out.
     """
-    from trimtab.cli.render.acting import print_visit
     from trimtab.errors import RefusedError
     from trimtab.loop.acting.applying import reason_of
     from trimtab.loop.acting.session import visit
+    from trimtab.record.rows import value_of
     from trimtab.report import documents
+    from trimtab.report.acting import plan_document
+    from trimtab.report.headline import site_troubles
 
     result = visit(
         where,
@@ -78,10 +80,16 @@ def act(
     elif reasons:
         error = RefusedError(reasons[0], code=reasons[0].code)
     command = shlex.join(["trimtab", *words, "--apply", "--plan", result.plan.id])
-    show(
-        lambda: documents.acting.PlanDocument(
-            result.store, result.applied, result.plan, result.settled, result.actions
+    show_page(
+        lambda: value_of(documents.acting.PlanDocument, result),
+        lambda: plan_document(
+            result.plan,
+            result.actions,
+            settled=result.settled,
+            troubles=site_troubles(result.standing),
+            apart=extent().everything,
+            where=site_argument(result.plan.site),
+            command="" if result.applied else command,
         ),
-        lambda: print_visit(result, command=command),
         error=error,
     )

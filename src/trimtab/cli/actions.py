@@ -6,25 +6,30 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.opened import opened
-from trimtab.cli.output import show
+from trimtab.cli.render.document import show_page
 
 
 @click.command("actions")
 @click.argument("where", metavar="SITE")
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @options.since("Only actions that began at or after this time.")
 def command(where: str, store_url: str | None, since: str | None) -> None:
     """List what was done to a site: when, by whom, why, and how performance went afterwards."""
-    from trimtab.cli.render.acting import print_ledger
     from trimtab.loop.acting.effects import ledger
     from trimtab.report import documents
+    from trimtab.report.acting import ledger_document
 
     with opened(where, store_url) as record:
         place = record.place
         actions, effects = ledger(record.store, place, record.now, since=place.moment(since))
-    show(
+    show_page(
         lambda: documents.acting.ActionsDocument(record.location, actions, effects),
-        lambda: print_ledger(place.name, actions, effects),
+        lambda: ledger_document(
+            place.name,
+            actions,
+            effects,
+            short=not options.extent().everything,
+            where=options.site_argument(place.name),
+        ),
     )

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.opened import opened
-from trimtab.cli.output import show
-from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
-from trimtab.cli.render.text import local_times, moment, site_argument
+from trimtab.cli.render.document import show_page
 from trimtab.model.alert import DeliveryState
 from trimtab.report.headline import headline
+from trimtab.report.kit import ALL, ROWS, row, table
+from trimtab.report.sections import Document, Section
+from trimtab.report.text import local_moment, local_times
 from trimtab.units import plural
-from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from trimtab.loop.alerting.trial import Tried
     from trimtab.model.alert import Alert
-    from trimtab.model.site import Site
     from trimtab.model.standing import SiteStanding
+    from trimtab.report.documents.kept import ReceiverRow
 
 
 class _Alerts(click.Group):
@@ -56,12 +52,12 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("where", metavar="SITE")
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
     """List alerts, the newest first: who got each, and which still wait."""
+    from trimtab.loop.alerting.receivers import receivers_of
     from trimtab.loop.standing import whole_standing
     from trimtab.model.alert import Phase
     from trimtab.report import documents
@@ -71,87 +67,83 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
         alerts = record.store.alerts(place.name, since=place.moment(since))
         standing = whole_standing(record.store, place)
     sent = tuple(alert for alert in alerts if alert.phase is not Phase.NOTED)
-    show(
+    has_receivers = record.site is not None and bool(receivers_of(record.site))
+    show_page(
         lambda: documents.kept.AlertsDocument(record.location, place.name, sent),
-        lambda: print_alerts(standing, sent, has_receivers=_has_receivers(record.site)),
+        lambda: alerts_document(standing, sent, has_receivers=has_receivers),
     )
 
 
 @command.command("test")
 @click.argument("where", metavar="[SITE]", required=False)
-@options.extent_options
-@options.as_json
+@options.output
 def test(where: str | None) -> None:
     """Send a test message to every receiver of a site; exits with 3 where one did not take it."""
     from trimtab.errors import ToolError
-    from trimtab.loop.alerting.trial import try_receivers
+    from trimtab.loop.alerting.receivers import try_receivers
     from trimtab.loop.sites import clock_of, only_site, open_site
     from trimtab.report import documents
 
     site = (only_site() if where is None else open_site(where)).site
     tried = tuple(try_receivers(site, clock_of(site)()))
-    failed = [entry.receiver for entry in tried if entry.reason is not None]
+    failed = [entry.receiver for entry in tried if not entry.delivered]
     error = ToolError(f"not delivered to {', '.join(failed)}", code="alert-undelivered")
-    receivers = tuple(
-        documents.kept.ReceiverRow(entry.receiver, entry.reason is None, entry.reason)
-        for entry in tried
-    )
-    show(
-        lambda: documents.kept.AlertsTestDocument(site.name, receivers),
-        lambda: print_trial(site.name, tried),
+    show_page(
+        lambda: documents.kept.AlertsTestDocument(site.name, tried),
+        lambda: trial_document(site.name, tried),
         error=error if failed else None,
     )
 
 
-def print_trial(site: str, tried: Sequence[Tried]) -> None:
-    """Print how many receivers took the message, and each with its answer."""
-    taken = sum(entry.reason is None for entry in tried)
+def trial_document(site: str, tried: Sequence[ReceiverRow]) -> Document:
+    """Return how many receivers took the message, and each with its answer."""
+    taken = sum(entry.delivered for entry in tried)
     if tried:
         answer = f"{taken} of {plural(len(tried), 'receiver')} took the test message."
     else:
         answer = "no receiver: nobody gets alerts; add [alerts.mail] or [webhook.NAME]."
-    rows = [
-        (
-            visible(entry.receiver),
-            "delivered" if entry.reason is None else f"not delivered: {visible(str(entry.reason))}",
-        )
-        for entry in sorted(tried, key=lambda entry: entry.reason is None)
-    ]
-    print_screen(f"{visible(site)}: {answer}", partial(_print_receivers, rows))
+    rows = (
+        row(entry.receiver, "delivered" if entry.delivered else f"not delivered: {entry.reason}")
+        for entry in sorted(tried, key=lambda entry: entry.delivered)
+    )
+    receivers = table(("receiver", "answer"), rows, first=ALL)
+    return Document(f"{site}: {answer}", (Section(tables=(receivers,)),))
 
 
-def _print_receivers(rows: Sequence[tuple[str, str]], out: Console) -> None:
-    print_rows(out, (Column("receiver"), Column("answer", wraps=True)), rows)
-
-
-def _has_receivers(site: Site | None) -> bool:
-    from trimtab.loop.alerting.receivers import receivers_of
-
-    return site is not None and bool(receivers_of(site))
-
-
-def print_alerts(
+def alerts_document(
     standing: SiteStanding, alerts: Sequence[Alert], *, has_receivers: bool = True
-) -> None:
-    """Print how a site stands, how many alerts there were and how many wait, then the newest.
+) -> Document:
+    """Return how a site stands, how many alerts there were and how many wait, the newest first.
 
     Parameters
     ----------
     has_receivers
         Whether the site file names some.
     """
-    test = f"trimtab alerts test {site_argument(standing.site)} sends a test message"
-    sent = _answer(standing.site, alerts)
-    print_screen(
+    newest = alerts[::-1]
+    rows = (
+        row(
+            at,
+            alert.severity.value,
+            alert.phase.value,
+            alert.title,
+            ", ".join(f"{each.receiver} {each.state.value}" for each in alert.deliveries),
+        )
+        for alert, at in zip(newest, local_times([alert.at for alert in newest]), strict=True)
+    )
+    columns = ("at", "severity", "phase??", "alert", "delivery")
+    test = f"trimtab alerts test {options.site_argument(standing.site)} sends a test message"
+    return Document(
         headline(standing),
-        partial(_print_alerts, sent, alerts),
-        more=[test] if has_receivers else [],
+        (Section(tables=(table(columns, rows, first=ROWS),)),),
+        details=(_sent(standing.site, alerts),),
+        more=(test,) if has_receivers else (),
     )
 
 
-def _answer(site: str, alerts: Sequence[Alert]) -> str:
+def _sent(site: str, alerts: Sequence[Alert]) -> str:
     if not alerts:
-        return f"{visible(site)}: no alert was sent."
+        return f"{site}: no alert was sent."
     last = alerts[-1]
     states = Counter(each.state for alert in alerts for each in alert.deliveries)
     undelivered = ", ".join(
@@ -160,35 +152,7 @@ def _answer(site: str, alerts: Sequence[Alert]) -> str:
         if state is not DeliveryState.DELIVERED
     )
     return (
-        f"{visible(site)}: {plural(len(alerts), 'alert', ',')}"
+        f"{site}: {plural(len(alerts), 'alert', ',')}"
         + (f", deliveries {undelivered}" if undelivered else "")
-        + f"; the last, {moment(last.at)}: {visible(last.title).rstrip('.')}."
+        + f"; the last, {local_moment(last.at)}: {last.title.rstrip('.')}."
     )
-
-
-_COLUMNS = (
-    Column("at"),
-    Column("severity"),
-    Column("phase", drop=1),
-    Column("alert", wraps=True),
-    Column("delivery", wraps=True, least=12),
-)
-
-
-def _print_alerts(sent: str, alerts: Sequence[Alert], out: Console) -> None:
-    print_wrapped(out, sent)
-    newest = alerts[::-1]
-    shown = newest[: options.extent().rows(ROWS)]
-    rows = [
-        (
-            at,
-            alert.severity.value,
-            alert.phase.value,
-            visible(alert.title),
-            visible(", ".join(f"{each.receiver} {each.state.value}" for each in alert.deliveries)),
-        )
-        for alert, at in zip(shown, local_times([alert.at for alert in shown]), strict=True)
-    ]
-    print_rows(out, _COLUMNS, rows)
-    if len(newest) > len(shown):
-        out.print(f"... {len(newest) - len(shown):,} earlier alerts: --all", style="dim")

@@ -14,8 +14,7 @@ from trimtab.errors import UsageError
 @click.command("balance")
 @click.argument("where", metavar="SITE")
 @applying
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @click.option("--reopen-all", is_flag=True, help="Open every target that Trimtab has closed.")
 @click.option("--migrate", is_flag=True, help="Instead, move files off full targets: last resort.")

@@ -11,8 +11,7 @@ from trimtab.measure.table import names
 
 @click.command("check", cls=options.GroupedCommand)
 @click.argument("path", metavar="PATH|SITE")
-@options.as_json
-@options.extent_options
+@options.output
 @options.store
 @click.option(
     "--site",
@@ -121,18 +120,17 @@ def command(fail_on: str | None, **settings: object) -> None:
         settings = of_site(loaded.site, settings)
     requested = CheckOptions(**settings)  # type: ignore[arg-type]
     with progress_bar(remains=RUN_KEPT) as progress:
-        outcome = check(
+        result, error = check(
             requested,
             known=None if loaded is None else loaded.site,
             progress=progress,
             reach=reach,
         )
-    result = outcome.result
     show_page(
-        lambda: documents.measured.CheckDocument(result, outcome.error),
+        lambda: documents.measured.CheckDocument(result, error),
         lambda: check_document(result),
         more=(f"report: {result.report}",) if result.report else (),
-        error=outcome.error,
+        error=error,
     )
-    if fail_on and outcome.missed_history:
+    if fail_on and result.missed_history:
         raise click.exceptions.Exit(10)

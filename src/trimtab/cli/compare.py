@@ -12,19 +12,12 @@ from trimtab.cli.render.document import show_page
 
 @click.command("compare", cls=options.GroupedCommand)
 @click.argument("names", metavar="A B", nargs=-1)
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @click.option("--site", metavar="SITE", help="Site of a side that is a time range or a setting.")
 @click.option("--metric", metavar="METRIC", help="Only this metric. Default: all that both have.")
 @click.option("--probe", metavar="NAME", help="Only this probe. Default: all that both have.")
-@click.option(
-    "--margin",
-    type=options.FRACTION,
-    default="5%",
-    show_default=True,
-    help="Ignore differences smaller than this.",
-)
+@options.margin("5%", "Ignore differences smaller than this.")
 @click.option(
     "--wash-out",
     "wash_out_s",
@@ -71,17 +64,12 @@ def command(names: tuple[str, ...], store_url: str | None, **sides: Any) -> None
     Result files of either side are joined by commas (fio-1.json,fio-2.json), or lie in a directory
     each: trimtab compare before/*.json after/*.json.
     """
-    from trimtab.errors import UsageError
     from trimtab.judge.compare import CompareTerms
     from trimtab.loop.comparing.compare import Request, compare_sides
     from trimtab.loop.comparing.files import sides_of
     from trimtab.report.compare import compare_document
 
-    margin, wash_out_s = sides.pop("margin"), sides.pop("wash_out_s")
-    if not 0 < margin < 1:
-        problem = "--margin must be greater than 0 and less than 100%"
-        raise UsageError(problem, code="margin-out-of-range")
-    terms = CompareTerms(margin=margin, wash_out_s=wash_out_s)
+    terms = CompareTerms(margin=sides.pop("margin"), wash_out_s=sides.pop("wash_out_s"))
     before, after = sides_of(names)
     request = Request(before, after, store_url=store_url, terms=terms, **sides)
     result = compare_sides(request)

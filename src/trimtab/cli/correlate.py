@@ -14,8 +14,7 @@ from trimtab.cli.render.document import show_page
 @options.since("Start of the analysis. Default: 90 days before the last run.")
 @options.until
 @options.series
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 def command(where: str, store_url: str | None, **limits: str | None) -> None:
     """Correlate telemetry with performance, with significance. Correlation is not cause.

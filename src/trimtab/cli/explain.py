@@ -7,7 +7,6 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.render.document import show_page
-from trimtab.cli.render.text import site_argument
 
 
 @click.command("explain")
@@ -16,8 +15,7 @@ from trimtab.cli.render.text import site_argument
     "--at", "moment", metavar="TIME", required=True,
     help="The moment, in the site's zone; a date is any time of that day.",
 )  # fmt: skip
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 def command(where: str, moment: str, store_url: str | None) -> None:
     """Show all evidence about one moment, whether or not anything was wrong.
@@ -27,25 +25,19 @@ def command(where: str, moment: str, store_url: str | None) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.explaining.incidents import explain_at
+    from trimtab.record.rows import value_of
     from trimtab.report import documents
     from trimtab.report.incidents import moment_document
 
     with opened(where, store_url) as record, progress_bar() as progress:
         known = explain_at(record.store, record.place, moment, progress=progress)
     show_page(
-        lambda: documents.judged.ExplainDocument(
-            known.store,
-            known.site,
-            known.at,
-            known.explanations,
-            known.moment,
-            known.lone_runs,
-        ),
+        lambda: value_of(documents.judged.ExplainDocument, known, incidents=known.explanations),
         lambda: moment_document(
             known.moment,
             known.explanations,
             known.lone_runs,
             known.speeds,
-            where=site_argument(known.site),
+            where=options.site_argument(known.site),
         ),
     )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
-from trimtab.cli.render.screen import print_wrapped
-from trimtab.cli.render.text import console
+from trimtab.cli.render.document import print_section, show
+from trimtab.cli.render.screen import console, print_wrapped
 from trimtab.explain.hints import Basis, paste_text
+from trimtab.report.sections import Section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trimtab.explain.hints import Hint, JobRequest
+    from trimtab.report.kit import Tone
 
 
 @click.command("hints", cls=options.GroupedCommand)
@@ -63,8 +64,7 @@ if TYPE_CHECKING:
     default="DIRECTORY",
     help="Where the job writes, for the command that sets the stripes. It is not touched.",
 )
-@options.as_json
-@options.extent_options
+@options.output
 def command(directory: str, **job: Any) -> None:
     """Recommend file striping and MPI-IO hints for a job, with reasons.
 
@@ -89,13 +89,15 @@ def command(directory: str, **job: Any) -> None:
     )
 
 
-_STYLES = {Basis.MEASURED: "green", Basis.DOCUMENTED: "", Basis.RULE_OF_THUMB: "yellow"}
+_TONES: Final[dict[Basis, Tone | None]] = {
+    Basis.MEASURED: "healthy",
+    Basis.DOCUMENTED: None,
+    Basis.RULE_OF_THUMB: "warning",
+}
 
 
 def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> None:
     """Print lines for a job script, and beneath them the reason of each."""
-    from rich.text import Text
-
     out, extent = console(), options.extent()
     out.print("For the job script", style="bold")
     for line in paste_text(request, hints, directory).splitlines():
@@ -105,13 +107,11 @@ def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> N
     out.print("Why", style="bold")
     sources = list(dict.fromkeys(hint.source for hint in hints))
     for hint in hints:
-        head = Text(f"{hint.name} {hint.value}  ")
-        head.append(hint.basis.value, style=_STYLES[hint.basis])
-        head.append(f" [{sources.index(hint.source) + 1}]", style="dim")
-        out.print(head, soft_wrap=True)
-        print_wrapped(out, f"{hint.reason}.", indent=2, hang=0)
+        number = sources.index(hint.source) + 1
+        title = f"{hint.name} {hint.value}  {hint.basis.value} [{number}]"
+        print_section(out, Section(title, (f"{hint.reason}.",), tone=_TONES[hint.basis]))
     if not extent.everything:
         print_wrapped(out, "--all shows the sources, --brief the lines for the job script", "dim")
         return
-    for number, source in enumerate(sources, start=1):
-        print_wrapped(out, f"[{number}] {source}", "dim", hang=4)
+    numbered = (f"[{number}] {source}" for number, source in enumerate(sources, start=1))
+    print_section(out, Section(lines=tuple(numbered)))

@@ -7,35 +7,34 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
-from trimtab.cli.render.text import console
+from trimtab.cli.render.document import print_document, print_section
+from trimtab.cli.render.screen import console
 from trimtab.errors import UnreadableError
 from trimtab.message import code_of
 from trimtab.model.imported import EMPTY, UNRECOGNISED, FileStatus
 from trimtab.model.run import METRIC_UNITS
+from trimtab.report.kit import ALL, row, table
+from trimtab.report.sections import Document, Section
 from trimtab.units import enumerated, format_value, plural, whole_second
-from trimtab.visible import shell_text, visible
+from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from rich.console import Console
-
     from trimtab.model.imported import Imported, ImportedFile
     from trimtab.model.run import Sample
+    from trimtab.report.kit import Tone
 
 
 @click.command("import", cls=options.GroupedCommand)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@options.as_json
 @options.store
 @click.option("--kind", metavar="KIND", help="The format. Default: each file is recognised.")
 @click.option("--site", metavar="SITE", help="Under which they are kept. Default: imported.")
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     help="Zone of times printed without one: Europe/Zurich. Default: the site's.",
 )
 @click.option("--dry-run", is_flag=True, help="Read and show everything, keep nothing.")
-@options.extent_options
+@options.output
 def command(
     files: tuple[str, ...],
     store_url: str | None,
@@ -67,16 +66,15 @@ def command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.importing.importer import check_kind, import_files, terms_of
-    from trimtab.loop.sites import with_store
     from trimtab.loop.stores import open_store
 
     check_kind(kind)
     terms, site = terms_of(**terms_given)  # type: ignore[arg-type]
-    opened = nullcontext() if dry_run else open_store(with_store(site, store_url), create=True)
-    tally, again = _Tally(), _again(files, kind, store_url, terms_given)
+    opened = nullcontext() if dry_run else open_store(store_url, site, create=True)
+    tallied, again = Tally(), _again(files, kind, store_url, terms_given)
     remains = "what was stored is kept: the same command passes over it and goes on"
     with opened as store, progress_bar(remains=remains) as progress:
-        imported = tally.of(import_files(files, terms, store, kind=kind, progress=progress))
+        imported = tallied.of(import_files(files, terms, store, kind=kind, progress=progress))
         where = None if store is None else str(store.location)
         if options.wants_json():
             from trimtab.report.documents.measured import import_json
@@ -84,8 +82,12 @@ def command(
             for piece in import_json(imported, store=where, site=terms.site):
                 click.echo(piece, nl=False)
         else:
-            print_imported(imported, where, again)
-    tally.refuse_nothing(again[0], reported=options.wants_json())
+            out, everything = console(), options.extent().everything
+            for file in imported:
+                if everything and not _is_unknown(file):
+                    print_section(out, _file_section(file, sys.maxsize))
+            print_document(imported_document(tallied, where, again, apart=everything))
+    _refuse_nothing(tallied, again[0])
 
 
 def _again(
@@ -100,53 +102,11 @@ def _again(
     return command, "" if store_url is None else f" --store {shell_text([store_url])}"
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Looks on while files are imported: what was named and could not be read is an error."""
-
-    unreadable: list[str] = field(default_factory=list)
-    statuses: Counter[str] = field(default_factory=Counter)
-    zone_missing: bool = False
-
-    def of(self, files: Iterable[ImportedFile]) -> Iterator[ImportedFile]:
-        for file in files:
-            self.statuses[file.status.value] += 1
-            self.zone_missing |= code_of(file.reason) == "zone-missing"
-            if file.named and file.status.value == "unreadable":
-                name, reason = visible(file.file), file.reason or ""
-                self.unreadable.append(reason if reason.startswith(name) else f"{name}: {reason}")
-            yield file
-
-    def refuse_nothing(self, again: str, *, reported: bool) -> None:
-        """Raise UnreadableError where a file that was named, or every file, is unreadable.
-
-        Parameters
-        ----------
-        again
-            The command that imports it.
-        """
-        if self.unreadable:
-            more = f" (and {len(self.unreadable) - 1} more)" if len(self.unreadable) > 1 else ""
-            message = f"cannot be imported: {self.unreadable[0]}{more}"
-            code = "file-unreadable"
-        elif self.statuses.total() == self.statuses["unreadable"]:
-            message = "there is nothing to import: no file of a known format"
-            code = "nothing-to-import"
-        else:
-            return
-        hint = "docs/import.md lists the formats; --kind names one"
-        if self.zone_missing:
-            hint = f"{again} --timezone ZONE"
-        error = UnreadableError(message, code=code, hint=hint)
-        error.reported = reported
-        raise error
-
-
-_STYLES = {
-    FileStatus.OK: "green",
-    FileStatus.PARTIAL: "yellow",
-    FileStatus.FAILED: "red",
-    FileStatus.UNREADABLE: "dim",
+_TONES: Final[dict[FileStatus, Tone]] = {
+    FileStatus.OK: "healthy",
+    FileStatus.PARTIAL: "warning",
+    FileStatus.FAILED: "critical",
+    FileStatus.UNREADABLE: "unclear",
 }
 _FILES = 5
 """Files of each status that the screen has; ``--all`` prints each as soon as it is imported."""
@@ -159,12 +119,14 @@ _WARNINGS = 2
 
 
 @dataclass(slots=True)
-class _Found:
+class Tally:
     """What the files of an import come to, in memory that does not grow with their number."""
 
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    results: Counter[tuple[str, str]] = field(default_factory=Counter)
-    first: dict[str, list[ImportedFile]] = field(default_factory=dict)
+    counts: Counter[tuple[str, FileStatus]] = field(default_factory=Counter)
+    results: Counter[tuple[str, FileStatus]] = field(default_factory=Counter)
+    first: dict[FileStatus, list[ImportedFile]] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    zone_missing: bool = False
     new: int = 0
     kept_before: int = 0
     unknown: int = 0
@@ -174,21 +136,28 @@ class _Found:
     snapshots: dict[str, datetime] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
 
-    def add(self, file: ImportedFile) -> None:
-        """Count a file, and keep it where it is among the first of its status."""
-        if _is_unknown(file):
-            self.unknown += 1
-            return
-        key = file.kind or "unknown", file.status.value
+    def of(self, files: Iterable[ImportedFile]) -> Iterator[ImportedFile]:
+        """Yield files as they are imported, each counted; the first of each status are kept."""
+        for file in files:
+            self.zone_missing |= code_of(file.reason) == "zone-missing"
+            if file.named and file.status is FileStatus.UNREADABLE:
+                name, reason = file.file, file.reason or ""
+                self.refused.append(reason if reason.startswith(name) else f"{name}: {reason}")
+            if _is_unknown(file):
+                self.unknown += 1
+            else:
+                self._add(file)
+            yield file
+
+    def _add(self, file: ImportedFile) -> None:
+        key = file.kind or "unknown", file.status
         self.counts[key] += 1
         self.results[key] += len(file.results)
-        self.new += sum(result.new for result in file.results)
-        self.kept_before += sum(
-            result.run is not None and not result.new for result in file.results
-        )
         for result in file.results:
+            self.new += result.new
+            self.kept_before += result.run is not None and not result.new
             self._take(result)
-        first = self.first.setdefault(file.status.value, [])
+        first = self.first.setdefault(file.status, [])
         if len(first) < _FILES:
             first.append(file)
 
@@ -206,50 +175,86 @@ class _Found:
         elif len(self.others) < 1:
             self.others.append(result.run)
 
+    def files(self, status: FileStatus) -> int:
+        """Return how many files of a status there are."""
+        return sum(count for (_, each), count in self.counts.items() if each is status)
+
 
 def _is_unknown(file: ImportedFile) -> bool:
     return file.kind is None and not file.named and file.reason in (UNRECOGNISED, EMPTY)
 
 
-def print_imported(
-    files: Iterable[ImportedFile], store: str | None, again: tuple[str, str] = ("", "")
-) -> None:
-    """Print what was imported, the files with troubles first, and how to go on.
+def _refuse_nothing(tallied: Tally, again: str) -> None:
+    """Raise UnreadableError where a file that was named, or every file, is unreadable.
+
+    Parameters
+    ----------
+    again
+        The command that imports it.
+    """
+    if tallied.refused:
+        more = f" (and {len(tallied.refused) - 1} more)" if len(tallied.refused) > 1 else ""
+        message = f"cannot be imported: {tallied.refused[0]}{more}"
+        code = "file-unreadable"
+    elif tallied.counts.total() == tallied.files(FileStatus.UNREADABLE):
+        message = "there is nothing to import: no file of a known format"
+        code = "nothing-to-import"
+    else:
+        return
+    hint = "docs/import.md lists the formats; --kind names one"
+    if tallied.zone_missing:
+        hint = f"{again} --timezone ZONE"
+    error = UnreadableError(message, code=code, hint=hint)
+    error.reported = options.wants_json()
+    raise error
+
+
+def imported_document(
+    tallied: Tally, store: str | None, again: tuple[str, str] = ("", ""), *, apart: bool = False
+) -> Document:
+    """Return what was imported, the files with troubles first, and how to go on.
 
     Parameters
     ----------
     again
         The command that imports it, and what names its store in another one.
+    apart
+        Whether the files themselves were printed before.
     """
-    tallied, everything = _Found(), options.extent().everything
-    for file in files:
-        tallied.add(file)
-        if everything and not _is_unknown(file):
-            _print_file(console(), file, results=sys.maxsize)
-    body = _print_counts if everything else _print_found
-    print_screen(
+    counted = (
+        row(kind, status.value, f"{count:,}", f"{tallied.results[kind, status]:,}")
+        for (kind, status), count in sorted(tallied.counts.items())
+    )
+    unjudged = (
+        f"not judged, {plural(count, 'result', ',')}: {tallied.reasons[code]}"
+        for code, count in tallied.unjudged.items()
+        if code != "result-failed"
+    )
+    unknown = f"{plural(tallied.unknown, 'file', ',')} of no known format"
+    return Document(
         _answer(tallied, store),
-        partial(body, tallied),
-        more=_more(tallied, again, in_store=store is not None, everything=everything),
+        (
+            Section(tables=(table(("kind", "status", "files>", "results>"), counted, first=ALL),)),
+            Section(lines=tuple(unjudged), tone="warning"),
+            Section(lines=(unknown,) if tallied.unknown else ()),
+            *(() if apart else _first_sections(tallied)),
+        ),
+        more=tuple(_more(tallied, again, in_store=store is not None, everything=apart)),
     )
 
 
-def _answer(tallied: _Found, store: str | None) -> str:
+def _answer(tallied: Tally, store: str | None) -> str:
     files = plural(tallied.counts.total(), "file", ",")
     if store is None:
         results = plural(tallied.results.total(), "result", ",")
         answer = f"{results} of {files} read; nothing was kept: this was a dry run"
     else:
-        results = plural(tallied.new, "result", ",")
-        answer = f"{results} of {files} kept in {visible(store)}"
+        answer = f"{plural(tallied.new, 'result', ',')} of {files} kept in {store}"
         answer += f", {tallied.kept_before:,} were there before" if tallied.kept_before else ""
-    statuses: Counter[str] = Counter()
-    for (_, status), count in tallied.counts.items():
-        statuses[status] += count
     troubles = [
-        f"{statuses[status.value]:,} {status.value}"
+        f"{count:,} {status.value}"
         for status in (FileStatus.UNREADABLE, FileStatus.FAILED, FileStatus.PARTIAL)
-        if statuses[status.value]
+        if (count := tallied.files(status))
     ]
     sentences = [f"Files: {', '.join(troubles)}."] if troubles else []
     if tallied.unjudged:
@@ -277,7 +282,7 @@ _MENDING: Final = {"time-without-zone": "--timezone ZONE", "time-not-printed": "
 
 
 def _more(
-    tallied: _Found, again: tuple[str, str], *, in_store: bool, everything: bool
+    tallied: Tally, again: tuple[str, str], *, in_store: bool, everything: bool
 ) -> Iterator[str]:
     if not everything and tallied.counts:
         yield "--all prints every file with every result"
@@ -289,7 +294,7 @@ def _more(
         return
     if tallied.judged_sites:
         first, *others = tallied.judged_sites
-        likewise = f" ({enumerated(map(visible, others), 3)} likewise)" if others else ""
+        likewise = f" ({enumerated(others, 3)} likewise)" if others else ""
         yield f"next: trimtab judge {shell_text([first])}{store}{likewise}"
     for site, at in list(tallied.snapshots.items())[:1]:
         yield f"next: trimtab targets {shell_text([site])} --at {whole_second(at)}{store}"
@@ -297,67 +302,35 @@ def _more(
         yield f"next: trimtab show {tallied.others[0]}{store}"
 
 
-_COLUMNS = (
-    Column("kind"),
-    Column("status"),
-    Column("files", right=True),
-    Column("results", right=True),
-)
-
-
-def _print_counts(tallied: _Found, out: Console) -> None:
-    rows = [
-        (kind, status, f"{count:,}", f"{tallied.results[kind, status]:,}")
-        for (kind, status), count in sorted(tallied.counts.items())
-    ]
-    print_rows(out, _COLUMNS, rows)
-    for code, count in tallied.unjudged.items():
-        if code != "result-failed":
-            results = plural(count, "result", ",")
-            print_wrapped(out, f"not judged, {results}: {tallied.reasons[code]}", "yellow")
-    if tallied.unknown:
-        out.print(f"{plural(tallied.unknown, 'file', ',')} of no known format", style="dim")
-
-
-def _print_found(tallied: _Found, out: Console) -> None:
-    _print_counts(tallied, out)
+def _first_sections(tallied: Tally) -> Iterator[Section]:
     for status in reversed(FileStatus):
-        files = tallied.first.get(status.value, [])
+        files = tallied.first.get(status, [])
         for file in files:
-            _print_file(out, file, results=_RESULTS)
-        more = sum(n for (_, of), n in tallied.counts.items() if of == status.value) - len(files)
-        if more:
-            out.print(f"... {more:,} more that are {status.value}", style="dim")
+            yield _file_section(file, _RESULTS)
+        if more := tallied.files(status) - len(files):
+            yield Section(lines=(f"... {more:,} more that are {status.value}",))
 
 
-_INDENT = 2
+def _file_section(file: ImportedFile, results: int) -> Section:
+    title = f"{file.status.value:<10} {file.kind or '-'} {file.file}"
+    lines = tuple(_file_lines(file, results)) or ("no result",)
+    return Section(title, lines, tone=_TONES[file.status])
 
 
-def _print_file(out: Console, imported_file: ImportedFile, *, results: int) -> None:
-    from rich.text import Text
-
-    line = Text(f"{imported_file.status.value:<10} ", style=_STYLES[imported_file.status])
-    line.append(f"{imported_file.kind or '-'} ", style="default")
-    line.append(visible(imported_file.file), style="default")
-    out.print(line, soft_wrap=True)
-
-    def print_line(text: str, style: str = "") -> None:
-        print_wrapped(out, text, style, indent=_INDENT)
-
-    if imported_file.part_of is not None:
-        print_line(f"read with {imported_file.part_of}", "dim")
-    for result in imported_file.results[:results]:
-        for text in _result_texts(result):
-            print_line(text)
-    if (more := len(imported_file.results) - results) > 0:
-        print_line(f"... {plural(more, 'more result', ',')}", "dim")
-    for result in imported_file.results[:results]:
+def _file_lines(file: ImportedFile, results: int) -> Iterator[str]:
+    if file.part_of is not None:
+        yield f"read with {file.part_of}"
+    for result in file.results[:results]:
+        yield from _result_texts(result)
+    if (more := len(file.results) - results) > 0:
+        yield f"... {plural(more, 'more result', ',')}"
+    for result in file.results[:results]:
         for note in (*_slowest(result.told), *result.warnings[:_WARNINGS]):
-            print_line(f"note: {note}", "dim")
-    if imported_file.reason:
-        print_line(imported_file.reason, "dim")
-    for reason in dict.fromkeys(r.at_reason for r in imported_file.results if r.at_reason):
-        print_line(f"no time: {reason}", "dim")
+            yield f"note: {note}"
+    if file.reason:
+        yield file.reason
+    for reason in dict.fromkeys(r.at_reason for r in file.results if r.at_reason):
+        yield f"no time: {reason}"
 
 
 def _result_texts(result: Imported) -> Iterator[str]:

@@ -7,15 +7,13 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.render.document import show_page
-from trimtab.cli.render.text import site_argument
 
 
 @click.command("incidents")
 @click.argument("where", metavar="SITE")
 @options.since("Only incidents that lasted until this time or later. Default: all.")
 @options.until
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 def command(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List incidents: when, how severe, and the likely causes.
@@ -27,6 +25,7 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
     from trimtab.loop.explaining.incidents import incidents_if_any, keep_incidents
     from trimtab.loop.standing import standing_of, with_series
     from trimtab.loop.status import status_of
+    from trimtab.record.rows import value_of
     from trimtab.report import documents
     from trimtab.report.incidents import incidents_document
 
@@ -43,14 +42,8 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
     for note in filter(None, (why_none, unkept)):
         click.echo(f"note: {note}", err=True)
     show_page(
-        lambda: documents.judged.IncidentsDocument(
-            explained.store,
-            explained.site,
-            explained.judged_at,
-            explained.judged_until,
-            explained.explanations,
-            explained.standing,
-            explained.lone_runs,
+        lambda: value_of(
+            documents.judged.IncidentsDocument, explained, incidents=explained.explanations
         ),
         lambda: incidents_document(
             explained.explanations,
@@ -58,7 +51,9 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
             explained.lone_runs,
             site,
             in_full=options.extent().rows(1),
-            where=site_argument(explained.site),
+            where=options.site_argument(explained.site),
         ),
-        more=[f"trimtab explain {site_argument(explained.site)} --at TIME has all evidence"],
+        more=[
+            f"trimtab explain {options.site_argument(explained.site)} --at TIME has all evidence"
+        ],
     )

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
+from trimtab.cli.render.document import print_section, show, show_page
+from trimtab.cli.render.screen import console
 from trimtab.model.driver import DRIVERS
+from trimtab.report.sections import Document, Section
+from trimtab.units import plural
+from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
     from trimtab.loop.initialise import Discovery
+    from trimtab.loop.installing.install import InstalledFile
 
 
 @click.command("init")
@@ -60,7 +67,6 @@ def command(
     import shlex
     from pathlib import Path
 
-    from trimtab.cli.render.site import print_discovery
     from trimtab.errors import UsageError
     from trimtab.loop.initialise import Wanted, discover
     from trimtab.report import documents
@@ -84,40 +90,93 @@ def command(
     if installing:
         _install(discovery, text, replace=replace, yes=yes)
         return
-    if out is not None:
-        write_site(Path(out), text, replace=replace)
-    show(
-        lambda: documents.measured.InitDocument(
-            discovery.site.name, out, text, tuple(discovery.facts), tuple(discovery.not_found)
-        ),
-        lambda: print_discovery(
-            discovery.site.name, text, out, discovery.facts, discovery.not_found
-        ),
+    json = documents.measured.InitDocument(
+        discovery.site.name, out, text, tuple(discovery.facts), tuple(discovery.not_found)
+    )
+    if out is None:
+        # To standard output as it is: `trimtab init PATH > site.toml` gives the same file.
+        show(lambda: json, lambda: _print_file(discovery, text))
+        return
+    write_site(Path(out), text, replace=replace)
+    show_page(
+        lambda: json, lambda: written_document(out, discovery.site.name, found_sections(discovery))
+    )
+
+
+def _print_file(discovery: Discovery, text: str) -> None:
+    _print_aside(*found_sections(discovery))
+    print(text, end="")
+
+
+def _print_aside(*sections: Section) -> None:
+    page = console(to_error=True)
+    for section in sections:
+        print_section(page, section)
+
+
+def found_sections(discovery: Discovery) -> tuple[Section, Section]:
+    """Return what was found of a file system, and what was not."""
+    return (
+        Section(lines=tuple(f"found: {line}" for line in discovery.facts)),
+        Section(lines=tuple(f"not found: {line}" for line in discovery.not_found), tone="warning"),
+    )
+
+
+def written_document(out: str, name: str, sections: tuple[Section, ...]) -> Document:
+    """Return that a new site file was written, and how it is checked."""
+    return Document(
+        f"Site {name} written to {out}.",
+        sections,
+        more=("Read it, then compare it with the live system:",),
+        command=shell_text(["trimtab", "site", out, "--validate"]),
     )
 
 
 def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> None:
     """Show the files that make the site watched, and put them in place where that is wanted."""
-    from trimtab.cli.render.site import print_installation, print_installed
     from trimtab.errors import RefusedError
     from trimtab.loop.installing.install import commands, files_of, install
     from trimtab.report import documents
 
-    planned = files_of(discovery.site, text)
+    name, planned = discovery.site.name, files_of(discovery.site, text)
     if not yes:
+        _print_aside(*_planned_sections(discovery, planned))
         if options.wants_json() or not sys.stdin.isatty():
-            print_installation(planned, discovery)
             raise RefusedError(
                 "nothing was written: nobody was asked",
                 code="install-unconfirmed",
                 hint="--yes puts the files in place",
             )
-        print_installation(planned, discovery)
         if not click.confirm("Put these files in place?", err=True):
             raise RefusedError("nothing was written", code="install-declined")
     written = install(planned, replace=replace)
     following = commands(discovery.site)
-    show(
-        lambda: documents.measured.InstallDocument(discovery.site.name, written, following),
-        lambda: print_installed(discovery.site.name, written, following),
+    show_page(
+        lambda: documents.measured.InstallDocument(name, written, following),
+        lambda: installed_document(name, written, following),
     )
+
+
+_STATES = {"absent": "new", "same": "is there already", "differs": "another one is there"}
+
+
+def _planned_sections(discovery: Discovery, planned: Sequence[InstalledFile]) -> Iterator[Section]:
+    """Yield which files are to be put in place, then every one whole."""
+    states = [_STATES[file.state.value] for file in planned]
+    each = ", ".join(f"{count} {state}" for state, count in Counter(states).items())
+    paths = (f"{file.path} ({state})" for file, state in zip(planned, states, strict=True))
+    yield Section(
+        f"The watch of {discovery.site.name} needs {plural(len(planned), 'file')}: {each}.",
+        tuple(paths),
+    )
+    yield from found_sections(discovery)
+    for file in planned:
+        if file.state.value != "same":
+            yield Section(file.path, commands=tuple(file.text.splitlines()))
+
+
+def installed_document(name: str, written: Sequence[str], following: Sequence[str]) -> Document:
+    """Return what was put in place, and the commands that come next."""
+    done = f"{plural(len(written), 'file')} written" if written else "every file was in place"
+    sections = Section(lines=tuple(written)), Section("next:", commands=tuple(following))
+    return Document(f"Site {name}: {done}.", sections)

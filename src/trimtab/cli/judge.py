@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,8 +69,7 @@ if TYPE_CHECKING:
 @options.window
 @options.report
 @options.fail_on
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 def command(where: str | None, file: str | None, **settings: Any) -> None:
     """Analyse months of runs: verdicts, change points, daily figures and slow targets.
@@ -85,16 +85,19 @@ def command(where: str | None, file: str | None, **settings: Any) -> None:
             "of several files: cat FILES | trimtab judge --csv -",
         )
     report, fail_on = settings.pop("report"), settings.pop("fail_on")
-    judged, standing = (
-        (_of_file(file, settings), None) if file is not None else _of_site(str(where), settings)
-    )
-    _answer(judged, standing, report)
+    with ExitStack() as stack:  # frames are read from the store when they are shown
+        judged, standing = (
+            (_of_file(file, settings), None)
+            if file is not None
+            else _of_site(str(where), settings, stack)
+        )
+        _answer(judged, standing, report)
     missed = any(series.verdict.status.value == "missed" for series in judged.judgement.series)
     if missed and fail_on:
         raise click.exceptions.Exit(10)
 
 
-def _of_site(where: str, settings: dict[str, Any]) -> tuple[Any, SiteStanding]:
+def _of_site(where: str, settings: dict[str, Any], stack: ExitStack) -> tuple[Any, SiteStanding]:
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.site_judgement import Terms, judge_site
     from trimtab.loop.standing import standing_of
@@ -105,7 +108,8 @@ def _of_site(where: str, settings: dict[str, Any]) -> tuple[Any, SiteStanding]:
             problem, hint = f"--{name.replace('_', '-')} is of --csv", "a site's store knows it"
             raise UsageError(problem, code="option-needs-csv", hint=hint)
     store_url, goal = settings.pop("store_url"), settings.pop("cov_goal")
-    with opened(where, store_url) as record, progress_bar() as progress:
+    record = stack.enter_context(opened(where, store_url))
+    with progress_bar() as progress:
         terms = Terms(**settings, goal=goal)
         judged = judge_site(record.store, record.place, terms, progress=progress)
         until = record.place.moment(terms.until)

@@ -15,15 +15,8 @@ if TYPE_CHECKING:
 
 @click.command("ladder")
 @click.argument("where", metavar="SITE|FILE.toml")
-@options.as_json
 @options.store
-@click.option(
-    "--margin",
-    type=options.FRACTION,
-    default="10%",
-    show_default=True,
-    help="Loss that a layer may have without being called the bottleneck.",
-)
+@options.margin("10%", "Loss that a layer may have without being called the bottleneck.")
 @click.option(
     "--per",
     type=click.Choice(["whole", "server", "ost", "drive"]),
@@ -37,7 +30,7 @@ if TYPE_CHECKING:
     help="Run to use for its layer, by the beginning of its id. Repeatable.",
 )
 @options.report
-@options.extent_options
+@options.output
 def command(
     where: str,
     *,
@@ -54,12 +47,8 @@ def command(
     what is missing. A file of published figures is computed in the same way, and each value that
     it prints is held against the figures that it should follow from.
     """
-    from trimtab.errors import UsageError
     from trimtab.loop.ladder import ladder_of
     from trimtab.report.ladder import ladder_document
 
-    if not 0 < margin < 1:
-        problem = "--margin must be greater than 0 and less than 100%"
-        raise UsageError(problem, code="margin-out-of-range")
     ladder = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
     show_page(lambda: ladder, lambda: ladder_document(ladder), report)

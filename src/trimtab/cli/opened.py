@@ -52,14 +52,14 @@ class Opened:
 def opened(where: str | None, store_url: str | None) -> Iterator[Opened]:
     """Open the store of a PATH or SITE: the one on the command line, else the site's own."""
     from trimtab.config.problems import did_you_mean
-    from trimtab.loop.sites import site_file, with_store
+    from trimtab.loop.sites import site_file
     from trimtab.loop.stores import open_store
     from trimtab.site.load import known_sites
 
     loaded = site_file(where)
     site = None if loaded is None else loaded.site
     try:
-        with open_store(with_store(site, store_url)) as store:
+        with open_store(store_url, site) as store:
             yield Opened(where, site, store)
     except TrimtabError as error:
         if site is None and where is not None and error.code in _UNKNOWN:

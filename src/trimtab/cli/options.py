@@ -5,27 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import click
 
 from trimtab import units
 from trimtab.errors import UsageError
+from trimtab.visible import shell_text, site_word
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 
-class Quantity(click.ParamType):
-    """A parameter that `trimtab.units` parses.
+class Quantity(click.ParamType, Generic[Value]):
+    """A parameter that is parsed from people's units, or from a form of its own.
 
     Parameters
     ----------
+    parse
+        Raises UsageError where a text is malformed.
     example_units
         Units of which one has to be named; empty: a bare number is in the base unit.
     """
 
     def __init__(
-        self, name: str, parse: Callable[[str], float], *, example_units: tuple[str, ...] = ()
+        self, name: str, parse: Callable[[str], Value], *, example_units: tuple[str, ...] = ()
     ) -> None:
         self.name = name
         self._parse = parse
@@ -33,8 +37,8 @@ class Quantity(click.ParamType):
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return the value in base SI."""
+    ) -> Value:
+        """Return the value, of a quantity in base SI."""
         if not isinstance(value, str):
             return value
         if self._example_units and _is_bare(value):
@@ -207,17 +211,19 @@ class GroupedCommand(click.Command):
 _JSON = "trimtab.json"
 
 
-def as_json(function: Decorated) -> Decorated:
-    """Add ``--json``; `wants_json` says whether it is given."""
+def _remember_json(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[_JSON] = value
 
-    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
-        context.meta[_JSON] = value
 
-    text = "Print one JSON object on standard output."
-    option = click.option(
-        "--json", is_flag=True, is_eager=True, expose_value=False, callback=remember, help=text
-    )
-    return option(function)
+as_json = click.option(
+    "--json",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_remember_json,
+    help="Print one JSON object on standard output.",
+)
+"""``--json``; `wants_json` says whether it is given."""
 
 
 def wants_json() -> bool:
@@ -268,9 +274,9 @@ _all = click.option(
 )
 
 
-def extent_options(function: Decorated) -> Decorated:
-    """Add ``--all``, ``--brief`` and ``--top``; `extent` returns which of them was given."""
-    return _all(_brief(_top(function)))
+def output(function: Decorated) -> Decorated:
+    """Add ``--all``, ``--brief``, ``--top`` and ``--json``; `extent` and `wants_json` say which."""
+    return _all(_brief(_top(as_json(function))))
 
 
 def brief_options(function: Decorated) -> Decorated:
@@ -289,25 +295,26 @@ def rest_option() -> str:
 
 
 def extent() -> Extent:
-    """Return how much the command that runs is to print."""
+    """Return how much the command that runs is to print: all, where it has no option for that."""
     context = click.get_current_context(silent=True)
-    return Extent() if context is None else context.meta.get(_EXTENT, Extent())
+    if context is None:
+        return Extent()
+    chosen = any(parameter.callback is _remember_extent for parameter in context.command.params)
+    return context.meta.get(_EXTENT, Extent(everything=not chosen))
 
 
 def print_everything() -> None:
-    """Have the command that runs print every row: it has no ``--all``, or was asked for more."""
+    """Have the command that runs print every row: it was asked for more."""
     click.get_current_context().meta.setdefault(_EXTENT, Extent(everything=True))
 
 
-def store(function: Decorated) -> Decorated:
-    """Add ``--store``."""
-    text = (
-        "Where results are kept: a file (SQLite) or a SQLAlchemy URL. Default: $TRIMTAB_STORE, "
-        "else /var/lib/trimtab (root) or the user's data directory."
-    )
-    return click.option("--store", "store_url", metavar="URL", help=text)(function)
-
-
+store = click.option(
+    "--store",
+    "store_url",
+    metavar="URL",
+    help="Where results are kept: a file (SQLite) or a SQLAlchemy URL. Default: $TRIMTAB_STORE, "
+    "else /var/lib/trimtab (root) or the user's data directory.",
+)
 keep = click.option(
     "--keep", metavar="SITE", help="Keep the result in the store of a site: the dashboard shows it."
 )
@@ -336,17 +343,14 @@ _DASK: Final = (
 )
 
 
-def dask(function: Decorated) -> Decorated:
-    """Add ``--dask`` to a command that knows no site."""
+def _scheduler(_context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    from trimtab.model.dask import NONE
 
-    def read(_context: click.Context, _: click.Parameter, value: str | None) -> str | None:
-        from trimtab.model.dask import NONE
-
-        return None if value == NONE else value
-
-    return click.option("--dask", metavar="SCHEDULER", callback=read, help=_DASK)(function)
+    return None if value == NONE else value
 
 
+dask = click.option("--dask", metavar="SCHEDULER", callback=_scheduler, help=_DASK)
+"""``--dask`` of a command that knows no site."""
 dask_or_site = click.option(
     "--dask",
     metavar="SCHEDULER",
@@ -354,6 +358,20 @@ dask_or_site = click.option(
 )
 """``--dask`` of a command that may name a site: `trimtab.loop.sites.with_dask` reads it."""
 until = click.option("--until", metavar="TIME", help="Ignore what comes after this time or day.")
+
+
+def margin(usual: str, text: str) -> Callable[[Decorated], Decorated]:
+    """Return what adds ``--margin`` with this default and help."""
+
+    def read(_context: click.Context, _: click.Parameter, value: float) -> float:
+        if not 0 < value < 1:
+            problem = "--margin must be greater than 0 and less than 100%"
+            raise UsageError(problem, code="margin-out-of-range")
+        return value
+
+    return click.option(
+        "--margin", type=FRACTION, default=usual, show_default=True, callback=read, help=text
+    )
 
 
 def since(text: str) -> Callable[[Decorated], Decorated]:
@@ -365,3 +383,10 @@ def series(function: Decorated) -> Decorated:
     """Add ``--probe`` and ``--metric``."""
     metric = click.option("--metric", metavar="METRIC", help="Only this metric.")
     return click.option("--probe", metavar="NAME", help="Only this probe.")(metric(function))
+
+
+def site_argument(name: str) -> str:
+    """Return a site as the next command takes it: as this command was given it, else by name."""
+    context = click.get_current_context(silent=True)
+    where = None if context is None else context.params.get("where")
+    return shell_text([str(where)]) if where else site_word(name)

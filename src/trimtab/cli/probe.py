@@ -11,8 +11,7 @@ from trimtab.cli.render.document import show_page
 @click.command("probe")
 @click.argument("name", metavar="NAME")
 @click.option("--site", "where", metavar="SITE", help="Whose probe. Default: the only site here.")
-@options.as_json
-@options.extent_options
+@options.output
 @options.store
 @click.option("--trim", is_flag=True, help="Trim every target first, where its driver can.")
 def command(name: str, where: str | None, store_url: str | None, trim: bool) -> None:
@@ -24,7 +23,7 @@ def command(name: str, where: str | None, store_url: str | None, trim: bool) -> 
     from trimtab.cli.render.progress import RUN_KEPT, progress_bar
     from trimtab.loop.probing.probe_now import probe_now, probe_of
     from trimtab.loop.probing.site_probe import runner_of
-    from trimtab.loop.sites import only_site, open_driver, open_site, reach_of, with_store
+    from trimtab.loop.sites import only_site, open_driver, open_site, reach_of
     from trimtab.loop.stores import open_store
     from trimtab.report import documents
     from trimtab.report.check import probe_document
@@ -32,7 +31,7 @@ def command(name: str, where: str | None, store_url: str | None, trim: bool) -> 
     site = open_site(where).site if where is not None else only_site().site
     probe = probe_of(site, name)
     with (
-        open_store(with_store(site, store_url), create=True) as store,
+        open_store(store_url, site, create=True) as store,
         progress_bar(remains=RUN_KEPT) as progress,
     ):
         reach = reach_of(site)

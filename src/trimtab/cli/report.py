@@ -8,8 +8,8 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.opened import opened
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.document import show_page
 
 
 @click.command("report")
@@ -33,11 +33,9 @@ def command(
     of the probes, and the actions.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.cli.render.screen import print_wrapped
-    from trimtab.cli.render.text import console
     from trimtab.loop.monthly import check_out, month_of, monthly_report, write_monthly
     from trimtab.report import documents
-    from trimtab.visible import visible
+    from trimtab.report.sections import Document
 
     check_out(out)
     with opened(where, store_url) as record, progress_bar() as progress:
@@ -49,16 +47,10 @@ def command(
         location = record.location
     write_monthly(out, document)
 
-    def printed() -> None:
-        screen = console()
-        print_wrapped(screen, document.answer, "bold")
-        for sentence in document.details:
-            print_wrapped(screen, sentence)
-        screen.print(f"report: {visible(str(out))}", soft_wrap=True)
-
-    show(
+    show_page(
         lambda: documents.kept.MonthDocument(
             location, site, f"{span.first:%Y-%m}", str(out), document.answer, document.details
         ),
-        printed,
+        lambda: Document(document.answer, details=document.details),
+        more=(f"report: {out}",),
     )

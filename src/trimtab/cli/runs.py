@@ -6,7 +6,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.opened import opened
-from trimtab.cli.output import show
+from trimtab.cli.render.document import show_page
 
 
 @click.command("runs")
@@ -19,15 +19,15 @@ from trimtab.cli.output import show
 )
 def command(store_url: str | None, site: str | None, probe: str | None, top: int) -> None:
     """List kept runs, the newest first."""
-    from trimtab.cli.render.kept import print_runs
     from trimtab.loop.status import site_of
     from trimtab.report import documents
+    from trimtab.report.runs import runs_document
 
     with opened(site, store_url) as record:
         named = site if record.site is None else record.site.name
         name = None if named is None else site_of(record.store, named)
         runs = record.store.runs(site=name, probe=probe, limit=top)
-    show(
+    show_page(
         lambda: documents.kept.RunsDocument(record.location, tuple(runs)),
-        lambda: print_runs(runs, requested=top),
+        lambda: runs_document(runs, requested=top),
     )

@@ -7,7 +7,7 @@ import sys
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
+from trimtab.cli.render.document import show_page
 
 
 @click.command("show")
@@ -25,24 +25,13 @@ def command(run: str, store_url: str | None, ordinal: int | None) -> None:
 
     RUN is a run's id or any unique beginning of it, as `trimtab runs` lists them.
     """
-    from trimtab.cli.render.kept import print_show
     from trimtab.loop.show import raw_output, show_run
     from trimtab.loop.stores import open_store
-    from trimtab.report import documents
+    from trimtab.report.runs import run_document
 
     with open_store(store_url) as store:
         if ordinal is not None:
             sys.stdout.buffer.write(raw_output(store, run, ordinal))
             return
         shown = show_run(store, run)
-    show(
-        lambda: documents.kept.ShowDocument(
-            shown.store,
-            shown.run,
-            tuple(
-                documents.kept.OutputRow(output, shown.files[output.ordinal])
-                for output in shown.outputs
-            ),
-        ),
-        lambda: print_show(shown),
-    )
+    show_page(lambda: shown, lambda: run_document(shown))

@@ -111,8 +111,7 @@ def _fullness() -> float:
     help="The same seed gives the same figures.",
 )  # fmt: skip
 @click.option("--explain", "explained", is_flag=True, help="The formula beside each figure.")
-@options.as_json
-@options.extent_options
+@options.output
 def command(explained: bool, **options_given: Any) -> None:
     """Size a file system: drives and OSTs, endurance, trim schedule, capacity.
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
-from trimtab.cli.render.screen import print_screen
-from trimtab.cli.render.text import moment, site_argument
+from trimtab.cli.render.document import show_page
+from trimtab.report.sections import Document
+from trimtab.report.text import local_moment
 from trimtab.units import plural
-from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
@@ -21,46 +20,45 @@ _SHORT_ID: Final = 13
 
 @click.command("snapshot")
 @click.argument("where", metavar="PATH|SITE")
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 def command(where: str, store_url: str | None) -> None:
     """Take a snapshot of every target and machine of a site, and keep it.
 
     One round trip to each server. `trimtab targets SITE --at TIME` shows it again.
     """
-    from trimtab.loop.sites import open_driver, open_site, with_store
+    from trimtab.loop.sites import open_driver, open_site
     from trimtab.loop.stores import open_store
     from trimtab.loop.targets import keep, refuse_silence
     from trimtab.report import documents
 
     site = open_site(where).site
-    with open_store(with_store(site, store_url), create=True) as store:
+    with open_store(store_url, site, create=True) as store:
         identifier, standing = keep(site, open_driver(site), store)
         place = str(store.location)
     state = standing.state
     assert state is not None  # it was kept just now
-    show(
+    show_page(
         lambda: documents.measured.SnapshotDocument(place, identifier, state),
-        lambda: print_kept(identifier, place, standing),
+        lambda: kept_document(identifier, place, standing),
     )
     refuse_silence(state, reported=options.wants_json())
 
 
-def print_kept(identifier: str, store: str, standing: SiteStanding) -> None:
-    """Print that a snapshot is kept, and what it shows."""
+def kept_document(identifier: str, store: str, standing: SiteStanding) -> Document:
+    """Return that a snapshot is kept, and what it shows."""
     from trimtab.report.headline import targets_headline
 
     state = standing.state
     assert state is not None  # it was kept just now
     answered = sum(host.answered for host in state.snapshot.hosts)
-    silent = [host for host in state.snapshot.hosts if not host.answered]
-    hosts = f"; {answered} of {plural(len(state.snapshot.hosts), 'machine')} answered"
-    answer = f"Snapshot kept. {targets_headline(standing).rstrip('.')}{hosts if silent else ''}."
-
-    more = (
-        f"snapshot {identifier[:_SHORT_ID]}, {moment(state.snapshot.at)}",
-        f"stored in {visible(store)}",
-        f"trimtab targets {site_argument(state.site)} lists each target",
+    count = plural(len(state.snapshot.hosts), "machine")
+    hosts = "" if answered == len(state.snapshot.hosts) else f"; {answered} of {count} answered"
+    return Document(
+        f"Snapshot kept. {targets_headline(standing).rstrip('.')}{hosts}.",
+        more=(
+            f"snapshot {identifier[:_SHORT_ID]}, {local_moment(state.snapshot.at)}",
+            f"stored in {store}",
+            f"trimtab targets {options.site_argument(state.site)} lists each target",
+        ),
     )
-    print_screen(answer, lambda out: None, more=more)

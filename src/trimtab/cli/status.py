@@ -7,13 +7,11 @@ import click
 from trimtab.cli import options
 from trimtab.cli.opened import opened
 from trimtab.cli.render.document import show_page
-from trimtab.cli.render.text import site_argument
 
 
 @click.command("status")
 @click.argument("where", metavar="[PATH|SITE]", required=False)
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @options.cov_goal
 @options.window
@@ -27,7 +25,7 @@ def command(
     """
     from trimtab.cli.render.progress import QUIET_S, progress_bar
     from trimtab.loop.standing import standings_of
-    from trimtab.loop.status import status
+    from trimtab.loop.status import site_of, status_of
     from trimtab.model.site import LIMITS
     from trimtab.report import documents
     from trimtab.report.headline import site_troubles
@@ -35,9 +33,10 @@ def command(
 
     with opened(where, store_url) as record, progress_bar(quiet_s=QUIET_S) as progress:
         limits = LIMITS if record.site is None else record.site.limits
-        state = status(
+        name = where if record.site is None else record.site.name
+        state = status_of(
             record.store,
-            where if record.site is None else record.site.name,
+            None if name is None else site_of(record.store, name),
             goal=limits.cov if cov_goal is None else cov_goal,
             window_s=limits.window_s if window_s is None else window_s,
             progress=progress,
@@ -46,10 +45,10 @@ def command(
     troubles = {standing.site: site_troubles(standing) for standing in standings}
     more = []
     if state.series:
-        site = site_argument(state.series[0].site)
+        site = options.site_argument(state.series[0].site)
         more = [f"trimtab judge {site} shows changes over months, trimtab incidents {site} causes"]
     show_page(
         lambda: documents.kept.StatusDocument(state, troubles),
-        lambda: status_document(state, standings, site_argument(where) if where else ""),
+        lambda: status_document(state, standings, options.site_argument(where) if where else ""),
         more=more,
     )

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
-from trimtab.cli.render.screen import print_screen, print_wrapped
+from trimtab.cli.render.document import show_page
 from trimtab.errors import UnreadableError
+from trimtab.report.sections import Document, Section
 from trimtab.units import plural
-from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Iterator
 
     from trimtab.report.documents.kept import StoreCheckDocument, StoreCopyDocument
 
@@ -46,7 +44,7 @@ def check(store_url: str | None, contents: bool) -> None:
     document = documents.kept.StoreCheckDocument(
         place, result.is_whole, result.problems, tables, result.runs, result.by_server
     )
-    show(lambda: document, lambda: print_check(document), error=_damaged(document))
+    show_page(lambda: document, lambda: checked_document(document), error=_damaged(document))
 
 
 def _damaged(document: StoreCheckDocument) -> UnreadableError | None:
@@ -82,54 +80,55 @@ def copy(source: str, target: str) -> None:
     document = documents.kept.StoreCopyDocument(
         *places, copied.rows, copied.outputs, copied.missing, dict(copied.damaged)
     )
-    show(lambda: document, lambda: print_copied(document))
+    show_page(lambda: document, lambda: copied_document(document))
 
 
-def print_check(document: StoreCheckDocument) -> None:
-    """Print what is whole, what is damaged, and which series that affects."""
+def checked_document(document: StoreCheckDocument) -> Document:
+    """Return what is whole, what is damaged, and which series that affects."""
     rows = sum(table.rows for table in document.tables)
     answer = f"{plural(rows, 'row', ',')} checked, none damaged."
     if not document.whole:
         damaged = sum(len(table.damaged) for table in document.tables)
         answer = f"{plural(damaged, 'row', ',')} of {rows:,} damaged."
-    print_screen(answer, partial(_print_damage, document))
-
-
-def _print_damage(document: StoreCheckDocument, out: Console) -> None:
-    for problem in document.problems:
-        print_wrapped(out, visible(problem), "red")
-    for table in document.tables:
-        if table.damaged:
-            print_wrapped(out, f"{table.table}: {', '.join(table.damaged)}", "red")
-    series = Counter(f"{run.probe} ({run.kind})" for run in document.runs)
-    for name, count in series.items():
-        print_wrapped(out, f"Series affected: {visible(name)}, {plural(count, 'run')} lost")
-    whole = [run.id for run in document.runs if run.raw_is_whole]
-    if whole:
-        text = "Raw outputs are whole, and can be imported again, of "
-        print_wrapped(out, visible(text + ", ".join(whole)))
-    if document.by_server:
-        text = "Pages are PostgreSQL's to check: SHOW data_checksums; pg_amcheck."
-        print_wrapped(out, text)
-
-
-def print_copied(document: StoreCopyDocument) -> None:
-    """Print what was copied, what is missing, and how the copy is used."""
-    rows = document.rows
-    print_screen(
-        f"Copied {plural(rows['run'], 'run', ',')} with {plural(rows['sample'], 'sample', ',')} "
-        f"and {plural(rows['snapshot'], 'snapshot', ',')} to {visible(document.target)}.",
-        partial(_print_outputs, document),
-        more=["It is used where [store] url of the site file, or --store, names it."],
+    tables = (
+        f"{table.table}: {', '.join(table.damaged)}" for table in document.tables if table.damaged
+    )
+    return Document(
+        answer,
+        (
+            Section(lines=(*document.problems, *tables), tone="critical"),
+            Section(lines=tuple(_affected(document))),
+        ),
     )
 
 
-def _print_outputs(document: StoreCopyDocument, out: Console) -> None:
-    if document.outputs:
-        out.print(f"{plural(document.outputs, 'raw output', ',')} copied beside it.")
-    if document.missing:
-        missing = plural(len(document.missing), "raw output", ",")
-        print_wrapped(out, f"{missing} missing in {visible(document.source)}.", "yellow")
-    for table, names in document.damaged.items():
-        text = f"Damaged and left out: {plural(len(names), table, ',')} ({', '.join(names)})"
-        print_wrapped(out, text, "yellow")
+def _affected(document: StoreCheckDocument) -> Iterator[str]:
+    series = Counter(f"{run.probe} ({run.kind})" for run in document.runs)
+    for name, count in series.items():
+        yield f"Series affected: {name}, {plural(count, 'run')} lost"
+    whole = [run.id for run in document.runs if run.raw_is_whole]
+    if whole:
+        yield f"Raw outputs are whole, and can be imported again, of {', '.join(whole)}"
+    if document.by_server:
+        yield "Pages are PostgreSQL's to check: SHOW data_checksums; pg_amcheck."
+
+
+def copied_document(document: StoreCopyDocument) -> Document:
+    """Return what was copied, what is missing, and how the copy is used."""
+    rows = document.rows
+    copied = f"{plural(document.outputs, 'raw output', ',')} copied beside it."
+    missing = plural(len(document.missing), "raw output", ",")
+    lost = (
+        f"Damaged and left out: {plural(len(names), table, ',')} ({', '.join(names)})"
+        for table, names in document.damaged.items()
+    )
+    gaps = (f"{missing} missing in {document.source}.",) if document.missing else ()
+    return Document(
+        f"Copied {plural(rows['run'], 'run', ',')} with {plural(rows['sample'], 'sample', ',')} "
+        f"and {plural(rows['snapshot'], 'snapshot', ',')} to {document.target}.",
+        (
+            Section(lines=(copied,) if document.outputs else ()),
+            Section(lines=(*gaps, *lost), tone="warning"),
+        ),
+        more=("It is used where [store] url of the site file, or --store, names it.",),
+    )

@@ -111,14 +111,13 @@ def command(where: str, apply: bool, store_url: str | None, **options_given: Any
     Nothing is done without --apply.
     """
     from trimtab.cli.render.progress import RUN_KEPT, progress_bar
-    from trimtab.loop.sites import open_driver, open_site, reach_of, with_store
+    from trimtab.loop.sites import open_driver, open_site, reach_of
     from trimtab.loop.stores import open_store
     from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
     from trimtab.model.survey import SLOW
     from trimtab.report import documents
     from trimtab.report.survey import plan_document, survey_document
 
-    options.print_everything()
     if options_given["size_bytes"] is not None:
         options_given["size_bytes"] = int(options_given["size_bytes"])
     request = Asked(**options_given)
@@ -138,7 +137,7 @@ def command(where: str, apply: bool, store_url: str | None, **options_given: Any
     if not options.wants_json():
         print_document(plan_document(prepared.plan))
     with (
-        open_store(with_store(prepared.site, store_url), create=True) as store,
+        open_store(store_url, prepared.site, create=True) as store,
         progress_bar(remains=RUN_KEPT) as progress,
     ):
         survey = carry_out(prepared, driver, store, progress=progress, tools=tools)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.render.document import show_page
-from trimtab.cli.render.screen import print_wrapped
 from trimtab.model.excluded_runs import doubts_text
+from trimtab.report.sections import Section
 from trimtab.report.text import levels_text
-from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from rich.console import Console
+    from collections.abc import Mapping
 
     from trimtab.loop.sweep import SweepState
     from trimtab.model.site import Site
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
 
 @click.command("sweep")
 @click.argument("spec", metavar="SPEC.toml")
-@options.as_json
 @options.store
 @click.option(
     "--now",
@@ -43,7 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-run", is_flag=True, help="Measure nothing: show how far it is, and the result.")
 @options.report
-@options.extent_options
+@options.output
 def command(
     spec: str,
     *,
@@ -60,8 +55,11 @@ def command(
     says that it is set.
     """
     from trimtab.errors import UsageError
-    from trimtab.loop.sites import open_site, with_store
-    from trimtab.loop.sweep import analysed
+    from trimtab.judge.sweep import analyse_sweep, measured_points
+    from trimtab.loop.sites import open_site
+    from trimtab.loop.stores import with_store
+    from trimtab.loop.sweep import points_of
+    from trimtab.record.rows import value_of
     from trimtab.report.documents.judged import SweepDocument
     from trimtab.report.sweep import sweep_document
     from trimtab.site.sweep_file import levels_now, load_sweep
@@ -76,22 +74,14 @@ def command(
         state, place = _state_of_store(sweep, site, url)
     else:
         state, place = _measured(sweep, site, url, levels)
-    analysis = analysed(state, workload=workload)
+    analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
     show_page(
-        lambda: SweepDocument(
-            store=place,
-            site=site.name,
-            name=sweep.name,
-            points=state.points,
-            doubts=state.doubts,
-            analysis=analysis,
-            waiting=state.waiting,
-            failures=state.failures,
+        lambda: value_of(
+            SweepDocument, state, store=place, site=site.name, name=sweep.name, analysis=analysis
         ),
-        lambda: sweep_document(sweep.name, site.name, analysis),
+        lambda: sweep_document(sweep.name, site.name, analysis, extent_sections(state)),
         report,
-        head=partial(print_extent, state),
-        more=[f"store: {visible(place)}"],
+        more=[f"store: {place}"],
         error=state.error,
     )
 
@@ -134,34 +124,31 @@ def _measured(
 _SETTINGS_SHOWN = 8
 
 
-def print_extent(state: SweepState, out: Console) -> None:
-    """Print how far the sweep is, which of its runs count, and what a person has to do."""
+def extent_sections(state: SweepState) -> tuple[Section, ...]:
+    """Return how far the sweep is, which of its runs count, and what a person has to do."""
     sweep = state.sweep
-    line = f"{state.measured} of {len(state.points)} runs measured, "
-    print_wrapped(out, f"{line}{len(sweep.points)} points, {sweep.rounds} rounds")
-    if sweep.fixed:
-        print_wrapped(out, f"always {levels_text(sweep.fixed)}", "dim", indent=2)
-    if state.doubts:
-        count = sum(doubt.runs for doubt in state.doubts)
-        print_wrapped(
-            out,
-            f"{count} of them hold{'s' * (count == 1)} no figure that is believed: "
-            f"{doubts_text(state.doubts)}",
-            "yellow",
-            indent=2,
-        )
-    if state.left_out:
-        text = f"{state.left_out} stored runs are left out: their probe was another one"
-        print_wrapped(out, text, indent=2)
-    for failure in state.failures:
-        print_wrapped(out, f"failed: {failure}", "red", indent=2)
-    _print_waiting(out, state.waiting)
-
-
-def _print_waiting(out: Console, waiting: Sequence[Mapping[str, Level]]) -> None:
-    if not waiting:
-        return
-    out.print("to be set by hand before the rest can be measured", style="bold")
-    for levels_waiting in waiting[:_SETTINGS_SHOWN]:
-        now = " ".join(f"--now {key}={value}" for key, value in levels_waiting.items())
-        print_wrapped(out, f"{levels_text(levels_waiting)}: then add {now}", indent=2)
+    measured = f"{state.measured} of {len(state.points)} runs measured, "
+    count = sum(doubt.runs for doubt in state.doubts)
+    doubts = (
+        f"{count} of them hold{'s' * (count == 1)} no figure that is believed: "
+        f"{doubts_text(state.doubts)}"
+    )
+    other = f"{state.left_out} stored runs are left out: their probe was another one"
+    waiting = (
+        f"{levels_text(levels)}: then add "
+        + " ".join(f"--now {key}={value}" for key, value in levels.items())
+        for levels in state.waiting[:_SETTINGS_SHOWN]
+    )
+    return (
+        Section(
+            "Measured so far",
+            lines=(
+                f"{measured}{len(sweep.points)} points, {sweep.rounds} rounds",
+                *((f"always {levels_text(sweep.fixed)}",) if sweep.fixed else ()),
+                *((doubts,) if state.doubts else ()),
+                *((other,) if state.left_out else ()),
+                *(f"failed: {failure}" for failure in state.failures),
+            ),
+        ),
+        Section("to be set by hand before the rest can be measured", lines=tuple(waiting)),
+    )

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
-
-ROWS: Final = 25
-"""Targets, or readings of one, on a screen."""
+from trimtab.cli.render.document import print_document, show
 
 
 @click.command("targets")
 @click.argument("where", metavar="PATH|SITE")
 @click.argument("names", metavar="[TARGET]...", nargs=-1)
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @click.option(
     "--at",
@@ -32,12 +26,10 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     """
     from dataclasses import replace
 
-    from trimtab.cli.render.document import print_document
-    from trimtab.cli.render.text import site_argument
     from trimtab.config.problems import did_you_mean
     from trimtab.errors import UsageError
-    from trimtab.loop.sites import kept_site, open_driver, open_site, with_store
-    from trimtab.loop.stores import open_store
+    from trimtab.loop.sites import kept_site, open_driver, open_site
+    from trimtab.loop.stores import open_store, with_store
     from trimtab.loop.targets import look, recall, refuse_silence
     from trimtab.report.targets import target_document, targets_document
     from trimtab.units import parse_moment
@@ -46,7 +38,7 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     if at is None:
         standing = look(site, open_driver(site), with_store(site, store_url))
     else:
-        with open_store(with_store(site, store_url)) as store:
+        with open_store(store_url, site) as store:
             standing = recall(site, store, parse_moment(at, site.timezone, end=True))
     state = standing.state
     assert state is not None  # of a look and of a recall it is known
@@ -57,13 +49,15 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
             raise UsageError(f"there is no target {name!r}", code="target-unknown", hint=hint)
     chosen = [known[name] for name in names]
     of_chosen = tuple(target for target in state.targets if target in chosen or not chosen)
-    more = [f"trimtab targets {site_argument(state.site)} TARGET shows all that is known of one"]
+    more = [
+        f"trimtab targets {options.site_argument(state.site)} TARGET shows all that is known of one"
+    ]
     show(
         lambda: replace(state, targets=of_chosen),
         lambda: (
-            [print_document(target_document(state, target), rows=ROWS) for target in chosen]
+            [print_document(target_document(state, target)) for target in chosen]
             if chosen
-            else print_document(targets_document(standing), rows=ROWS, more=more)
+            else print_document(targets_document(standing), more)
         ),
     )
     refuse_silence(state, reported=options.wants_json())

@@ -11,8 +11,7 @@ from trimtab.cli.acting import act, applying
 @click.command("trim")
 @click.argument("where", metavar="SITE")
 @applying
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003].")
 def command(where: str, store_url: str | None, apply: bool, targets: str | None) -> None:

@@ -11,8 +11,7 @@ from trimtab.cli.acting import act, applying
 @click.command("tune")
 @click.argument("where", metavar="SITE")
 @applying
-@options.extent_options
-@options.as_json
+@options.output
 @options.store
 @click.option(
     "--allocator",

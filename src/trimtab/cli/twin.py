@@ -8,10 +8,9 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.lazy import SuggestingGroup
-from trimtab.cli.output import show
-from trimtab.cli.render.document import print_document
-from trimtab.cli.render.screen import print_wrapped
-from trimtab.cli.render.text import console, print_facts
+from trimtab.cli.render.document import show_page
+from trimtab.report import kit
+from trimtab.report.sections import Document, Section
 from trimtab.units import format_duration, format_percent, plural
 from trimtab.visible import shell_text
 
@@ -30,24 +29,16 @@ def command() -> None:
     """
 
 
-class _Hot(click.ParamType):
-    """``0.2/0.8``: the part of the data that is hot, and its share of the writes."""
+def _hot(text: str) -> tuple[float, float]:
+    """Return the part of the data that is hot, and its share of the writes: ``0.2/0.8``."""
+    from trimtab.errors import UsageError
 
-    name = "part/share"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, float]:
-        """Return both as fractions."""
-        if isinstance(value, tuple):
-            return value
-        part, slash, share = str(value).partition("/")
-        try:
-            if slash:
-                return float(part), float(share)
-        except ValueError:
-            pass
-        self.fail(f"{value!r} is not PART/SHARE, as 0.2/0.8", param, ctx)
+    part, _, share = text.partition("/")
+    try:
+        return float(part), float(share)
+    except ValueError:
+        problem = f"{text!r} is not PART/SHARE, as 0.2/0.8"
+        raise UsageError(problem, code="part-malformed") from None
 
 
 @command.command("wa")
@@ -70,7 +61,11 @@ class _Hot(click.ParamType):
 @click.option(
     "--live", type=options.FRACTION, default=1.0, help="Part that holds data; the rest is trimmed."
 )
-@click.option("--hot", type=_Hot(), help="Hot part of the data, and its share of the writes.")
+@click.option(
+    "--hot",
+    type=options.Quantity("part/share", _hot),
+    help="Hot part of the data, and its share of the writes.",
+)
 @click.option("--separate", is_flag=True, help="Write copies to superblocks of their own.")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
 @options.as_json
@@ -98,9 +93,9 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
     with progress_bar() as progress:
         result = simulate(terms, progress)
     name = None if assumed is None else assumed.name
-    show(
+    show_page(
         lambda: documents.simulated.AmplificationDocument(result, name),
-        lambda: print_amplification(result, assumed),
+        lambda: amplification_document(result, assumed),
     )
 
 
@@ -113,19 +108,18 @@ def list_() -> None:
     from trimtab.twin.scenario.load import load_scenario, preset_names
 
     scenarios = [load_scenario(name) for name in preset_names()]
-    show(
+    show_page(
         lambda: documents.simulated.ScenariosDocument(
             tuple(map(documents.simulated.ScenarioSummary, scenarios))
         ),
-        lambda: print_document(scenarios_document(scenarios)),
+        lambda: scenarios_document(scenarios),
     )
 
 
 @command.command("show")
 @click.argument("scenario", metavar="SCENARIO")
 @click.option("--toml", "as_toml", is_flag=True, help="Print its file, to copy and change.")
-@options.as_json
-@options.extent_options
+@options.output
 def show_(scenario: str, as_toml: bool) -> None:
     """Describe a scenario: hardware, events, and assumptions.
 
@@ -145,10 +139,8 @@ def show_(scenario: str, as_toml: bool) -> None:
     if as_toml:
         click.echo(scenario_text(scenario), nl=False)
         return
-    show(
-        lambda: result,
-        lambda: print_document(scenario_document(result), more=["--toml prints the file"]),
-    )
+    more = ("--toml prints the file",)
+    show_page(lambda: result, lambda: scenario_document(result), more=more)
 
 
 @command.command("run")
@@ -211,38 +203,39 @@ def run(
     remains += "to start anew name another --directory"
     with progress_bar(remains=remains) as progress:
         twin_run = run_twin(wanted, progress=progress)
-    show(lambda: twin_run, lambda: print_run(twin_run))
+    show_page(lambda: twin_run, lambda: run_document(twin_run))
 
 
-def print_amplification(amplification: Amplification, preset: Preset | None) -> None:
-    """Print the write amplification of a drive, the formula beside it."""
-    out, terms = console(), amplification.terms
+def amplification_document(amplification: Amplification, preset: Preset | None) -> Document:
+    """Return the write amplification of a drive, the formula beside it."""
+    terms = amplification.terms
     drive = f"{format_percent(terms.spare)} usable spare, {terms.superblocks:,} superblocks of "
     drive += f"{terms.units:,} units, {terms.policy}"
     if terms.separate:
         drive += ", copies kept apart"
-    answer = f"Write amplification {amplification.simulated:.3f}, simulated"
-    print_wrapped(out, f"{answer} (standard error {amplification.error:.3f}).", "bold")
-    print_wrapped(out, f"drive      {drive}", indent=2, hang=11)
+    named = [("drive", drive)]
     if preset is not None:
-        print_wrapped(out, f"{preset.name}: {preset.reason}", "dim", indent=13, hang=0)
-    print_wrapped(out, f"writes     to {_workload(amplification)}", indent=2, hang=11)
+        named.append(("", f"{preset.name}: {preset.reason}"))
+    named.append(("writes", f"to {_workload(amplification)}"))
     if amplification.formula is not None and amplification.relative_error is not None:
         off = format_percent(amplification.relative_error, 2)
-        out.print(f"  formula    {amplification.formula:.3f}, the simulation is {off} off it")
+        named.append(("formula", f"{amplification.formula:.3f}, the simulation is {off} off it"))
     elif amplification.bound is not None:
-        out.print(
-            f"  bound      {amplification.bound:.3f}, with hot and cold data kept wholly apart"
-        )
+        bound = f"{amplification.bound:.3f}, with hot and cold data kept wholly apart"
+        named.append(("bound", bound))
     else:
-        out.print("  formula    none for this policy")
-    out.print(
-        f"  {amplification.warm} drive writes until it was settled, "
-        f"{amplification.measured} measured",
-        style="dim",
+        named.append(("formula", "none for this policy"))
+    settled = f"{amplification.warm} drive writes until it was settled, "
+    unsettled = "not settled: it still changes from one drive write to the next"
+    return Document(
+        f"Write amplification {amplification.simulated:.3f}, simulated (standard error "
+        f"{amplification.error:.3f}).",
+        (
+            Section(tables=(kit.table(("what", "is"), (kit.row(*pair) for pair in named)),)),
+            Section(lines=(f"{settled}{amplification.measured} measured",)),
+            Section(lines=() if amplification.settled else (unsettled,), tone="warning"),
+        ),
     )
-    if not amplification.settled:
-        out.print("  not settled: it still changes from one drive write to the next")
 
 
 def _workload(amplification: Amplification) -> str:
@@ -257,20 +250,14 @@ def _workload(amplification: Amplification) -> str:
     )
 
 
-def print_run(twin_run: TwinRun) -> None:
-    """Print what was kept of a simulated stretch, and how to go on."""
+def run_document(twin_run: TwinRun) -> Document:
+    """Return what was kept of a simulated stretch, and how to go on."""
     from trimtab.twin.scenario import facts
 
-    out = console()
     scenario = twin_run.scenario
     count = sum(twin_run.statuses.values())
     length = format_duration((twin_run.end - twin_run.start).total_seconds())
-    answer = f"Simulated {length} of {scenario.name}: {plural(count, 'run', ',')}, "
-    answer += f"{plural(twin_run.surveys, 'survey', ',')} and "
-    answer += f"{plural(twin_run.snapshots, 'snapshot', ',')} kept."
-    print_wrapped(out, answer, "bold")
     span = f"{facts.local(twin_run.start, scenario)} to {facts.local(twin_run.end, scenario)}"
-    print_wrapped(out, f"{scenario.title}; {span} {scenario.timezone}, seed {scenario.seed}")
     runs = ", ".join(f"{count:,} {status.value}" for status, count in twin_run.statuses.items())
     rows = [
         ("runs", runs or "none"),
@@ -281,7 +268,12 @@ def print_run(twin_run: TwinRun) -> None:
         *(("truth", str(path)) for path in twin_run.truth),
         ("site file", str(twin_run.site_file)),
     ]
-    out.print("kept", style="bold")
-    print_facts(out, rows)
-    command = shell_text(["trimtab", "status", str(twin_run.site_file)])
-    out.print(f"go on with: {command}", soft_wrap=True)
+    return Document(
+        f"Simulated {length} of {scenario.name}: {plural(count, 'run', ',')}, "
+        f"{plural(twin_run.surveys, 'survey', ',')} and "
+        f"{plural(twin_run.snapshots, 'snapshot', ',')} kept.",
+        (Section("kept", tables=(kit.facts(rows),)),),
+        details=(f"{scenario.title}; {span} {scenario.timezone}, seed {scenario.seed}",),
+        more=("go on with:",),
+        command=shell_text(["trimtab", "status", str(twin_run.site_file)]),
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
+from trimtab.cli.render.document import print_document, show, show_page
 
 if TYPE_CHECKING:
     from trimtab.errors import UsageError
@@ -72,12 +72,12 @@ def command(
     from trimtab.launch.notify import from_environment
     from trimtab.loop.event_log import Place
     from trimtab.loop.probing.site_probe import runner_of
-    from trimtab.loop.sites import open_driver, reach_of, with_store
+    from trimtab.loop.sites import open_driver, reach_of
     from trimtab.loop.standing import whole_standing
     from trimtab.loop.stores import open_store
-    from trimtab.loop.watching.companions import observers_of
     from trimtab.loop.watching.log import configured
     from trimtab.loop.watching.looking import look_elsewhere
+    from trimtab.loop.watching.observers import observers_of
     from trimtab.loop.watching.watch import Watch, items
 
     if once + status + dry_run + check > 1:
@@ -95,7 +95,7 @@ def command(
     log = configured(form=log_format, level=log_level, clock=reach.clock, site=site.name)
     for warning in loaded.warnings:
         log.warning(warning)
-    with open_store(with_store(site, store_url), create=True) as store:
+    with open_store(store_url, site, create=True) as store:
         runner = runner_of(site, store, reach)
         watch = Watch(
             site,
@@ -139,15 +139,23 @@ def _show_slots(
     runs: Mapping[str, Run],
     standing: SiteStanding | None,
 ) -> None:
-    from trimtab.cli.render.watch import print_slots
     from trimtab.errors import ToolError
     from trimtab.report import documents
+    from trimtab.report.watch import slots_document, went_wrong
 
-    failed = _failed(slots, runs)
+    failed = ", ".join(
+        dict.fromkeys(
+            f"{slot.item} ({slot.state.value})" for slot in slots if went_wrong(slot, runs)
+        )
+    )
     error = ToolError(f"{site}: not as it should be: {failed}", code="slots-failed")
     show(
         lambda: documents.kept.WatchDocument(site, place, tuple(slots)),
-        lambda: None if standing is None else print_slots(place, slots, runs, standing),
+        lambda: (
+            None
+            if standing is None
+            else print_document(slots_document(place, slots, runs, standing))
+        ),
         error=error if failed else None,
     )
 
@@ -168,27 +176,27 @@ def _site_to_watch(where: str) -> LoadedSite:
 
 def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
     """Show how the watch stands, and with ``dry_run`` what armed policies would change."""
-    from trimtab.cli.render.watch import print_state
     from trimtab.loop import event_log
     from trimtab.loop.acting.session import Place
-    from trimtab.loop.sites import clock_of, open_driver, with_store
+    from trimtab.loop.sites import clock_of, open_driver
     from trimtab.loop.standing import whole_standing
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.policies import plans_of
     from trimtab.loop.watching.upcoming import watch_state
     from trimtab.report import documents
+    from trimtab.report.watch import state_document
 
     site = _site(where).site
     clock = clock_of(site)
-    with open_store(with_store(site, store_url)) as store:
+    with open_store(store_url, site) as store:
         state = watch_state(site, store, clock())
         standing = whole_standing(store, event_log.Place(site.name, site))
-        plans = ()
+        plans = None
         if dry_run:
             plans = plans_of(Place(site, store, clock), open_driver(site, clock=clock))
-    show(
-        lambda: documents.kept.WatchStateDocument(state, plans),
-        lambda: print_state(state, plans if dry_run else None, standing),
+    show_page(
+        lambda: documents.kept.WatchStateDocument(state, plans or ()),
+        lambda: state_document(state, plans, standing),
     )
 
 
@@ -196,14 +204,14 @@ def _check(where: str, store_url: str | None) -> None:
     """Alert and raise where no process watches a site and a slot is overdue."""
     from trimtab.errors import ToolError
     from trimtab.loop.alerting.alerting import Alerting
-    from trimtab.loop.sites import clock_of, with_store
+    from trimtab.loop.sites import clock_of
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.log import configured
     from trimtab.loop.watching.upcoming import overdue
 
     site = _site(where).site
     clock = clock_of(site)
-    with open_store(with_store(site, store_url)) as store:
+    with open_store(store_url, site) as store:
         late = overdue(site, store, clock())
         if not late:
             return
@@ -218,13 +226,3 @@ def _check(where: str, store_url: str | None) -> None:
             code="watch-gone",
             hint=f"systemctl status trimtab-watch@{site.name}; it resumes where it stopped",
         )
-
-
-def _failed(slots: Sequence[Slot], runs: Mapping[str, Run]) -> str:
-    """Return what did not go well, in words; empty: all did."""
-    from trimtab.model.run import RunStatus
-    from trimtab.record.slots import SlotState
-
-    failed = [slot for slot in slots if slot.run and runs[slot.run].status is not RunStatus.OK]
-    failed += [slot for slot in slots if slot.run is None and slot.state is not SlotState.DONE]
-    return ", ".join(dict.fromkeys(f"{slot.item} ({slot.state.value})" for slot in failed))

@@ -51,8 +51,7 @@ from trimtab.cli.render.document import show_page
 @click.option("--again", is_flag=True, help="Work everything out anew, and keep nothing.")
 @options.keep
 @options.report
-@options.as_json
-@options.extent_options
+@options.output
 def command(
     where: str,
     *,

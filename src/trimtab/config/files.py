@@ -1,12 +1,14 @@
-"""Small files that a person wrote: their text, and their tables."""
+"""Small files: the text and the tables of what a person wrote, and files written whole."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import secrets
 import stat
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -163,6 +165,30 @@ def _refuse_state(
         code="file-writable-by-others",
         hint=f"chown root {file}; chmod go-w {file}; or run it as that user",
     )
+
+
+@contextlib.contextmanager
+def written_beside(target: Path, data: bytes, mode: int | None = None) -> Iterator[Path]:
+    """Yield a new file beside ``target``, on stable storage, to take its place; else it goes.
+
+    Parameters
+    ----------
+    mode
+        Whatever the umask; ``None``: that of any file that its maker makes.
+    """
+    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            if mode is not None:
+                os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:

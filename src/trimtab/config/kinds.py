@@ -10,7 +10,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -427,22 +427,29 @@ def real(least: float, most: float) -> Kind:
     return Kind(f"number, {least:g} to {most:g}", "1.1", read, number_text, schema=schema)
 
 
+def read_each(
+    items: Iterable[tuple[str, object]], read: Callable[[str, object], Any]
+) -> dict[str, Any]:
+    """Return name to value of what is within a table; an error says in which of them it is."""
+    values = {}
+    for name, item in items:
+        try:
+            values[name] = read(name, item)
+        except UsageError as error:
+            problem = problem_of(error, (name,))
+            raise BadValue(
+                problem.message, code=problem.code, hint=problem.hint, within=problem.location
+            ) from error
+    return values
+
+
 def table_of(kind: Kind, example: str) -> Kind:
     """Return the kind of tables whose keys a person chooses, each with a value of ``kind``."""
 
     def read(value: object) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise BadValue("must be a table", code="wrong-type", hint=f"write {example}")
-        values = {}
-        for name, item in value.items():
-            try:
-                values[name] = kind.read(item)
-            except UsageError as error:
-                problem = problem_of(error, (name,))
-                raise BadValue(
-                    problem.message, code=problem.code, hint=problem.hint, within=problem.location
-                ) from error
-        return values
+        return read_each(value.items(), lambda _, item: kind.read(item))
 
     return Kind(
         f"table of {kind.noun}",
@@ -512,7 +519,7 @@ DAY: Final = Kind(
     "day",
     "2030-01-31",
     _read_day,
-    lambda day: day.isoformat(),
+    date.isoformat,
     schema={"type": "string", "format": "date"},
 )
 MOMENT: Final = Kind("date or time", "2023-09-12", _read_moment, lambda at: at.isoformat())

@@ -230,7 +230,7 @@ class _Calendar:
     def next_after(self, at: datetime, zone: tzinfo) -> datetime:
         local = at.astimezone(zone).replace(tzinfo=None)
         while True:
-            local = self._after(local)
+            local = self._beside(local, _DAY)
             slot = _instant(local, zone)
             if slot > at:
                 return slot
@@ -240,7 +240,7 @@ class _Calendar:
         # The second time that an hour is shown, all of it has been: start behind its end.
         local = (here + _repeated(here, zone)).replace(tzinfo=None, fold=0)
         while True:
-            local = self._until(local)
+            local = self._beside(local, -_DAY)
             slot = _instant(local, zone)
             if slot <= at:
                 return slot
@@ -256,19 +256,14 @@ class _Calendar:
         """Return whether there is any day that matches."""
         return self._find_day(date(2000, 1, 1), _DAY) is not None
 
-    def _after(self, local: datetime) -> datetime:
+    def _beside(self, local: datetime, step: timedelta) -> datetime:
+        """Return the nearest time after a minute, or up to it where the step goes back."""
         position = bisect_right(self.times, local.hour * 60 + local.minute)
-        today = local.date()
-        if position < len(self.times) and self._matches(today):
-            return _at(today, self.times[position])
-        return _at(self._day(today + _DAY, _DAY), self.times[0])
-
-    def _until(self, local: datetime) -> datetime:
-        position = bisect_right(self.times, local.hour * 60 + local.minute)
-        today = local.date()
-        if position > 0 and self._matches(today):
-            return _at(today, self.times[position - 1])
-        return _at(self._day(today - _DAY, -_DAY), self.times[-1])
+        onward, today = step > timedelta(), local.date()
+        times = self.times[position:] if onward else self.times[:position]
+        if not times or not self._matches(today):
+            today, times = self._day(today + step, step), self.times
+        return _at(today, times[0 if onward else -1])
 
     def _matches(self, day: date) -> bool:
         if day.month not in self.months:

@@ -19,6 +19,20 @@ _RANGE = re.compile(r"([0-9a-fA-F]{4})(?:-([0-9a-fA-F]{4}))?")
 _BETWEEN = re.compile(r"\s*,\s*")
 
 
+def ost_name(index: int) -> str:
+    """Return Lustre's name of an OST, without the file system's: its index is hexadecimal.
+
+    >>> ost_name(18)
+    'OST0012'
+    """
+    return f"OST{index:04x}"
+
+
+def mdt_name(index: int) -> str:
+    """Return Lustre's name of an MDT, likewise."""
+    return f"MDT{index:04x}"
+
+
 def unfold_targets(text: str) -> tuple[str, ...]:
     """Return the targets that ``text`` names, in its order, digits in lower case as Lustre's.
 

@@ -27,6 +27,8 @@ _RUNS_LEAST: Final = 8
 _OVERHEAD_MOST: Final = 0.95
 """A lag-1 autocorrelation from so few runs is no more certain than this."""
 _SURVEYS_LEAST: Final = 3
+_LIMIT: Final = "detection-limit"
+"""Code of a limit in words."""
 
 
 def instruments(context: Context) -> tuple[Instrument, ...]:
@@ -71,7 +73,7 @@ def _probe(
     within = [run for run in runs if context.is_bad(run.at)]
     saw = any(metric in run.values or run.status is RunStatus.UNFINISHED for run in within)
     usual = [run for run in runs if metric in run.values and context.is_good(run.at)]
-    limit, reason = None, ""
+    limit = None
     moved = _MOVED.get(metric)
     values = [run.values[metric] for run in usual if run.values[metric] > 0]
     bytes_moved = [] if moved is None else [size for run in usual if (size := getattr(run, moved))]
@@ -96,7 +98,8 @@ def _probe(
             runs=max(1, sum(metric in run.values for run in within)),
             runs_before=len(values),
         )
-        limit, reason = limits.notices_below_bytes_per_s, limits.reason
+        limit = limits.notices_below_bytes_per_s
+        reason = Message(_LIMIT, limits.reason)
     return Instrument(name=name, metric=metric, notices_below=limit, saw=saw, reason=reason)
 
 
@@ -135,8 +138,9 @@ def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument
         runs=max(1, bad["run"].n_unique()),
         runs_before=good["run"].n_unique(),
     )
-    return _survey(metric, limits.notices_below_bytes_per_s, saw, limits.reason)
+    limit, reason = limits.notices_below_bytes_per_s, Message(_LIMIT, limits.reason)
+    return _survey(metric, limit, saw, reason)
 
 
-def _survey(metric: str, limit: float | None, saw: bool, reason: str) -> Instrument:
+def _survey(metric: str, limit: float | None, saw: bool, reason: Message) -> Instrument:
     return Instrument("survey of single targets", metric, limit, saw, reason)

@@ -57,7 +57,7 @@ def _plan_failed(plans: Sequence[PlanSlot]) -> Iterator[PurgeTrouble]:
 
 def _failed(events: Sequence[Event]) -> tuple[PurgeTrouble, ...]:
     """Return that the last runs failed; one that also freed something failed all the same."""
-    ends = {event.id: event.until or event.at for event in events}
+    ends = {event.id: event.end for event in events}
     good = [ends[event.id] for event in events if event.kind is EventKind.PURGE]
     failed = [
         event
@@ -85,7 +85,7 @@ def _overdue(
     gaps = [later - at for at, later in pairwise(occasions)][-_GAPS_MOST:]
     if now is None or len(gaps) < _GAPS_LEAST:
         return ()
-    last = max(event.until or event.at for event in events)
+    last = max(event.end for event in events)
     not_needed = [slot.at for slot in plans if slot.state == "done" and slot.detail is not None]
     if now - max([last, *not_needed]) <= _LATE * max(gaps):
         return ()

@@ -354,12 +354,10 @@ def _context(
 def _events(incident: Incident, known: Known) -> tuple[Event, ...]:
     """Return the log book from two weeks before on, and the last trim before of each target."""
     since, until = incident.at - _EVENTS_FROM, (incident.until or known.now) + _EVENTS_TO
-    recent = [
-        event for event in known.events if (event.until or event.at) >= since and event.at <= until
-    ]
+    recent = [event for event in known.events if event.end >= since and event.at <= until]
     last: dict[tuple[str, ...], Event] = {}
     for event in sorted(known.events, key=lambda event: event.at):
-        if event.kind is EventKind.TRIM and (event.until or event.at) < since:
+        if event.kind is EventKind.TRIM and event.end < since:
             last[event.targets] = event
     return tuple(sorted((*last.values(), *recent), key=lambda event: event.at))
 

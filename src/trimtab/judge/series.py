@@ -28,7 +28,8 @@ from trimtab.model.site import LIMITS
 if TYPE_CHECKING:
     import polars as pl
 
-    from trimtab.judge.changes import Changes, Recollection
+    from trimtab.judge.changes import Changes
+    from trimtab.judge.changes.walk_forward import Walked
     from trimtab.model.verdict import Trend, Verdict
 
 __all__ = ["frame_of", "judge_series"]
@@ -46,7 +47,7 @@ def judge_series(
     schedule: Sequence[datetime] | None = None,
     invalid: Sequence[InvalidRun] = (),
     requested: Mapping[str, object] | None = None,
-    changes: Changes | Recollection | None = None,
+    changes: Changes | None = None,
 ) -> SeriesJudgement:
     """Analyse one series.
 
@@ -64,7 +65,7 @@ def judge_series(
     invalid
         Runs whose workload is not the requested one; removed.
     requested, changes
-        Parameters that distinguish the series; change points, or what the last look at it found.
+        Parameters that distinguish the series; its change points, as `changes_of` has them.
 
     Returns
     -------
@@ -82,7 +83,7 @@ def judge_series(
     excluded = (*invalid, *refused)
     judged = between(_without(tidy, invalid), None, until)
     reported = between(judged, since, None)
-    changes = _changes_of(judged, key, timezone, changes)
+    changes = changes or _changes_of(judged, key, timezone, None)
     levels, more = confirmed_times(changes.points), key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
@@ -137,18 +138,32 @@ def _verdict_and_trend(
     )
 
 
-def _changes_of(
+def changes_of(
     frame: pl.DataFrame,
     key: SeriesKey,
-    timezone: str,
-    known: Changes | Recollection | None,
+    *,
+    timezone: str = "UTC",
+    invalid: Sequence[InvalidRun] = (),
+    after: Walked | None = None,
 ) -> Changes:
-    from trimtab.judge.changes import Changes, find_changes
+    """Return the change points of a series; the parameters are those of `judge_series`.
 
-    if isinstance(known, Changes):
-        return known
+    Parameters
+    ----------
+    after
+        As `trimtab.judge.changes.find_changes` has it.
+    """
+    tidy, _ = normalised(frame)
+    return _changes_of(_without(tidy, invalid), key, timezone, after)
+
+
+def _changes_of(
+    frame: pl.DataFrame, key: SeriesKey, timezone: str, after: Walked | None
+) -> Changes:
+    from trimtab.judge.changes import find_changes
+
     more = key.more_is_better
-    return find_changes(frame, more_is_better=more, timezone=timezone, recollection=known)
+    return find_changes(frame, more_is_better=more, timezone=timezone, after=after)
 
 
 def _recent(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:

@@ -96,3 +96,9 @@ def ask_child(
     if error is not None:
         raise error
     return answer
+
+
+def reason_of(error: OSError | ToolError) -> str:
+    """Return why a child did not answer; of the system's error its words alone."""
+    words = error.strerror if isinstance(error, OSError) else None
+    return visible(words or str(error))

@@ -35,6 +35,7 @@ from trimtab.loop.probing.write_read import WriteRead
 from trimtab.loop.sites import open_driver, site_of_path, site_with_path
 from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import open_store
+from trimtab.measure.plain import as_dict
 from trimtab.message import Message
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.driver import DRIVERS, driver_of_mount
@@ -43,7 +44,6 @@ from trimtab.model.finding import Finding, Missing
 from trimtab.model.run import ProbeSpec, Run
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
-from trimtab.model.verdict import Scope, VerdictStatus
 from trimtab.record.system_errors import system_errors
 from trimtab.report.headline import site_troubles
 from trimtab.visible import shell_text, visible
@@ -93,30 +93,14 @@ def of_site(site: Site, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, **from_site}
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOutcome:
-    """A result, and what kept it from being whole."""
-
-    result: CheckResult
-    error: TrimtabError | None = None
-
-    @property
-    def missed_history(self) -> bool:
-        """Whether a verdict over history is missed."""
-        return any(
-            verdict.scope is Scope.HISTORY and verdict.status is VerdictStatus.MISSED
-            for verdict in self.result.verdicts
-        )
-
-
 def check(
     wanted: CheckOptions,
     *,
     known: Site | None = None,
     progress: Progress = lambda step, fraction: None,
     reach: Reach = THIS_HOST,
-) -> CheckOutcome:
-    """Return what one check saw, measured and concluded.
+) -> tuple[CheckResult, TrimtabError | None]:
+    """Return what one check saw, measured and concluded, and what kept it from being whole.
 
     Parameters
     ----------
@@ -169,7 +153,7 @@ class _Check:
     def target(self) -> str:
         return self.driver.description.mount_point
 
-    def run(self, report: Path) -> CheckOutcome:
+    def run(self, report: Path) -> tuple[CheckResult, TrimtabError | None]:
         self._know_site()
         at = self.reach.clock()
         try:
@@ -188,7 +172,7 @@ class _Check:
             self._keep(lambda: self.store.add_snapshot(self.site, now))
         self.progress("judging", 1.0)
         result = self._result(at, self.now, self._site_troubles(site, of_site))
-        return CheckOutcome(self._write_report(result, report), self.error)
+        return self._write_report(result, report), self.error
 
     def _look_and_measure(self, at: datetime) -> None:
         """Look, measure and look again, with the allocator counting meanwhile if it may."""
@@ -316,9 +300,8 @@ class _Check:
         names = {field_.name for field_ in fields(ProbeSpec)}
         specs = []
         for run in self.store.runs(site=self.site, probe=PROBE, limit=RUNS_LOOKED_AT):
-            recorded = run.parameters.get("spec")
-            spec_values: dict[str, Any] = recorded if isinstance(recorded, dict) else {}
-            known = {key: spec_values[key] for key in spec_values if key in names}
+            recorded = as_dict(run.parameters.get("spec"))
+            known = {name: value for name, value in recorded.items() if name in names}
             with suppress(TypeError):
                 specs.append(ProbeSpec(repetitions=1, **known))
         return specs

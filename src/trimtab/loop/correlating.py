@@ -100,7 +100,8 @@ def _series_between(
         (entry.site, entry.comparability): entry for entry in series_of(store, place.name, probe)
     }
     histories = {name: store.history(*name, since=begin, until=end) for name in stored}
-    apart = series_apart(store, tuple(stored.values()), histories)
+    last_runs = {name: points[-1].run if points else None for name, points in histories.items()}
+    apart = series_apart(store, tuple(stored.values()), last_runs)
     return [
         (key, frame)
         for name, entry in stored.items()

@@ -281,7 +281,7 @@ class DaskWorkers:
         task.tries += 1
         # One prefix: Dask holds back tasks that share it, where workers have enough to do.
         future = self._client.submit(
-            partial(_answered, task.question, installed()),
+            partial(_answered, task.question, code_version("")),
             key=f"trimtab-{uuid4().hex}",
             pure=False,
         )
@@ -325,17 +325,12 @@ class DaskWorkers:
         raise _differs(f"the Dask scheduler or a worker cannot read tasks: it {lacks}")
 
 
-def installed() -> str:
-    """Return the version with a hash of all code: what a worker must share with the client."""
-    return code_version("")
-
-
 def _answered(question: Question[Any], version: str) -> list[bytes]:
     """Return the answer as bytes, or what went wrong: a worker calls this."""
     try:
-        if version != (version_here := installed()):
+        if version != (version_here := code_version("")):
             raise _differs(f"a Dask worker has Trimtab {version_here}, the client has {version}")
-        return [b"answer", packed(answer_type(question), question.answer())]
+        return [b"answer", packed(answer_type(type(question)), question.answer())]
     except TrimtabError as error:
         whole = error.reason if isinstance(error, DataError) else error.message
         place = (error.file, error.line) if isinstance(error, DataError) else (None, None)
@@ -354,7 +349,7 @@ def _read(question: Question[Any], data: Any) -> Any:
     try:
         kind, answer = data
         if kind == b"answer":
-            return unpacked(answer_type(question), answer)
+            return unpacked(answer_type(type(question)), answer)
         name, message, code, hint, file, line = unpacked(_Report, answer)
     except (TypeError, ValueError) as error:
         raise _malformed(error) from error

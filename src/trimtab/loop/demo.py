@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import UnreadableError
 from trimtab.launch.process import utc_now
 from trimtab.loop.results import (
-    HorizonResult,
     WhatIfResult,
     add_result,
     horizon_result,
@@ -27,6 +26,7 @@ from trimtab.loop.results import (
     whatif_result,
 )
 from trimtab.loop.workers import worker_pool
+from trimtab.report.purge import HorizonResult
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.scenario.write import to_toml

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.judge.ladder.build import MARGIN, Scale, build_ladder
-from trimtab.judge.ladder.efficiency import Built
+from trimtab.judge.ladder.efficiency import built_of
 from trimtab.judge.ladder.estimates import of_figure, of_values
 from trimtab.launch import bounded
-from trimtab.loop.sites import SITE_FILE, site_as_kept, site_file, site_of_path, with_store
+from trimtab.loop.sites import SITE_FILE, site_as_kept, site_file, site_of_path
 from trimtab.loop.stores import open_store
 from trimtab.model.driver import DRIVERS
 from trimtab.model.drives import data_sheet
@@ -19,6 +19,7 @@ from trimtab.model.hardware import Figure, Hardware
 from trimtab.model.ladder import Basis, Coverage, Ladder, LadderInput, Rung
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
+from trimtab.record.rows import value_of
 from trimtab.site.ladder_file import LadderFile, StatedRung, is_ladder, load_ladder
 from trimtab.site.load import find_site
 from trimtab.units import format_value
@@ -68,7 +69,7 @@ def ladder_of(
     if where.endswith(SITE_FILE) and is_ladder(where):
         return build_ladder(of_file(load_ladder(where)), margin=margin, scale=scale)
     site = _site(where, store_url)
-    with open_store(with_store(site, store_url)) as store:
+    with open_store(store_url, site) as store:
         return build_ladder(of_store(store, site, runs), margin=margin, scale=scale)
 
 
@@ -132,15 +133,8 @@ def of_file(file: LadderFile) -> LadderInput:
     rungs = [
         _rung(stated, metric, file) for stated in file.rungs for metric in sorted(stated.figures)
     ]
-    return LadderInput(
-        name=file.name,
-        hardware=hardware,
-        rungs=tuple(rungs),
-        source=file.source,
-        networked=file.networked,
-        figures=file.figures,
-        claims=file.claims,
-        notes=(*file.notes, *notes),
+    return value_of(
+        LadderInput, file, hardware=hardware, rungs=tuple(rungs), notes=(*file.notes, *notes)
     )
 
 
@@ -204,19 +198,8 @@ def _rung(stated: StatedRung, metric: str, file: LadderFile) -> Rung:
         rate = of_values([figure.middle for figure in figures], Basis.REPETITIONS)
     coverage = stated.coverage
     if coverage == Coverage():
-        built = Built.of(file.hardware)
-        coverage = Coverage(built.drives, built.osts, built.servers)
-    return Rung(
-        layer=stated.layer,
-        metric=metric,
-        rate=rate,
-        coverage=coverage,
-        nodes=stated.nodes,
-        tool=stated.tool,
-        source=stated.source,
-        printed=", ".join(figure.text or "" for figure in figures),
-        epoch=stated.epoch,
-        fullness=stated.fullness,
-        conditions=stated.conditions,
-        notes=stated.notes,
+        coverage = built_of(file.hardware)
+    printed = ", ".join(figure.text or "" for figure in figures)
+    return value_of(
+        Rung, stated, metric=metric, rate=rate, coverage=coverage, printed=printed, at=None, runs=()
     )

@@ -7,18 +7,19 @@ the fastest is taken, and the others are named.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.ladder.efficiency import APART_MAXIMUM, Built
+from trimtab.judge.ladder.efficiency import APART_MAXIMUM, built_of
 from trimtab.judge.ladder.estimates import of_values
 from trimtab.measure.plain import as_dict, as_whole
 from trimtab.measure.table import BENCHMARKS
 from trimtab.model.driver import DRIVERS
 from trimtab.model.event import EventKind
+from trimtab.model.grouping import grouped
 from trimtab.model.hardware import Hardware
 from trimtab.model.ladder import LADDER_METRICS, LEVEL_NAMES, Basis, Coverage, Estimate, Rung
 from trimtab.model.run import LAYERS, Layer, Run, RunStatus
@@ -44,26 +45,7 @@ _USABLE: Final = (RunStatus.OK, RunStatus.PARTIAL)
 UNTIMED_MAXIMUM: Final = 100
 SMALL_MESSAGE_BYTES: Final = 64 * 1024
 _TOGETHER: Final = "OSTs measured"
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """One series that may be the rung of a layer."""
-
-    series: Series
-    run: Run
-    rate: Estimate
-    runs: tuple[str, ...]
-    coverage: Coverage
-    at: datetime | None
-    notes: tuple[str, ...] = ()
-    one_by_one: bool = False
-
-    @property
-    def speed(self) -> float:
-        """Rate of one OST, drive or server where it is known of how many it is."""
-        of = self.coverage
-        return self.rate.value / next((n for n in (of.osts, of.drives, of.servers) if n), 1)
+_BY_ITSELF: Final = "each measured by itself"
 
 
 @dataclass
@@ -83,7 +65,7 @@ class Chooser:
 
     def rungs(self) -> Iterator[Rung]:
         """Yield a rung for each layer and metric that something is kept of."""
-        candidates_by_layer: dict[tuple[Layer, str], list[_Candidate]] = {}
+        candidates: dict[tuple[Layer, str], list[tuple[str, Rung]]] = {}
         requested = {comparability_key(run): run for run in map(self.store.run, self.chosen)}
         for series in self.store.series(self.site.name):
             for run, points in self._newest(series, requested.get(series.comparability)):
@@ -92,12 +74,19 @@ class Chooser:
                     continue
                 for metric in LADDER_METRICS:
                     metric_points = [point for point in points if point.metric == metric]
-                    candidate = self._candidate(series, run, metric, metric_points)
-                    if candidate is not None and _suits(run, metric):
-                        candidates_by_layer.setdefault((layer, metric), []).append(candidate)
-        for (layer, metric), candidates in candidates_by_layer.items():
-            comparable = [each for each in candidates if each.series.comparability in requested]
-            yield self._rung(layer, metric, _best(comparable or candidates), candidates)
+                    rung = self._candidate(layer, series, run, metric, metric_points)
+                    if rung is not None and _suits(run, metric):
+                        of_layer = candidates.setdefault((layer, metric), [])
+                        of_layer.append((series.comparability, rung))
+        for (layer, metric), of_layer in candidates.items():
+            if len(of_layer) > 1:
+                self.notes.append(
+                    f"{LEVEL_NAMES[layer]}, {metric.replace('_', ' ')}: {len(of_layer)} series are "
+                    "kept; the fastest of the last month is taken, --run takes another"
+                )
+            comparable = [rung for key, rung in of_layer if key in requested]
+            best = _best(comparable or [rung for _, rung in of_layer])
+            yield replace(best, epoch=self._epoch(best.at), fullness=self._fullness(best.at))
 
     def _newest(
         self, series: Series, requested: Run | None
@@ -130,68 +119,68 @@ class Chooser:
     def _others(self, probe: str, since: datetime | None) -> dict[str, list[Run]]:
         """Return series to usable runs, the newest first; asked once: reading them takes long."""
         if (probe, since) not in self._recorded:
-            by_moment: dict[str, list[Run]] = {}
-            for run in self.store.runs(site=self.site.name, probe=probe, since=since):
-                if run.status in _USABLE:
-                    by_moment.setdefault(comparability_key(run), []).append(run)
-            self._recorded[probe, since] = by_moment
+            runs = self.store.runs(site=self.site.name, probe=probe, since=since)
+            usable = (run for run in runs if run.status in _USABLE)
+            self._recorded[probe, since] = grouped(usable, comparability_key)
         return self._recorded[probe, since]
 
     def _candidate(
-        self, series: Series, run: Run, metric: str, points: Sequence[HistoryPoint]
-    ) -> _Candidate | None:
+        self, layer: Layer, series: Series, run: Run, metric: str, points: Sequence[HistoryPoint]
+    ) -> Rung | None:
+        """Return what one series would be as the rung of a layer."""
         coverage, notes = self._coverage(run)
+        requested, recorded = (as_dict(run.parameters.get(name)) for name in (ASKED, "told"))
         used, left_out = _usable(points)
         notes += left_out
+        placing = "together"
         if len(used) >= RUNS_MINIMUM:
             rate = of_values([point.value for point in used], Basis.RUNS)
             runs = tuple(point.run for point in used)
-            return _Candidate(series, run, rate, runs, coverage, run.at, notes)
-        rates = [rate for rate in run.believed(metric) if rate]
-        if rates:
-            rate = of_values(rates, Basis.REPETITIONS)
-            return _Candidate(series, run, rate, (run.id,), coverage, run.at, notes)
-        return self._summed(series, run, metric, notes)
+        elif rates := [rate for rate in run.believed(metric) if rate]:
+            rate, runs = of_values(rates, Basis.REPETITIONS), (run.id,)
+        elif newest := _of_targets(run, metric):
+            rate, runs = self._summed(series, run, metric, newest)
+            of_drives, count = layer == "drive", len(newest)
+            coverage = Coverage(drives=count) if of_drives else Coverage(osts=count)
+            placing = "together" if requested.get("together") is True else "one by one"
+            method = "all measured at the same time" if placing == "together" else _BY_ITSELF
+            notes += (f"sum of {count} {'drives' if of_drives else 'OSTs'}, {method}",)
+        else:
+            return None
+        several = f"{len(runs)} runs to" if len(runs) > 1 else "run"
+        return Rung(
+            layer=layer,
+            metric=metric,
+            rate=rate,
+            coverage=coverage,
+            nodes=_count(recorded.get("nodes")) or _count(requested.get("nodes")),
+            tool=f"{run.kind} {run.tool_version or ''}".strip(),
+            source=f"{series.probe}, {several} {_short(run)}",
+            at=run.at,
+            conditions={_TOGETHER: placing} if layer in ("ost", "client") else {},
+            runs=runs,
+            notes=notes,
+        )
 
     def _summed(
-        self, series: Series, run: Run, metric: str, notes: tuple[str, ...]
-    ) -> _Candidate | None:
+        self, series: Series, run: Run, metric: str, newest: Mapping[str, float]
+    ) -> tuple[Estimate, tuple[str, ...]]:
         """Return the sum over targets with figures of their own, in each survey of the week."""
-        newest = run.believed_of_targets(metric)
-        if not newest:
-            return None
         since = None if series.last_at is None else series.last_at - WINDOW
         others = self._others(series.probe, since).get(series.comparability, [])
-        surveys = [
-            (other.id, sum(by_target.values()))
+        surveys = {
+            other.id: sum(by_target.values())
             for other in reversed(others)  # by time
-            if (by_target := other.believed_of_targets(metric)).keys() == newest.keys()
-        ]
-        rate = Estimate(sum(newest.values()), basis=Basis.REPETITIONS)
+            if (by_target := _of_targets(other, metric)).keys() == newest.keys()
+        }
         if len(surveys) >= RUNS_MINIMUM:
-            rate = of_values([total for _, total in surveys], Basis.RUNS)
-        else:
-            surveys = [(run.id, rate.value)]
-        of_drives = layer_of(run) == "drive"
-        noun = "drives" if of_drives else "OSTs"
-        together = as_dict(run.parameters.get(ASKED)).get("together") is True
-        method = "all measured at the same time" if together else "each measured by itself"
-        note = f"sum of {len(newest)} {noun}, {method}"
-        return _Candidate(
-            series,
-            run,
-            rate,
-            tuple(identifier for identifier, _ in surveys),
-            Coverage(drives=len(newest)) if of_drives else Coverage(osts=len(newest)),
-            run.at,
-            (*notes, note),
-            one_by_one=not together,
-        )
+            return of_values([*surveys.values()], Basis.RUNS), tuple(surveys)
+        return Estimate(sum(newest.values()), basis=Basis.REPETITIONS), (run.id,)
 
     def _coverage(self, run: Run) -> tuple[Coverage, tuple[str, ...]]:
         """Return what a run covers: what it tells itself, before anything that the site is."""
         recorded = as_dict(run.parameters.get("told"))
-        built = Built.of(self.hardware)
+        built = built_of(self.hardware)
         stated = Coverage(
             _count(recorded.get("drives")),
             _count(recorded.get("targets")),
@@ -215,19 +204,19 @@ class Chooser:
     def _local(self) -> bool:
         return not DRIVERS[self.site.driver].networked
 
-    def _whole(self, built: Built) -> Coverage:
+    def _whole(self, built: Coverage) -> Coverage:
         if self._local:
             return Coverage(built.drives, built.osts or 1, 1)
-        return Coverage(built.drives, built.osts, built.servers)
+        return built
 
-    def _of_one_host(self, built: Built) -> tuple[Coverage, tuple[str, ...]]:
+    def _of_one_host(self, built: Coverage) -> tuple[Coverage, tuple[str, ...]]:
         """Return what a client's run covers where the mount is a file system of this host."""
         if built.osts is None or built.osts == 1:
             return self._whole(built), ()
         note = f"on how many of {built.osts:,.6g} OSTs the files lay is not known"
         return Coverage(servers=1), (note,)
 
-    def _of_files(self, run: Run, built: Built) -> tuple[Coverage, tuple[str, ...]]:
+    def _of_files(self, run: Run, built: Coverage) -> tuple[Coverage, tuple[str, ...]]:
         """Return what a client's run covers, from where its files lie.
 
         Pinned files lie on every OST. Lustre spreads the objects of new files over all OSTs in
@@ -236,50 +225,19 @@ class Chooser:
         """
         requested = as_dict(run.parameters.get(ASKED))
         tasks = _count(requested.get("tasks"))
-        whole = Coverage(built.drives, built.osts, built.servers)
         if built.osts is None:
             return Coverage(), ()
         stripes = requested.get("stripe_count")
         if requested.get("target_pinning") is True or stripes == -1:
-            return whole, ()
+            return built, ()
         if tasks is None:
             return Coverage(), ()
         files = 1 if requested.get("file_per_process") is False else tasks
         objects = files * (_count(stripes) or 1)
         placed = f"{plural(objects, 'object', ',')} over {built.osts:,.6g} OSTs"
         if objects >= built.osts:
-            return whole, (f"taken for all: {placed}",)
+            return built, (f"taken for all: {placed}",)
         return Coverage(), (f"{placed}: on how many they lay is not known",)
-
-    def _rung(
-        self, layer: Layer, metric: str, best: _Candidate, candidates: list[_Candidate]
-    ) -> Rung:
-        if len(candidates) > 1:
-            self.notes.append(
-                f"{LEVEL_NAMES[layer]}, {metric.replace('_', ' ')}: {len(candidates)} series are "
-                "kept; the fastest of the last month is taken, --run takes another"
-            )
-        run = best.run
-        requested, recorded = (as_dict(run.parameters.get(name)) for name in (ASKED, "told"))
-        several = f"{len(best.runs)} runs to" if len(best.runs) > 1 else "run"
-        conditions = {}
-        if layer in ("ost", "client"):
-            conditions[_TOGETHER] = "one by one" if best.one_by_one else "together"
-        return Rung(
-            layer=layer,
-            metric=metric,
-            rate=best.rate,
-            coverage=best.coverage,
-            nodes=_count(recorded.get("nodes")) or _count(requested.get("nodes")),
-            tool=f"{run.kind} {run.tool_version or ''}".strip(),
-            source=f"{best.series.probe}, {several} {_short(run)}",
-            at=best.at,
-            epoch=self._epoch(best.at),
-            fullness=self._fullness(best.at),
-            conditions=conditions,
-            runs=best.runs,
-            notes=best.notes,
-        )
 
     def _epoch(self, at: datetime | None) -> str | None:
         """Return the last change of the system before a time."""
@@ -309,6 +267,12 @@ class Chooser:
         return sum(filter(None, used)) / total if total > 0 else None
 
 
+def _of_targets(run: Run, metric: str) -> dict[str, float]:
+    """Return target to its rate; 0 is of a repetition that did not finish, not what it delivers."""
+    finished = tuple(sample for sample in run.samples if sample.value)
+    return replace(run, samples=finished).believed_of_targets(metric)
+
+
 def layer_of(run: Run) -> Layer | None:
     """Return the layer that a run measured; ``None`` where nothing tells it."""
     stated = run.parameters.get("layer")
@@ -320,14 +284,20 @@ def layer_of(run: Run) -> Layer | None:
     return None if benchmark is None else benchmark.layer
 
 
-def _best(candidates: Sequence[_Candidate]) -> _Candidate:
+def _best(candidates: Sequence[Rung]) -> Rung:
     """Return the fastest of the series that are not older than the newest by a month."""
     times = [candidate.at for candidate in candidates if candidate.at is not None]
     if times:
         recent = max(times) - APART_MAXIMUM
         candidates = [each for each in candidates if each.at is not None and each.at >= recent]
     # Of a rate that covers nobody knows what nothing can be said.
-    return max(candidates, key=lambda each: (each.coverage != Coverage(), each.speed))
+    return max(candidates, key=lambda each: (each.coverage != Coverage(), _speed(each)))
+
+
+def _speed(rung: Rung) -> float:
+    """Return the rate of one OST, drive or server where it is known of how many it is."""
+    of = rung.coverage
+    return rung.rate.value / next((n for n in (of.osts, of.drives, of.servers) if n), 1)
 
 
 def _usable(points: Sequence[HistoryPoint]) -> tuple[list[HistoryPoint], tuple[str, ...]]:

@@ -203,12 +203,12 @@ def open_site(site: str, *, store: str | os.PathLike[str] | None = None) -> Site
     UnreadableError
         There is no store, or it cannot be read.
     """
-    from trimtab.loop.sites import site_file, with_store
+    from trimtab.loop.sites import site_file
     from trimtab.loop.stores import open_store
 
     loaded = site_file(site)
     url = None if store is None else str(store)
-    opened = open_store(with_store(None if loaded is None else loaded.site, url))
+    opened = open_store(url, None if loaded is None else loaded.site)
     try:
         return SiteRecord(opened, place_of(opened, site))
     except BaseException:

@@ -17,6 +17,7 @@ from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import incidents_of
 from trimtab.loop.purging.place import purge_place
 from trimtab.loop.site_judgement import Terms, judge_site
+from trimtab.loop.sites import is_beneath
 from trimtab.loop.standing import standing_of
 from trimtab.loop.status import cost_of
 from trimtab.model.series import SiteJudgement
@@ -29,12 +30,11 @@ from trimtab.report.write import check_report_path, write_report
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from trimtab.record.store import Store
 
 Progress = Callable[[str, float], None]
 FORMATS: Final = (".html", ".md")
+_SPACE: Final = ("used_bytes", "available_bytes")
 _MONTH: Final = re.compile(r"(\d{4})-(\d{2})\Z", re.ASCII)
 
 
@@ -171,40 +171,33 @@ def _space(store: Store, site: str, span: Span) -> tuple[SpaceAt, ...]:
     return space_at(store, site, sorted({*by_day.values(), *times[-1:]}))
 
 
-def space_at(store: Store, site: str, times: Sequence[datetime]) -> tuple[SpaceAt, ...]:
-    """Return how full a site was in some of its snapshots, the oldest first."""
+def space_at(
+    store: Store, site: str, times: Sequence[datetime], target: str | None = None
+) -> tuple[SpaceAt, ...]:
+    """Return how full a site was, or one of its targets, in some snapshots, the oldest first."""
     if not times:
         return ()
-    readings, _ = store.telemetry_frames(
-        site, times, names=("used_bytes", "available_bytes"), settings_at=()
-    )
-    return tuple(_space_of(readings))
-
-
-def _space_of(readings: pl.DataFrame) -> list[SpaceAt]:
     import polars as pl
 
-    of_targets = (
-        readings.filter(pl.col("label").is_null() & pl.col("number").is_not_null())
-        .filter(~pl.col("kind").cast(pl.String).str.to_lowercase().is_in(["mdt", "mgt"]))
-        .with_columns(pl.col("name").cast(pl.String), pl.col("target").cast(pl.String))
+    readings, _ = store.telemetry_frames(site, times, names=_SPACE, settings_at=(), target=target)
+    of_metadata = pl.col("kind").cast(pl.String).str.to_lowercase().is_in(["mdt", "mgt"])
+    number, name = pl.col("number"), pl.col("name").cast(pl.String)
+    used, left = pl.col("used_bytes"), pl.col("available_bytes")
+    space = (
+        readings.filter(pl.col("label").is_null() & number.is_not_null())
+        .filter(~of_metadata | (target is not None))
+        .group_by("at", pl.col("target").cast(pl.String), maintain_order=True)
+        .agg(number.filter(name == each).last().alias(each) for each in _SPACE)
+        .filter(used + left > 0)
+        .with_columns((used / (used + left)).alias("full"))
+        .sort("at", maintain_order=True)
+        .group_by("at", maintain_order=True)
+        .agg(pl.sum(*_SPACE), pl.col("target").get(pl.col("full").arg_max()), pl.max("full"))
     )
-    space: dict[datetime, dict[str, dict[str, float]]] = {}
-    for at, target, name, number in of_targets.select("at", "target", "name", "number").rows():
-        space.setdefault(at, {}).setdefault(target, {})[name] = number
-    points = []
-    for at, targets in sorted(space.items()):
-        known = {
-            target: (values["used_bytes"], values["available_bytes"])
-            for target, values in targets.items()
-            if len(values) == 2 and sum(values.values()) > 0
-        }
-        if known:
-            full = {target: used / (used + left) for target, (used, left) in known.items()}
-            fullest = max(full.items(), key=lambda entry: entry[1])
-            used, left = (sum(column) for column in zip(*known.values(), strict=True))
-            points.append(SpaceAt(at, used, left, fullest))
-    return points
+    return tuple(
+        SpaceAt(at, used_bytes, available_bytes, (target, full))
+        for at, used_bytes, available_bytes, target, full in space.rows()
+    )
 
 
 def _purges(where: Path | None, span: Span, place: Place) -> tuple[PurgeReport | None, str]:
@@ -214,14 +207,11 @@ def _purges(where: Path | None, span: Span, place: Place) -> tuple[PurgeReport |
         chronicles = [read(path) for path in journals(directory.journals)]
     except (TrimtabError, OSError) as error:
         return None, str(error)
-    root = None if place.site is None else place.site.path
-    if root is not None:
-        beneath = (str(root).rstrip("/"), f"{str(root).rstrip('/')}/")
+    if place.site is not None:
         chronicles = [
             each
             for each in chronicles
-            if each.plan is not None
-            and (each.plan.root == beneath[0] or each.plan.root.startswith(beneath[1]))
+            if each.plan is not None and is_beneath(place.site, each.plan.root)
         ]
     zone = ZoneInfo(place.timezone)
     return purge_report(chronicles, first=span.first, last=span.last, timezone=zone), ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import TrimtabError
 from trimtab.loop.event_log import Place
-from trimtab.loop.exporting.plans import plans_waiting
+from trimtab.loop.exporting.collecting import plans_waiting
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.sites import is_beneath
 from trimtab.loop.watching.upcoming import watch_state

@@ -5,23 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from trimtab.errors import UsageError
 from trimtab.loop.purging.horizons import Found
-from trimtab.loop.sites import open_site, with_store
+from trimtab.loop.sites import open_site
 from trimtab.loop.stores import open_store
 from trimtab.message import Message
 from trimtab.model.identifier import new_identifier
-from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import Freed
-from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import KeptResult
-from trimtab.report.purge import horizon_document
-from trimtab.report.sections import Document
+from trimtab.report.purge import HorizonResult
 from trimtab.twin.scenario.model import Scenario
 from trimtab.units import plural
 from trimtab.visible import visible
@@ -30,29 +26,6 @@ from trimtab.whatif.vary import Varied
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class HorizonResult:
-    """The horizon of an index.
-
-    Attributes
-    ----------
-    root, index
-        Of the tree that was listed, as people may see it; the id of its index.
-    rules
-        Those in force, a sentence each.
-    total
-        All regular files of the index.
-    """
-
-    root: str
-    index: str
-    answer: Answer
-    usage: Usage
-    rules: tuple[str, ...]
-    total: Freed
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +106,6 @@ def horizon_result(horizon: Found) -> HorizonResult:
     )
 
 
-def horizon_page(result: HorizonResult, only: Collection[int] | None = None) -> Document:
-    """Return the page of a horizon; ``only``: uids of whom files are shown."""
-    return horizon_document(
-        result.root,
-        result.answer,
-        result.usage,
-        total=result.total,
-        rules=result.rules,
-        notes=result.notes,
-        only=only,
-    )
-
-
 def whatif_result(scenario: Scenario, swept: Swept) -> WhatIfResult:
     """Return what is kept of a sweep."""
     rows = tuple(replace(row, combination=Varied(row.combination.settings)) for row in swept.rows)
@@ -163,7 +123,7 @@ def keep_result(
         As `trimtab.loop.sites.open_site` has it.
     """
     site = open_site(where).site
-    with open_store(with_store(site, store_url), create=True) as store:
+    with open_store(store_url, site, create=True) as store:
         store.ensure_site(site.name, driver=site.driver, path=site.path)
         add_result(store, site.name, value, at)
     return site.name

@@ -134,7 +134,7 @@ def judge_file(
         series=tuple(judged),
         notes=(*rows.notes, *_of_zeros(frames.values())),
     )
-    return Judged(judgement, frames, file=shown)
+    return Judged(judgement, lambda: frames, file=shown)
 
 
 def _content(name: str, shown: str) -> bytes:

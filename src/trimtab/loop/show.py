@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
-from trimtab.model.run import Run
+from trimtab.report.documents.kept import OutputRow, ShowDocument
 
 if TYPE_CHECKING:
-    from trimtab.record.kept import KeptOutput
     from trimtab.record.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A run, its raw outputs as they are kept, and the file that holds each.
-
-    Attributes
-    ----------
-    files
-        Ordinal to the zlib-compressed file with the output's stdout.
-    """
-
-    store: str
-    run: Run
-    outputs: tuple[KeptOutput, ...]
-    files: dict[int, str]
-
-
-def show_run(store: Store, prefix: str) -> Shown:
-    """Return the run whose id begins with ``prefix``.
+def show_run(store: Store, prefix: str) -> ShowDocument:
+    """Return the run whose id begins with ``prefix``, and its raw outputs as they are kept.
 
     Raises
     ------
@@ -38,9 +20,11 @@ def show_run(store: Store, prefix: str) -> Shown:
         No run or several begin with it.
     """
     run = store.run(prefix)
-    outputs = store.outputs(run.id)
-    files = {output.ordinal: str(store.raw.file(output.stdout_sha256)) for output in outputs}
-    return Shown(str(store.location), run, outputs, files)
+    outputs = (
+        OutputRow(output, str(store.raw.file(output.stdout_sha256)))
+        for output in store.outputs(run.id)
+    )
+    return ShowDocument(str(store.location), run, tuple(outputs))
 
 
 def raw_output(store: Store, prefix: str, ordinal: int) -> bytes:

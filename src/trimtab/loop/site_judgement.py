@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.config.problems import did_you_mean
 from trimtab.errors import UsageError
-from trimtab.judge.changes import Recollection
+from trimtab.judge.changes.walk_forward import Walked
 from trimtab.judge.frame import between, frame_of
-from trimtab.judge.series import judge_series
+from trimtab.judge.series import changes_of, judge_series
 from trimtab.judge.targets.tails import target_tails
 from trimtab.judge.variability import higher_is_better
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
-from trimtab.loop.status import rejected_among, series_apart, sweeps_of
+from trimtab.loop.keeping import Keeping, RestsOn, keeping
+from trimtab.loop.status import (
+    last_runs,
+    rejected_among,
+    series_apart,
+    surveying_series,
+    sweeps_of,
+)
 from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.loop.workers import Together, one_by_one
 from trimtab.message import Message
@@ -39,11 +48,11 @@ from trimtab.visible import shell_text, visible
 if TYPE_CHECKING:
     import polars as pl
 
+    from trimtab.record.derived import Sums
     from trimtab.record.kept import LeftOut, Series
     from trimtab.record.store import Store
 
 Progress = Callable[[str, float], None]
-Recollections = MutableMapping[SeriesKey, Recollection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +84,31 @@ class Terms:
         return replace(limits, cov=cov, window_s=window_s)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Judged:
-    """What was judged, with the frames that it was judged by.
+    """What was judged, with the frames that it was judged by, read when they are asked for.
 
     Attributes
     ----------
     store, file
         Where it comes from: one of them.
-    surveys
-        One row a target measured by itself: at, run, target, server, metric, value.
     """
 
     judgement: SiteJudgement
-    frames: Mapping[SeriesKey, pl.DataFrame] = field(default_factory=dict)
-    surveys: pl.DataFrame | None = None
-    left_out: Mapping[SeriesKey, tuple[LeftOut, ...]] = field(default_factory=dict)
+    read_frames: Callable[[], Mapping[SeriesKey, pl.DataFrame]]
+    read_surveys: Callable[[], pl.DataFrame] | None = None
     store: str | None = None
     file: str | None = None
+
+    @cached_property
+    def frames(self) -> Mapping[SeriesKey, pl.DataFrame]:
+        """The runs of each series."""
+        return self.read_frames()
+
+    @cached_property
+    def surveys(self) -> pl.DataFrame | None:
+        """One row a target measured by itself: at, run, target, server, metric, value."""
+        return None if self.read_surveys is None else self.read_surveys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +120,18 @@ class _OfSeries:
     limits: SiteLimits
     timezone: str
     since: datetime | None
+    until: datetime | None
     due: tuple[datetime, ...] | None
     left: tuple[LeftOut, ...]
-    asked: Mapping[str, object]
-    recollection: Recollection | None = None
+    walked: Walked | None
 
-    def fingerprint(self) -> tuple[object, ...]:
-        """Return what is equal for two questions that have the same answer."""
-        limits, requested = self.limits, sorted(map(repr, self.asked.items()))
-        rest = (limits.cov, limits.window_s, self.timezone, self.since, self.due, self.left)
-        return (self.key, *rest, *requested, *_content(self.frame))
-
-    def answer(self) -> SeriesJudgement:
-        """Return what is said of it."""
-        return judge_series(
+    def answer(self) -> tuple[SeriesJudgement, Walked | None]:
+        """Return what is said of it, and what the next look goes on with."""
+        invalid = _invalid(self.left)
+        changes = changes_of(
+            self.frame, self.key, timezone=self.timezone, invalid=invalid, after=self.walked
+        )
+        judgement = judge_series(
             self.frame,
             self.key,
             goal=self.limits.cov,
@@ -125,18 +139,10 @@ class _OfSeries:
             timezone=self.timezone,
             since=self.since,
             schedule=self.due,
-            invalid=_invalid(self.left),
-            requested=self.asked,
-            changes=self.recollection,
+            invalid=invalid,
+            changes=changes,
         )
-
-
-def _content(frame: pl.DataFrame) -> tuple[object, ...]:
-    """Return rows and columns of a frame in few digits."""
-    import hashlib
-
-    rows = frame.hash_rows(seed=1).to_numpy().tobytes()
-    return (tuple(frame.columns), frame.height, hashlib.sha256(rows).hexdigest())
+        return judgement, changes.walked
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +152,6 @@ class _OfTargets:
     surveys: pl.DataFrame
     metric: str
     timezone: str
-
-    def fingerprint(self) -> tuple[object, ...]:
-        """Return what is equal for two questions that have the same answer."""
-        return (self.metric, self.timezone, *_content(self.surveys))
 
     def answer(self) -> TargetTails:
         """Return what is said of them."""
@@ -162,7 +164,6 @@ def judge_site(
     terms: Terms | None = None,
     *,
     together: Together = one_by_one,
-    recollections: Recollections | None = None,
     progress: Progress = lambda text, fraction: None,
 ) -> Judged:
     """Return what is said of every series of a site, and of its targets one by one.
@@ -171,8 +172,6 @@ def judge_site(
     ----------
     together
         Answers for all series and metrics, side by side where there is more than one processor.
-    recollections
-        What the last look of this process found, where it answers alone: kept for the next one.
 
     Raises
     ------
@@ -180,52 +179,195 @@ def judge_site(
         Nothing is kept of it, or nothing of what was asked for; or all runs were rejected: why.
     """
     terms = terms or Terms()
-    limits = terms.limits(place)
-    since, until = place.moment(terms.since), place.moment(terms.until, end=True)
-    stored = series_of(store, place.name, terms.probe)
-    histories = {
-        (series.site, series.comparability): store.history(
-            series.site, series.comparability, until=until
-        )
-        for series in stored
-    }
-    apart = series_apart(store, stored, histories)
-    frames: dict[SeriesKey, pl.DataFrame] = {}
-    left_out: dict[SeriesKey, tuple[LeftOut, ...]] = {}
-    questions: list[_OfSeries] = []
-    for series in stored:
-        left = store.left_out(place.name, series.comparability)
-        due = _due(store, place.name, series)
-        points = histories[series.site, series.comparability]
-        requested = apart.get((series.site, series.comparability), {})
-        for key, frame in frames_of(series, points, terms.metric, apart=levels_text(requested)):
-            frames[key], left_out[key] = frame, left
-            known = None if recollections is None else recollections.setdefault(key, Recollection())
-            questions.append(
-                _OfSeries(frame, key, limits, place.timezone, since, due, left, requested, known)
+    with keeping(store, place.name) as look:
+        return _SiteJudging(store, place, terms, look).judged(together, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """One metric of a series judged, and its first and last run."""
+
+    judgement: SeriesJudgement
+    first: datetime | None
+    last: datetime | None
+    walked: Walked | None
+
+
+@dataclass(frozen=True)
+class _SiteJudging:
+    """The series of a site, each read when it must be: what holds of before is taken over."""
+
+    store: Store
+    place: Place
+    terms: Terms
+    look: Keeping
+
+    @cached_property
+    def stored(self) -> list[Series]:
+        return series_of(self.store, self.place.name, self.terms.probe)
+
+    @cached_property
+    def since(self) -> datetime | None:
+        return self.place.moment(self.terms.since)
+
+    @cached_property
+    def until(self) -> datetime | None:
+        return self.place.moment(self.terms.until, end=True)
+
+    @cached_property
+    def last_runs(self) -> dict[tuple[str, str], str | None]:
+        if self.until is None:
+            return last_runs(self.store, self.stored, self.look)
+        histories = {series.key: self.history(series) for series in self.stored}
+        return {key: points[-1].run if points else None for key, points in histories.items()}
+
+    @cached_property
+    def apart(self) -> dict[tuple[str, str], dict[str, object]]:
+        return series_apart(self.store, self.stored, self.last_runs)
+
+    @cached_property
+    def _histories(self) -> dict[tuple[str, str], tuple[HistoryPoint, ...]]:
+        return {}
+
+    def history(self, series: Series) -> tuple[HistoryPoint, ...]:
+        if series.key not in self._histories:
+            points = self.store.history(*series.key, until=self.until)
+            self._histories[series.key] = points
+        return self._histories[series.key]
+
+    @cached_property
+    def surveys(self) -> pl.DataFrame:
+        return _surveys(self.store, self.place.name, self.since, self.until)
+
+    def frames(self) -> dict[SeriesKey, pl.DataFrame]:
+        """Return the runs of each series."""
+        return {
+            key: frame
+            for series in self.stored
+            for key, frame in frames_of(
+                series,
+                self.history(series),
+                self.terms.metric,
+                apart=levels_text(self.apart.get(series.key, {})),
             )
-    surveys = _surveys(store, place.name, since, until)
-    answers = together([*questions, *_of_targets(surveys, place, terms)])
-    judged: list[SeriesJudgement] = []
-    for question in questions:
-        progress(f"judging {visible(question.key.probe)}", len(judged) / (len(questions) + 1))
-        judged.append(next(answers))
-    progress("judging single targets", len(questions) / (len(questions) + 1))
-    tails: tuple[TargetTails, ...] = tuple(answers)
-    has_content = any(series.overall.n or series.invalid or series.missing for series in judged)
-    # A probe that is named is what is asked about, not the targets that surveys measured.
-    if not has_content and (not tails or terms.probe is not None):
-        raise _nothing_to_judge(store, place, terms, rejected_among(store, stored, histories))
-    judgement = SiteJudgement(
-        site=place.name,
-        from_=edge(frames, min, since, until),
-        to=edge(frames, max, since, until),
-        series=tuple(sorted(judged, key=_most_runs_first)),
-        tails=tails,
-        notes=left_out_notes(store, place.name, terms.probe),
-    )
-    progress("judged", 1.0)
-    return Judged(judgement, frames, surveys, left_out, store=str(store.location))
+        }
+
+    def judged(self, together: Together, progress: Progress) -> Judged:
+        """Return what is said of all."""
+        taken_over = {series.key: self._taken_over(series) for series in self.stored}
+        questions = {
+            series.key: [*self._questions(series)]
+            for series in self.stored
+            if taken_over[series.key] is None
+        }
+        tails = self._tails_taken_over()
+        of_targets = [*self._questions_of_targets()] if tails is None else []
+        answers = together([*chain.from_iterable(questions.values()), *of_targets])
+        parts: list[_Judged] = []
+        for number, series in enumerate(self.stored):
+            progress(f"judging {visible(series.probe)}", number / (len(self.stored) + 1))
+            metrics = taken_over[series.key]
+            if metrics is None:
+                metrics = tuple(
+                    _judged(question, next(answers)) for question in questions[series.key]
+                )
+                if self._is_whole and self.terms.metric is None:
+                    metrics = self.look.note(*self._place_of(series), metrics)
+            requested = self.apart.get(series.key, {})
+            parts += [
+                replace(part, judgement=_set_apart(part.judgement, requested))
+                for part in metrics
+                if self.terms.metric in (None, part.judgement.key.metric)
+            ]
+        progress("judging single targets", len(self.stored) / (len(self.stored) + 1))
+        if tails is None:
+            tails = tuple(answers)
+            if self._is_whole and self.terms.metric is None:
+                tails = self.look.note(*self._place_of_tails(), tails)
+        judged = [part.judgement for part in parts]
+        has_content = any(series.overall.n or series.invalid or series.missing for series in judged)
+        # A probe that is named is what is asked about, not the targets that surveys measured.
+        if not has_content and (not tails or self.terms.probe is not None):
+            rejected = rejected_among(self.store, self.stored, self.last_runs)
+            raise _nothing_to_judge(self.store, self.place, self.terms, rejected)
+        judgement = SiteJudgement(
+            site=self.place.name,
+            from_=min((part.first for part in parts if part.first is not None), default=None),
+            to=max((part.last for part in parts if part.last is not None), default=None),
+            series=tuple(sorted(judged, key=_most_runs_first)),
+            tails=tuple(tail for tail in tails if self.terms.metric in (None, tail.metric)),
+            notes=left_out_notes(self.store, self.place.name, self.terms.probe),
+        )
+        progress("judged", 1.0)
+        location = str(self.store.location)
+        return Judged(judgement, self.frames, lambda: self.surveys, store=location)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all of the record is judged: that alone is kept."""
+        return self.since is None and self.until is None
+
+    def _taken_over(self, series: Series) -> tuple[_Judged, ...] | None:
+        known = self.look.known(*self._place_of(series)) if self._is_whole else None
+        return None if known is None else known[0]
+
+    def _place_of(self, series: Series) -> tuple[str, Any, RestsOn]:
+        limits, item = self.terms.limits(self.place), PROBE_PREFIX + series.probe
+
+        def rests_on(sums: Sums) -> object:
+            rows = sums.runs.get(series.comparability), sums.slots.get(item)
+            return *rows, limits.cov, limits.window_s, self.place.timezone
+
+        return f"judged {series.comparability}", tuple[_Judged, ...], rests_on
+
+    def _questions(self, series: Series) -> Iterator[_OfSeries]:
+        before = self.look.before(*self._place_of(series)[:2]) if self._is_whole else ()
+        walked = {part.judgement.key.metric: part.walked for part in before or ()}
+        left = self.store.left_out(*series.key)
+        due = _due(self.store, self.place.name, series)
+        for key, frame in frames_of(series, self.history(series), self.terms.metric):
+            limits, timezone = self.terms.limits(self.place), self.place.timezone
+            since, until, after = self.since, self.until, walked.get(key.metric)
+            yield _OfSeries(frame, key, limits, timezone, since, until, due, left, after)
+
+    def _tails_taken_over(self) -> tuple[TargetTails, ...] | None:
+        known = self.look.known(*self._place_of_tails()) if self._is_whole else None
+        return None if known is None else known[0]
+
+    @cached_property
+    def _servers(self) -> dict[str, str | None]:
+        return servers_of(self.store, self.place.name)
+
+    def _place_of_tails(self) -> tuple[str, Any, RestsOn]:
+        surveying = surveying_series(self.store, self.place.name, self.look)
+        servers = sorted(self._servers.items()) if surveying else ()
+
+        def rests_on(sums: Sums) -> object:
+            rows = [sums.runs.get(series.comparability) for series in surveying]
+            return rows, servers, self.place.timezone
+
+        return "tails", tuple[TargetTails, ...], rests_on
+
+    def _questions_of_targets(self) -> Iterator[_OfTargets]:
+        import polars as pl
+
+        for metric in self.surveys["metric"].unique(maintain_order=True).to_list():
+            if self.terms.metric in (None, metric) and METRIC_UNITS.get(metric) != "B":
+                of_metric = self.surveys.filter(pl.col("metric") == metric)
+                yield _OfTargets(of_metric, metric, self.place.timezone)
+
+
+def _judged(question: _OfSeries, answer: tuple[SeriesJudgement, Walked | None]) -> _Judged:
+    judgement, walked = answer
+    times = between(question.frame, question.since, question.until)["at"]
+    first, last = (times[0], times[-1]) if len(times) else (None, None)
+    return _Judged(judgement, first, last, walked)
+
+
+def _set_apart(judgement: SeriesJudgement, requested: Mapping[str, object]) -> SeriesJudgement:
+    """Return a series with what it was asked for that others like it were not."""
+    key = replace(judgement.key, apart=levels_text(requested))
+    return replace(judgement, key=key, asked=dict(requested))
 
 
 NOTHING_TO_JUDGE: Final = frozenset({"no-series", "runs-rejected"})
@@ -343,9 +485,7 @@ def _surveys(
     import polars as pl
 
     frame = store.survey_frame(site, since=since, until=until)
-    last = None if frame.is_empty() else store.latest_snapshot(site)
-    targets = () if last is None else last.targets
-    servers = {target.target.name: target.target.server for target in targets}
+    servers = {} if frame.is_empty() else servers_of(store, site)
     named = pl.DataFrame(
         {"target": list(servers), "server": list(servers.values())},
         schema={"target": pl.String, "server": pl.String},
@@ -353,13 +493,10 @@ def _surveys(
     return frame.join(named, on="target", how="left", maintain_order="left")
 
 
-def _of_targets(surveys: pl.DataFrame, place: Place, terms: Terms) -> Iterator[_OfTargets]:
-    import polars as pl
-
-    for metric in surveys["metric"].unique(maintain_order=True).to_list():
-        if terms.metric in (None, metric) and METRIC_UNITS.get(metric) != "B":
-            of_metric = surveys.filter(pl.col("metric") == metric)
-            yield _OfTargets(of_metric, metric, place.timezone)
+def servers_of(store: Store, site: str) -> dict[str, str | None]:
+    """Return target to the server that serves it, by the last stored snapshot."""
+    last = store.latest_snapshot(site)
+    return {} if last is None else {each.target.name: each.target.server for each in last.targets}
 
 
 def edge(

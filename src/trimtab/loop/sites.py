@@ -181,7 +181,8 @@ def site_with_path(
 
 def is_beneath(site: Site, path: str) -> bool:
     """Return whether a path is a site's own or beneath it."""
-    return path == site.path or path.startswith(site.path.rstrip("/") + "/")
+    above = site.path.rstrip("/")
+    return path == above or path.startswith(f"{above}/")
 
 
 def driver_module(site: Site) -> ModuleType:
@@ -287,11 +288,6 @@ def identity_of(site: Site) -> str | None:
             return kept_identity(store, site)
     except UnreadableError:
         return None
-
-
-def with_store(site: Site | None, store_url: str | None) -> str | None:
-    """Return where a site's results are kept: as asked on the command line, else its own place."""
-    return store_url or (None if site is None else site.store.url)
 
 
 def with_dask(site: Site | None, dask: str | None, *, workers: int | None = None) -> str | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING
 
 from trimtab.errors import TrimtabError
 from trimtab.explain.purging import REMEMBERED, purge_troubles
 from trimtab.explain.troubles import site_state
 from trimtab.loop.event_log import Place
+from trimtab.loop.keeping import keeping
 from trimtab.loop.sites import site_file, where_of
 from trimtab.loop.status import GOING_ON, incident_status, slow_targets, status_of
 from trimtab.loop.watching.agenda import PURGE_PLAN
@@ -19,6 +20,7 @@ from trimtab.model.incident import Explanation
 from trimtab.model.purging import PlanSlot, PurgeTrouble
 from trimtab.model.standing import SiteStanding
 from trimtab.model.status import IncidentStatus
+from trimtab.record.rows import value_of
 from trimtab.record.slots import SlotState
 
 if TYPE_CHECKING:
@@ -26,14 +28,8 @@ if TYPE_CHECKING:
     from trimtab.model.site import Site
     from trimtab.model.status import Status
     from trimtab.model.telemetry import Snapshot
+    from trimtab.record.derived import Sums
     from trimtab.record.store import Store
-
-
-_DECIDED: Final[Mapping[SlotState, Literal["done", "failed", "missed"]]] = {
-    SlotState.DONE: "done",
-    SlotState.FAILED: "failed",
-    SlotState.MISSED: "missed",
-}
 
 
 def standing_of(
@@ -58,6 +54,38 @@ def standing_of(
     until
         What came later is not looked at.
     """
+
+    def make() -> SiteStanding:
+        return _standing(
+            store,
+            place,
+            snapshot=snapshot,
+            judgement=judgement,
+            explanations=explanations,
+            until=until,
+        )
+
+    if not (snapshot is judgement is explanations is until is None):
+        return make()
+    where = None if place.site is None else where_of(place.site)
+
+    def rests_on(sums: Sums) -> object:
+        rows = (sums.runs, sums.slots, sums.tables)
+        return [sorted(of.items()) for of in rows], place.limits, where
+
+    with keeping(store, place.name) as look:
+        return look.remembered("standing", SiteStanding, rests_on, make)
+
+
+def _standing(
+    store: Store,
+    place: Place,
+    *,
+    snapshot: Snapshot | None,
+    judgement: SiteJudgement | None,
+    explanations: Sequence[Explanation] | None,
+    until: datetime | None,
+) -> SiteStanding:
     name = place.name
     slow = slow_targets(store, name, until=until)
     stored = snapshot is None
@@ -99,9 +127,9 @@ def purging_of(
     events = store.events(site=site, since=since, until=until, kinds=kinds)
     slots = store.slots(site, since=since, until=until, item=PURGE_PLAN)
     plans = [
-        PlanSlot(slot.due_at, word, slot.detail)
+        PlanSlot(slot.due_at, slot.state.value, slot.detail)
         for slot in slots
-        if (word := _DECIDED.get(slot.state))
+        if slot.state in (SlotState.DONE, SlotState.FAILED, SlotState.MISSED)
     ]
     return purge_troubles(events, plans, now)
 
@@ -143,19 +171,12 @@ def whole_standing(store: Store, place: Place) -> SiteStanding:
 
 def _as_kept(explanation: Explanation) -> IncidentStatus:
     incident = explanation.incident
-    likeliest = explanation.causes[0] if explanation.causes else None
-    named = None if explanation.unexplained else likeliest
-    return IncidentStatus(
-        site=incident.site,
-        id=incident.id,
-        at=incident.at,
-        state=incident.state.value,
-        certainty=incident.certainty.value,
-        effect=incident.effect,
-        summary=incident.summary,
+    named = explanation.likeliest
+    return value_of(
+        IncidentStatus,
+        incident,
         cause=None if named is None else named.title,
         confidence=None if named is None else named.confidence,
         probe=None if incident.key is None else incident.key.probe,
         metric=None if incident.key is None else incident.key.metric,
-        level_now=incident.level_now,
     )

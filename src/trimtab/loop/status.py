@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +23,10 @@ from trimtab.judge.trend import trend
 from trimtab.judge.variability import higher_is_better, judge_history
 from trimtab.launch import bounded
 from trimtab.loop.judging import by_metric
-from trimtab.measure.plain import as_dict, as_list, as_number
+from trimtab.loop.keeping import Keeping, keeping
+from trimtab.measure.plain import as_dict, as_list, as_number, as_text
 from trimtab.model.check import HistoryPoint
+from trimtab.model.grouping import grouped
 from trimtab.model.incident import IncidentState
 from trimtab.model.run import METRIC_UNITS, Run
 from trimtab.model.series import ChangePoint, LevelNow, series_id
@@ -41,9 +45,11 @@ from trimtab.model.status import (
 )
 from trimtab.model.sweep import SWEEP
 from trimtab.record.comparability import ASKED
+from trimtab.record.rows import value_of
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from trimtab.record.derived import Sums
     from trimtab.record.kept import KeptIncident, Series, Site
     from trimtab.record.store import Store
 
@@ -51,54 +57,56 @@ RUNS_SHOWN = 5
 _SWEEP_PREFIX = "sweep-"
 
 
-def status(
-    store: Store,
-    where: str | None = None,
-    *,
-    goal: float = LIMITS.cov,
-    window_s: float = LIMITS.window_s,
-    progress: Callable[[str, float], None] = lambda text, fraction: None,
-) -> Status:
-    """Return where one site stands, or every site that something is kept of.
-
-    Parameters
-    ----------
-    where
-        A PATH (its file system's identity is looked up) or the name of a SITE.
-
-    Raises
-    ------
-    UsageError
-        Nothing is kept of that path or site.
-    """
-    site = None if where is None else site_of(store, where)
-    return status_of(store, site, goal=goal, window_s=window_s, progress=progress)
-
-
 def status_of(
     store: Store,
-    site: str | None,
+    site: str | None = None,
     *,
     goal: float = LIMITS.cov,
     window_s: float = LIMITS.window_s,
     progress: Callable[[str, float], None] = lambda text, fraction: None,
 ) -> Status:
     """Return the status of a site of the store, or of every one; no path is touched."""
+    names = tuple(entry.name for entry in store.sites()) if site is None else (site,)
+
+    def rests_on(sums: Sums) -> object:
+        snapshots = None if sums.runs else sums.tables.get("snapshot")
+        tables = (sums.tables.get(name) for name in ("site", "incident"))
+        return goal, window_s, sorted(sums.runs.items()), *tables, snapshots
+
+    def make() -> Status:
+        lines_of = partial(_lines, goal=goal, window_s=window_s)
+        return _status(store, looks, lines_of, window_s, progress)
+
+    with ExitStack() as stack:
+        looks = {name: stack.enter_context(keeping(store, name)) for name in names}
+        if len(names) != 1:
+            return make()
+        status_kept = looks[names[0]].remembered("status", Status, rests_on, make)
+        return replace(status_kept, store=str(store.location))
+
+
+def _status(
+    store: Store,
+    looks: Mapping[str, Keeping],
+    lines_of: Callable[[Store, Series, Keeping], _Lines],
+    window_s: float,
+    progress: Callable[[str, float], None],
+) -> Status:
+    sites = tuple(looks)
+    site = sites[0] if len(sites) == 1 else None
     stored = store.series(site)
     sweeps = sweeps_of(store, stored)
     of_sweeps = {(sweep.site, sweep.probe) for sweep in sweeps}
     stored = tuple(entry for entry in stored if (entry.site, entry.probe) not in of_sweeps)
-    histories = {}
+    lines: dict[_Key, _Lines] = {}
     for number, entry in enumerate(stored):
-        progress(f"reading {visible(entry.probe)}", 0.5 * number / len(stored))
-        histories[_key(entry)] = store.history(*_key(entry))
-    apart = series_apart(store, stored, histories)
-    series: list[SeriesStatus] = []
-    for number, (entry, key) in enumerate(zip(stored, map(_key, stored), strict=True)):
-        progress(f"judging {visible(entry.probe)}", 0.5 + 0.5 * number / len(stored))
-        requested = apart.get(key, {})
-        series += _series_status(entry, histories[key], requested, goal=goal, window_s=window_s)
-    sites = tuple(entry.name for entry in store.sites()) if site is None else (site,)
+        progress(f"judging {visible(entry.probe)}", number / len(stored))
+        lines[entry.key] = lines_of(store, entry, looks[entry.site])
+    last_runs = {key: of.last_run for key, of in lines.items()}
+    apart = series_apart(store, stored, last_runs)
+    series = [
+        replace(line, asked=apart.get(key, {})) for key, of in lines.items() for line in of.lines
+    ]
     costs = [cost for name in sites if (cost := _cost(store, name)) is not None]
     judged = [entry for name in sites if (entry := last_judged(store, name)) is not None]
     return Status(
@@ -112,10 +120,56 @@ def status_of(
         incidents=tuple(entry for name in sites for entry in going_on(store, name)),
         judged=tuple(judged),
         slowest=tuple(slowest for name in sites for slowest in slowest_targets(store, name)),
-        rejected=tuple(rejected_among(store, stored, histories)),
+        rejected=tuple(rejected_among(store, stored, last_runs)),
         snapshots=tuple(_only_snapshots(store, {*sites} - {entry.site for entry in stored})),
         slow_targets=tuple(slow for name in sites for slow in slow_targets(store, name)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """What a status says of one series.
+
+    Attributes
+    ----------
+    last_run
+        The last that can be judged; ``None``: none can.
+    lines
+        Of each metric; what sets it apart from others is not in them.
+    """
+
+    last_run: str | None
+    lines: tuple[SeriesStatus, ...]
+
+
+def _lines(store: Store, entry: Series, look: Keeping, *, goal: float, window_s: float) -> _Lines:
+    def make() -> _Lines:
+        points = store.history(*entry.key)
+        lines = _series_status(entry, points, goal=goal, window_s=window_s)
+        return _Lines(points[-1].run if points else None, tuple(lines))
+
+    def rests_on(sums: Sums) -> object:
+        return goal, window_s, sums.runs.get(entry.comparability)
+
+    return look.remembered(f"status of {entry.comparability}", _Lines, rests_on, make)
+
+
+def last_runs(store: Store, stored: Sequence[Series], look: Keeping) -> dict[_Key, str | None]:
+    """Return of each series of a site the last run that can be judged; ``None``: none can."""
+
+    def last(entry: Series) -> str | None:
+        points = store.history(*entry.key)
+        return points[-1].run if points else None
+
+    return {
+        entry.key: look.remembered(
+            f"last run of {entry.comparability}",
+            str | None,
+            lambda sums, entry=entry: sums.runs.get(entry.comparability),
+            lambda entry=entry: last(entry),
+        )
+        for entry in stored
+    }
 
 
 def _only_snapshots(store: Store, sites: Collection[str]) -> Iterator[SnapshotStatus]:
@@ -126,11 +180,11 @@ def _only_snapshots(store: Store, sites: Collection[str]) -> Iterator[SnapshotSt
 
 
 def rejected_among(
-    store: Store, stored: Sequence[Series], histories: Mapping[_Key, Sequence[HistoryPoint]]
+    store: Store, stored: Sequence[Series], last_runs: Mapping[_Key, str | None]
 ) -> Iterator[RejectedSeries]:
     """Yield the series of which no run can be judged, each with the most frequent reason."""
     for entry in stored:
-        left = () if histories[_key(entry)] else store.left_out(*_key(entry))
+        left = () if last_runs[entry.key] else store.left_out(*entry.key)
         if not left:
             continue
         (reason, count), *others = Counter(run.reason for run in left).most_common()
@@ -140,10 +194,8 @@ def rejected_among(
 
 def sweeps_of(store: Store, stored: Sequence[Series]) -> tuple[SweepStatus, ...]:
     """Return the sweeps among series: their settings, each a series, would hide the others."""
-    by_sweep: dict[tuple[str, str], list[Series]] = {}
-    for entry in stored:
-        if entry.probe.startswith(_SWEEP_PREFIX):
-            by_sweep.setdefault((entry.site, entry.probe), []).append(entry)
+    of_sweeps = (entry for entry in stored if entry.probe.startswith(_SWEEP_PREFIX))
+    by_sweep = grouped(of_sweeps, attrgetter("site", "probe"))
     sweeps = []
     for (site, probe), series in by_sweep.items():
         newest = store.runs(site=site, probe=probe, limit=1)
@@ -156,34 +208,26 @@ def sweeps_of(store: Store, stored: Sequence[Series]) -> tuple[SweepStatus, ...]
 _Key = tuple[str, str]
 
 
-def _key(series: Series) -> _Key:
-    return series.site, series.comparability
-
-
 def series_apart(
-    store: Store,
-    stored: Sequence[Series],
-    histories: Mapping[_Key, Sequence[HistoryPoint]],
+    store: Store, stored: Sequence[Series], last_runs: Mapping[_Key, str | None]
 ) -> dict[_Key, dict[str, object]]:
     """Return what sets series of one probe and kind apart; the last run speaks for each.
 
     By site and comparability, and only of those that are not alone.
     """
-    alike: dict[tuple[str, str, str], list[Series]] = {}
-    for entry in stored:
-        if histories[_key(entry)]:
-            alike.setdefault((entry.site, entry.probe, entry.kind), []).append(entry)
+    judged = (entry for entry in stored if last_runs[entry.key])
+    alike = grouped(judged, attrgetter("site", "probe", "kind"))
     differences: dict[_Key, dict[str, object]] = {}
     for series in alike.values():
         if len(series) < 2:
             continue
-        parameters = [_requested(store.run(histories[_key(entry)][-1].run)) for entry in series]
+        parameters = [_requested(store.run(str(last_runs[entry.key]))) for entry in series]
         names = dict.fromkeys(name for values in parameters for name in values)
         differing = [
             name for name in names if len({repr(entry.get(name)) for entry in parameters}) > 1
         ]
         for entry, values in zip(series, parameters, strict=True):
-            differences[_key(entry)] = {name: values.get(name) for name in differing}
+            differences[entry.key] = {name: values.get(name) for name in differing}
     return differences
 
 
@@ -241,7 +285,6 @@ def site_of(store: Store, where: str) -> str:
 def _series_status(
     stored: Series,
     points: Sequence[HistoryPoint],
-    requested: Mapping[str, object],
     *,
     goal: float,
     window_s: float,
@@ -260,7 +303,6 @@ def _series_status(
             last_value=last.value,
             verdict=judge(of_metric, metric=metric, probe=probe),
             trend=trend(of_metric, metric=metric, probe=probe),
-            asked=requested,
             suspect=suspect_of(of_metric),
             id=series_id(stored.comparability, metric),
         )
@@ -349,19 +391,13 @@ def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
 def incident_status(incident: KeptIncident) -> IncidentStatus:
     """Return what a status says of an incident that is kept."""
     document = incident.document
-    probe, metric = document.get("probe"), document.get("metric")
-    return IncidentStatus(
-        site=incident.site,
-        id=incident.id,
-        at=incident.at,
-        state=incident.state,
-        certainty=incident.certainty,
-        effect=incident.effect,
-        summary=incident.summary,
+    return value_of(
+        IncidentStatus,
+        incident,
         cause=incident.likeliest.get("title"),
         confidence=incident.likeliest.get("confidence"),
-        probe=probe if isinstance(probe, str) else None,
-        metric=metric if isinstance(metric, str) else None,
+        probe=as_text(document.get("probe")),
+        metric=as_text(document.get("metric")),
         level_now=_level_of(as_dict(document.get("level_now"))),
     )
 
@@ -394,14 +430,41 @@ def slow_targets(
     The incidents of single targets are made of the same stretches. What a target always was is
     usual for it: `judge` lists those that are slow again and again, and they are no trouble.
     """
+    if until is not None:
+        return _slow_targets(store, site, until)
+    with keeping(store, site) as look:
+        surveys = surveying_series(store, site, look)
+
+        def rests_on(sums: Sums) -> object:
+            return [sums.runs.get(entry.comparability) for entry in surveys]
+
+        kind = tuple[SlowTargetStatus, ...]
+        return look.remembered(
+            "slow targets", kind, rests_on, lambda: _slow_targets(store, site, None)
+        )
+
+
+def surveying_series(store: Store, site: str, look: Keeping) -> list[Series]:
+    """Return the series of a site of which any run measured single targets."""
+    return [
+        entry
+        for entry in store.series(site)
+        if look.remembered(
+            f"whether targets are measured by {entry.comparability}",
+            bool,
+            lambda sums, entry=entry: sums.runs.get(entry.comparability),
+            lambda entry=entry: store.measures_targets(*entry.key),
+        )
+    ]
+
+
+def _slow_targets(store: Store, site: str, until: datetime | None) -> tuple[SlowTargetStatus, ...]:
     if not store.last_survey(site):
         return ()
     from trimtab.explain.incidents.targets import slow_now
 
     return tuple(
-        SlowTargetStatus(
-            site, each.target, each.metric, each.at, each.last, each.share, each.surveys
-        )
+        value_of(SlowTargetStatus, each, site=site, since=each.at)
         for each in slow_now(store.survey_frame(site, until=until))
     )
 

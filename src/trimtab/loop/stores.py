@@ -11,6 +11,7 @@ from trimtab.launch import bounded
 from trimtab.record.location import locate
 
 if TYPE_CHECKING:
+    from trimtab.model.site import Site
     from trimtab.record.copying import Copied
     from trimtab.record.integrity import StoreCheck
     from trimtab.record.store import Store
@@ -28,8 +29,13 @@ def nothing_kept(url: str | None) -> str | None:
     return str(location) if failure is not None and failure.name == "ENOENT" else None
 
 
-def open_store(url: str | None, *, create: bool = False) -> Store:
-    """Return the store at a URL, path or the default place; see `trimtab.record.store.Store.open`.
+def with_store(site: Site | None, store_url: str | None) -> str | None:
+    """Return where a site's results are kept: as asked on the command line, else its own place."""
+    return store_url or (None if site is None else site.store.url)
+
+
+def open_store(url: str | None, site: Site | None = None, *, create: bool = False) -> Store:
+    """Return the store at a URL or path, else a site's own, else that of the default place.
 
     Raises
     ------
@@ -40,7 +46,7 @@ def open_store(url: str | None, *, create: bool = False) -> Store:
     """
     from trimtab.record.store import Store
 
-    return Store.open(url, answers=bounded.describe, create=create)
+    return Store.open(with_store(site, url), answers=bounded.describe, create=create)
 
 
 def copy_store(

@@ -12,11 +12,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
-from trimtab.judge.sweep import analyse_sweep, measured_points
-from trimtab.launch.bounded import Space
 from trimtab.launch.interruption import shielded
 from trimtab.loop.probing.probe import ProbeRunner, Progress, RunContext
 from trimtab.loop.probing.reach import THIS_HOST, Reach
@@ -25,7 +24,7 @@ from trimtab.model.excluded_runs import Doubt, doubts
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe
-from trimtab.model.sweep import SWEEP, Level, SweepAnalysis, SweepPoint
+from trimtab.model.sweep import SWEEP, Level, SweepPoint
 from trimtab.record.comparability import ASKED
 from trimtab.report.text import levels_text
 from trimtab.site.sweep_file import Sweep, points_now, varied
@@ -99,11 +98,6 @@ def points_of(
         yield levels, point.round, point.run
 
 
-def analysed(state: SweepState, *, workload: Iterable[str]) -> SweepAnalysis:
-    """Return what the points of a sweep show, as `trimtab.judge.sweep.analyse_sweep` has it."""
-    return analyse_sweep(measured_points(points_of(state)), workload=workload)
-
-
 def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) -> SweepState:
     """Return how far a sweep has come, from what is kept; nothing without a store."""
     probes = check_levels(sweep, site, probe)
@@ -165,10 +159,7 @@ def stored_sweep(store: Store, site: str, name: str) -> StoredSweep:
     newest: dict[str, object] = {}
     runs: dict[tuple[str, int], tuple[Mapping[str, Level], Run]] = {}
     left_out = 0
-    for run in store.runs(site=site, probe=f"sweep-{name}"):  # the newest first
-        place = run.parameters.get(SWEEP)
-        if run.status not in MEASURED or not isinstance(place, dict):
-            continue
+    for run, place in _placed(store, site, name):
         levels: Mapping[str, Level] = place.get("levels", {})
         key, number = _key(levels), place.get("round", 0)
         if newest.setdefault(key, place.get("asked")) != place.get("asked"):
@@ -274,16 +265,14 @@ class SweepWork:
         self, todo: Iterable[SweepPoint], probes: Mapping[str, SiteProbe]
     ) -> None:
         """Refuse now what a point would be refused for hours later: the space that it takes."""
-        spaces: dict[str, Space] = {}
+        space_of = cache(self.reach.writable_space)
         for point in {_key(point.levels): point for point in todo}.values():
             probe = probes[_key(point.levels)]
             if probe.is_one_command:
                 continue  # its command alone knows what it writes
-            path = directory_of(self.site, probe)
-            if path not in spaces:
-                spaces[path] = self.reach.writable_space(path)
+            space = space_of(directory_of(self.site, probe))
             try:
-                spec_of(probe, spaces[path].available_bytes, self.reach.processors)
+                spec_of(probe, space.available_bytes, self.reach.processors)
             except RefusedError as error:
                 problem = f"{levels_text(point.levels)}: {error.message}"
                 raise RefusedError(problem, code=error.code, hint=error.hint) from error
@@ -328,16 +317,21 @@ def _measured(
     """
     runs: dict[tuple[str, int], Run] = {}
     left_out = 0
-    for run in reversed(store.runs(site=site.name, probe=f"sweep-{sweep.name}")):
-        place = run.parameters.get(SWEEP)
-        if run.status not in MEASURED or not isinstance(place, dict):
-            continue
+    for run, place in _placed(store, site.name, sweep.name):
         key = _key(place.get("levels", {}))
         if key in probes and place.get("asked") == _requested_text(probes[key]):
-            runs[key, place.get("round", 0)] = run
+            runs.setdefault((key, place.get("round", 0)), run)
         else:
             left_out += 1
     return runs, left_out
+
+
+def _placed(store: Store, site: str, name: str) -> Iterator[tuple[Run, dict[str, Any]]]:
+    """Yield the runs of a sweep that measured their points, the newest first, with the places."""
+    for run in store.runs(site=site, probe=f"sweep-{name}"):
+        place = run.parameters.get(SWEEP)
+        if run.status in MEASURED and isinstance(place, dict):
+            yield run, place
 
 
 def _requested_text(probe: SiteProbe) -> str:

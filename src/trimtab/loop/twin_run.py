@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.targets import ost_name
 from trimtab.errors import RefusedError, UsageError
 from trimtab.launch.interruption import interruptible, lifted, shielded
 from trimtab.loop.stores import open_store
@@ -24,7 +25,6 @@ from trimtab.twin.diary import Diary
 from trimtab.twin.emerging import Emerging
 from trimtab.twin.instruments.failures import FailureKind, failure_of
 from trimtab.twin.instruments.ior import Space
-from trimtab.twin.instruments.layout import ost_name
 from trimtab.twin.kept import TwinRun
 from trimtab.twin.life import Life
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
@@ -226,10 +226,8 @@ class _Keeper:
             writer.survey(survey.at, self._probes[survey.probe], rates, osts=self._surveyed())
         self._surveys = len(trace.surveys)
         for event in simulation.events[self._events :]:
-            if self._wanted.closed_book and event.id in simulation.log.scripted:
-                continue
-            about = {"until": event.until, "targets": event.targets, "source": event.source}
-            writer.event(event.at, event.kind, event.detail, **about)
+            if not (self._wanted.closed_book and event.id in simulation.log.scripted):
+                writer.event(event)
         self._events = len(simulation.events)
         if writer.truth is not None:
             values, member = trace.last(), simulation.columns.member

@@ -80,9 +80,9 @@ def what_if(
     dask = with_dask(site, question.dask, workers=question.workers)
     workers, dask = who_works(question.workers, dask)
     if question.classes is not None:
-        from trimtab.twin.scenario.keys import replace_key
+        from trimtab.twin.scenario.keys import replace_keys
 
-        scenario = replace_key(scenario, "resolution.classes", str(question.classes))
+        scenario = replace_keys(scenario, {"resolution.classes": str(question.classes)})
     until_s = scenario.length_s if question.until_s is None else question.until_s
     if until_s > scenario.length_s:
         raise UsageError(

@@ -26,12 +26,11 @@ from trimtab.measure.measurement import (
     beginning,
     tail,
 )
-from trimtab.measure.phases import FILE_NAME, Ask, PhaseRequest, Phases, printed_version
+from trimtab.measure.phases import FILE_NAME, PhaseRequest, Phases, Version
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
 from trimtab.model.run import Access, LatencyHistogram, RawOutput, Sample, Timeline
-from trimtab.model.telemetry import NotAvailable
 
 _RESERVED_OPTIONS: Final = frozenset(
     {"dir", "name", "write", "read", "tasks", "transfer-size", "block-size", "deadline", "out"}
@@ -42,9 +41,7 @@ _RESERVED_OPTIONS: Final = frozenset(
 _STATISTICS: Final = ("p50", "p90", "p99", "p99.9", "mean", "max")
 
 
-def version(run: Ask, path: str) -> str | NotAvailable:
-    """Return the version of the generator at ``path``, or why it cannot be used."""
-    return printed_version(run, (path, "--version"), r"\Aioload ([0-9]\S*)\s*\Z", name="ioload")
+version: Final = Version("ioload", ("--version",), r"\Aioload ([0-9]\S*)\s*\Z")
 
 
 def command(phase: PhaseRequest) -> tuple[str, ...]:

@@ -125,10 +125,8 @@ def read(source: Source) -> tuple[Measurement, ...]:
         raise DataError(f"lst-survey measured nothing: {text}", code="no-result", line=1)
     sides: set[Side] = {side for row in rows if (side := row.side()) is not None}
     side: Side | None = sides.pop() if len(sides) == 1 else None
-    names = told_apart(row.name for row in rows)
-    return tuple(
-        _measurement(row, side, name, complaints if row is rows[-1] else [])
-        for row, name in zip(rows, names, strict=True)
+    return told_apart(
+        _measurement(row, side, complaints if row is rows[-1] else []) for row in rows
     )
 
 
@@ -214,9 +212,7 @@ def _rows_of_csv(
         yield _row(block, number, match, known[:4], sum(known[4:]))
 
 
-def _measurement(
-    row: _Row, side: Side | None, name: str, complaints: Sequence[Message]
-) -> Measurement:
+def _measurement(row: _Row, side: Side | None, complaints: Sequence[Message]) -> Measurement:
     block = row.block
     samples = tuple(_samples(row, side))
     problems, warnings = Notes(complaints), Notes()
@@ -229,7 +225,7 @@ def _measurement(
         samples,
         problems,
         "the test has no figure",
-        name=name,
+        name=row.name,
         layer="network",
         began=block.began,
         requested=present(
@@ -242,7 +238,7 @@ def _measurement(
         ),
         # The figures are of one node.
         reported={} if side is None else {f"{side}s": 1},
-        warnings=tuple(warnings),
+        warnings=warnings,
         identity=None
         if block.seconds is None
         else f"{block.seconds} {block.servers} {block.clients} {row.name} {numbers}",

@@ -25,7 +25,7 @@ from typing import Final
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement, Notes, concluded, told_apart
-from trimtab.measure.plain import posix_date
+from trimtab.measure.plain import POSIX_DATE, in_a_row, posix_date
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
 from trimtab.model.run import Sample
@@ -49,10 +49,7 @@ _PART: Final = re.compile(
 _TEST_ALONE: Final = re.compile(r"[a-z_]{1,30}")
 _ENDINGS: Final = ("done!", "Terminated", "program exited with error")
 """What follows on the line of a survey that was killed."""
-_TITLE: Final = re.compile(
-    r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d) ([A-Z]{1,6}|[+-]\d\d) (\d{4})"
-    r" \S*(?:mds-survey|Mdt-survey) from (\S{1,255})"
-)
+_TITLE: Final = re.compile(POSIX_DATE + r" \S*(?:mds-survey|Mdt-survey) from (\S{1,255})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +74,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
             results.append(_Line(survey, number, line, match, whole=number < len(lines)))
     if not results:
         raise DataError("mds-survey has no whole line", code="no-result", line=1)
-    names = told_apart(result.name for result in results)
-    return tuple(result.measurement(name) for result, name in zip(results, names, strict=True))
+    return told_apart(result.measurement() for result in results)
 
 
 def _survey(match: re.Match[str]) -> _Survey:
@@ -105,16 +101,11 @@ class _Line:
         """Whether it is of a version before 2.6."""
         return ", " not in self.match[5]
 
-    @property
-    def name(self) -> str:
-        """How a person tells it from the others of its survey."""
-        return f"dir {self._counts[2]} thr {self._counts[3]}"
-
-    def measurement(self, name: str) -> Measurement:
+    def measurement(self) -> Measurement:
         """Return the result of the line."""
         mdts, files, directories, threads = self._counts
         problems, warnings, samples = Notes(), Notes(), list[Sample]()
-        parts, rest = _parts(self.match[5])
+        parts, rest = in_a_row(_PART, self.match[5])
         for part in parts:
             samples += self._samples(
                 part, problems, warnings, extremes=mdts == 1 or not self._is_old
@@ -136,7 +127,7 @@ class _Line:
             samples,
             problems,
             "the line has no result",
-            name=name,
+            name=f"dir {directories} thr {threads}",
             began=None if survey is None else survey.began,
             host=None if survey is None else survey.host,
             requested={
@@ -146,14 +137,14 @@ class _Line:
                 "threads": threads,
             },
             reported={"targets": 1},
-            warnings=tuple(warnings),
+            warnings=warnings,
             identity=None if survey is None else f"{survey.title}\n{self.text.rstrip()}",
         )
 
     def _samples(
-        self, part: tuple[str | None, ...], problems: Notes, warnings: Notes, *, extremes: bool
+        self, part: re.Match[str], problems: Notes, warnings: Notes, *, extremes: bool
     ) -> Iterator[Sample]:
-        test, rate, least, most, word = part
+        test, rate, least, most, word = part.groups()
         metric = _METRICS.get(test or "")
         if word == "ERROR":
             problems.add("tool-error", f"mds-survey says ERROR in {test}")
@@ -173,16 +164,6 @@ class _Line:
         for statistic, value in (("interval_min", least), ("interval_max", most)):
             if value is not None and extremes:
                 yield Sample(metric, float(value), 0, None, statistic, 0, self.number, reason)
-
-
-def _parts(text: str) -> tuple[list[tuple[str | None, ...]], str]:
-    """Return the tests of a line, and what follows them."""
-    parts: list[tuple[str | None, ...]] = []
-    position = 0
-    while (match := _PART.match(text, position)) is not None:
-        parts.append(match.groups())
-        position = match.end()
-    return parts, text[position:].strip()
 
 
 _BEGINNING: Final = Mark(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -201,25 +201,16 @@ class Draft:
             reasons = [phase.reason for phase in self.phases if phase.reason is not None]
             nothing = Message("no-result", "the output contains no result")
             self.problems.append(next(iter(reasons), nothing))
-        return Measurement(
-            kind=self.kind,
-            status=RunStatus.FAILED if integrity_lost else status_of(samples, self.problems),
-            problems=tuple(dict.fromkeys(self.problems)),
-            tool_version=self.tool_version,
-            name=self.name,
-            layer=self.layer,
-            began=self.began,
-            ended=self.ended,
-            host=self.host,
-            requested=self.requested,
-            reported=self.reported,
-            phases=tuple(self.phases),
-            samples=(*samples, *self.latencies),
-            timelines=tuple(self.timelines),
-            histograms=tuple(self.histograms),
-            warnings=tuple(dict.fromkeys(self.warnings)),
-            missing=tuple(self.missing),
-        )
+        taken: dict[str, Any] = {
+            part.name: getattr(self, part.name)
+            for part in fields(Measurement)
+            if hasattr(self, part.name)
+        }
+        for name, value in taken.items():
+            if isinstance(value, list):
+                taken[name] = tuple(dict.fromkeys(value) if isinstance(value, Notes) else value)
+        status = RunStatus.FAILED if integrity_lost else status_of(samples, self.problems)
+        return Measurement(status=status, samples=(*samples, *self.latencies), **taken)
 
 
 def status_of(samples: Iterable[Sample], problems: Iterable[str]) -> RunStatus:
@@ -231,35 +222,53 @@ def status_of(samples: Iterable[Sample], problems: Iterable[str]) -> RunStatus:
 
 
 def concluded(
-    kind: str, samples: Sequence[Sample], problems: Sequence[str], nothing: str, **more: Any
+    kind: str,
+    samples: Sequence[Sample],
+    problems: Sequence[str],
+    nothing: str | None,
+    *,
+    warnings: Iterable[str] = (),
+    **more: Any,
 ) -> Measurement:
     """Return a measurement with the status that its samples and problems show.
 
     Parameters
     ----------
     nothing
-        The problem where no sample is believed, and neither a problem nor a reason says why.
+        The problem where no sample is believed, and neither a problem nor a reason says why;
+        ``None``: then it has no problem.
     more
         The other fields of `Measurement`.
     """
-    if not problems and not any(sample.believed for sample in samples):
+    if nothing is not None and not problems and not any(sample.believed for sample in samples):
         problems = (first_reason(samples, nothing),)
-    status = status_of(samples, problems)
-    return Measurement(kind, status, tuple(problems), samples=tuple(samples), **more)
+    return Measurement(
+        kind,
+        status_of(samples, problems),
+        tuple(dict.fromkeys(problems)),
+        samples=tuple(samples),
+        warnings=tuple(dict.fromkeys(warnings)),
+        **more,
+    )
 
 
-def told_apart(names: Iterable[str]) -> Iterator[str]:
-    """Yield names, with its number each that came before.
+def told_apart(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    """Return results with names of their own: with its number each that came before.
 
     Examples
     --------
-    >>> list(told_apart(("ping", "read", "ping")))
-    ['ping', 'read', 'ping #2']
+    >>> results = [Measurement("lst-survey", RunStatus.OK, name=name) for name in ("rw", "rw")]
+    >>> [result.name for result in told_apart(results)]
+    ['rw', 'rw #2']
     """
-    counts = Counter[str]()
-    for name in names:
-        counts[name] += 1
-        yield name if counts[name] == 1 else f"{name} #{counts[name]}"
+    counts = Counter[str | None]()
+    apart: list[Measurement] = []
+    for result in measurements:
+        counts[result.name] += 1
+        number = counts[result.name]
+        name = result.name if number == 1 else f"{result.name} #{number}"
+        apart.append(replace(result, name=name))
+    return tuple(apart)
 
 
 def first_reason(samples: Iterable[Sample], nothing: str) -> str:
@@ -298,10 +307,10 @@ def agrees(
     return abs(bandwidth_bytes_per_s * elapsed_s / moved_bytes - 1.0) <= tolerance
 
 
-def beginning(text: str, limit: int = 120) -> str:
+def beginning(text: str) -> str:
     """Return the first words of something unexpected, on one line, for a message."""
-    words = " ".join(text[: 4 * limit].split())
-    return words if len(words) <= limit else f"{words[:limit]} ..."
+    words = " ".join(text[:480].split())
+    return words if len(words) <= 120 else f"{words[:120]} ..."
 
 
 def tail(text: str, limit: int = 300) -> str:

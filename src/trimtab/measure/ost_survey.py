@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
+from trimtab.config.targets import ost_name
 from trimtab.errors import DataError
 from trimtab.measure.measurement import (
     ACCESSES,
@@ -154,7 +155,7 @@ def _measurement(survey: _Survey) -> Measurement:
     problems = _problems(survey)
     warnings = Notes()
     if survey.inactive:
-        names = ", ".join(map(_name, survey.inactive[:8]))
+        names = ", ".join(map(ost_name, survey.inactive[:8]))
         warnings.add("target-inactive", f"inactive, not measured: {names}")
     day = time_of(survey.date or "", "%m/%d/%y")
     if day is not None:
@@ -175,7 +176,7 @@ def _measurement(survey: _Survey) -> Measurement:
         requested=present({"file_size_bytes": size_mib and size_mib * _MIB, "path": survey.path}),
         reported=present({"targets": 1, "targets_measured": len(survey.rows)})
         | _slowest(survey, believed),
-        warnings=tuple(warnings),
+        warnings=warnings,
     )
 
 
@@ -185,7 +186,7 @@ def _samples(survey: _Survey, size_mib: int | None) -> Iterator[Sample]:
             figure = row.rates[access]
             reason = _disbelief(survey, index, access, size_mib)
             metric, value = BANDWIDTH[access], figure.value * _MIB
-            yield Sample(metric, value, 0, _name(index), "total", 0, row.line, reason)
+            yield Sample(metric, value, 0, ost_name(index), "total", 0, row.line, reason)
 
 
 def _disbelief(survey: _Survey, index: int, access: Access, size_mib: int | None) -> Message | None:
@@ -255,11 +256,7 @@ def _slowest(survey: _Survey, believed: dict[tuple[int, str], float | None]) -> 
     slowest = max(ratios, key=lambda index: ratios[index], default=None)
     if slowest is None:
         return {}
-    return {"slowest_target": _name(slowest), "slowest_target_ratio": ratios[slowest]}
-
-
-def _name(index: int) -> str:
-    return f"OST{index:04x}"
+    return {"slowest_target": ost_name(slowest), "slowest_target_ratio": ratios[slowest]}
 
 
 _BEGINNING: Final = Mark(

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.measure.measurement import Measurement, tail
+from trimtab.measure.plain import version_numbers
 from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.visible import visible
@@ -51,6 +52,45 @@ class PhaseRequest:
         return self.size_bytes or self.spec.block_size_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Version:
+    """How a program says which version it is.
+
+    Attributes
+    ----------
+    arguments
+        That make it print its version and do nothing else.
+    pattern
+        Of a line; its group is the version.
+    oldest
+        That can be used; empty: every one.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    pattern: str
+    oldest: str = ""
+
+    def __call__(self, ask: Ask, path: str) -> str | NotAvailable:
+        """Return the version of the program at a path, or why it cannot be used."""
+        try:
+            output = ask((path, *self.arguments))
+        except ToolError as error:
+            return not_available(error.code, error.message)
+        text = output.stdout.decode("utf-8", "replace")
+        match = re.search(self.pattern, text, re.MULTILINE)
+        if match is None:
+            printed = (
+                tail(text + " " + output.stderr.decode("utf-8", "replace"), 120) or "no output"
+            )
+            problem = f"{path} does not identify itself as {self.name}: {printed}"
+            return not_available("tool-not-recognised", problem)
+        if version_numbers(match[1]) < version_numbers(self.oldest):
+            needed = f"version {self.oldest} or later is needed"
+            return not_available("tool-too-old", f"{path} is {self.name} {match[1]}; {needed}")
+        return match[1]
+
+
 class Parse(Protocol):
     """Reads one raw output."""
 
@@ -74,8 +114,6 @@ class Phases:
     launchers
         The kinds of launchers that can start its tasks, the usual one first: ``mpi`` and
         ``slurm`` start a process for each, ``local`` one process that makes its own.
-    version
-        Returns the version of the program at a path, or why it cannot be used.
     reserved_options
         What the command says itself, and what would make it do something else than a probe: a
         site file must not give them.
@@ -86,7 +124,7 @@ class Phases:
     launchers: tuple[str, ...]
     command: Callable[[PhaseRequest], tuple[str, ...]]
     parse: Parse
-    version: Callable[[Ask, str], str | NotAvailable]
+    version: Version
     reserved_options: frozenset[str]
 
     def arguments(self, phase: PhaseRequest) -> tuple[str, ...]:
@@ -139,34 +177,3 @@ def further_options(options: Mapping[str, str], *, reserved: Set[str]) -> tuple[
         else:
             argv.append(f"--{name}" if not value else f"--{name}={value}")
     return tuple(argv)
-
-
-def printed_version(
-    ask: Ask, argv: tuple[str, ...], pattern: str, *, name: str, oldest: int = 0
-) -> str | NotAvailable:
-    """Return the version that a program prints of itself, or why it cannot be used.
-
-    Parameters
-    ----------
-    argv
-        The program with the arguments that make it print its version and do nothing else.
-    pattern
-        Of a line; its group is the version.
-    oldest
-        First major version that can be used.
-    """
-    try:
-        output = ask(argv)
-    except ToolError as error:
-        return not_available(error.code, error.message)
-    text = output.stdout.decode("utf-8", "replace")
-    match = re.search(pattern, text, re.MULTILINE)
-    if match is None:
-        printed = tail(text + " " + output.stderr.decode("utf-8", "replace"), 120) or "no output"
-        problem = f"{argv[0]} does not identify itself as {name}: {printed}"
-        return not_available("tool-not-recognised", problem)
-    version = match[1]
-    if int(re.match(r"[0-9]{1,9}", version)[0]) < oldest:  # type: ignore[index]
-        problem = f"{argv[0]} is {name} {version}; version {oldest}.0 or later is needed"
-        return not_available("tool-too-old", problem)
-    return version

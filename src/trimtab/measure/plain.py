@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -46,6 +47,22 @@ def whole_lines(text: str) -> Iterator[tuple[int, str]]:
         yield number, line.rstrip("\r")
 
 
+def in_a_row(pattern: re.Pattern[str], text: str) -> tuple[list[re.Match[str]], str]:
+    """Return matches that follow one another from the beginning, and what follows them.
+
+    Examples
+    --------
+    >>> in_a_row(re.compile("[a-z] "), "a b 1 c ")[1]
+    '1 c'
+    """
+    matches: list[re.Match[str]] = []
+    position = 0
+    while (match := pattern.match(text, position)) is not None:
+        matches.append(match)
+        position = match.end()
+    return matches, text[position:].strip()
+
+
 def unix_lines(content: bytes) -> bytes:
     r"""Return a text with the ends of lines of Unix; what is no text as it is.
 
@@ -68,6 +85,17 @@ def whole_of(text: str) -> int | None:
     (42, None, None)
     """
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+
+
+def version_numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version, by which versions can be compared; none of no version.
+
+    Examples
+    --------
+    >>> version_numbers("3.0-30"), version_numbers("fio-3.33"), version_numbers("x")
+    ((3, 0, 30), (3, 33), ())
+    """
+    return tuple(map(int, re.findall(r"[0-9]{1,9}", text)))
 
 
 def as_number(value: object) -> float | None:
@@ -114,10 +142,14 @@ def time_of(text: str, form: str) -> datetime | None:
         return None
 
 
-def posix_date(moment: str, zone: str, year: str) -> datetime | None:
-    """Return a time as ``date`` prints it in every locale under ``LC_ALL=POSIX``.
+POSIX_DATE: Final = (
+    r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d) ([A-Z]{1,6}|[+-]\d\d) (\d{4})"
+)
+"""What ``date`` prints in every locale under ``LC_ALL=POSIX``; its groups are `posix_date`'s."""
 
-    Aware where the zone is UTC; other abbreviations are not unique.
+
+def posix_date(moment: str, zone: str, year: str) -> datetime | None:
+    """Return a time as `POSIX_DATE`: aware where the zone is UTC; others are not unique.
 
     Examples
     --------

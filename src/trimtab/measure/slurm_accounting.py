@@ -1,7 +1,8 @@
 """Jobs of the whole machine, hour by hour: what ``sacct --parsable2`` prints of Slurm's accounting.
 
 It is a measurement without a sample: how many jobs ran, and on how many nodes, explains a bandwidth
-and is none. The hours stand in ``reported``; `trimtab.explain.context.JobHour` is made of them.
+and is none. The hours stand in ``reported``; ``jobs`` of `trimtab.explain.context.Context` is made
+of them.
 
 ``sacct`` lists every job that ran within its ``--starttime`` and ``--endtime`` and prints neither
 of the two. So hours count from the first end of a job, before which jobs may be missing, to the

@@ -13,7 +13,7 @@ Source: smartmontools 7.0 to 7.4, nvmeprint.cpp, scsiprint.cpp, ataprint.cpp (``
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from trimtab.errors import DataError
@@ -57,11 +57,15 @@ def _health(document: Mapping[str, Any]) -> dict[str, object]:
     log = as_dict(document.get("nvme_smart_health_information_log"))
     counters = as_dict(document.get("scsi_error_counter_log"))
     statistics = as_dict(document.get("endurance_used"))
+    pages = as_list(as_dict(document.get("ata_device_statistics")).get("pages"))
+    device_statistics = [row for page in pages for row in as_list(as_dict(page).get("table"))]
     used = [
         as_number(log.get("percentage_used")),
         as_number(statistics.get("current_percent")),
         as_number(document.get("scsi_percentage_used_endurance_indicator")),
-        _statistic(document, "Percentage Used Endurance Indicator"),
+        as_number(
+            _row(device_statistics, "name", "Percentage Used Endurance Indicator").get("value")
+        ),
     ]
     uncorrected = [
         as_number(as_dict(counters.get(way)).get("total_uncorrected_errors"))
@@ -73,6 +77,9 @@ def _health(document: Mapping[str, Any]) -> dict[str, object]:
         errors = sum(count or 0 for count in uncorrected)
     percent = next((value for value in used if value is not None), None)
     spare = as_number(log.get("available_spare"))
+    attributes = as_dict(document.get("ata_smart_attributes"))
+    # 5 is the same with every vendor.
+    reallocated = _row(as_list(attributes.get("table")), "id", 5)
     passed = as_dict(document.get("smart_status")).get("passed")
     return present(
         {
@@ -82,7 +89,7 @@ def _health(document: Mapping[str, Any]) -> dict[str, object]:
             "available_spare": None if spare is None else spare / 100,
             "critical_warning": as_number(log.get("critical_warning")),
             "grown_defects": as_number(document.get("scsi_grown_defect_list")),
-            "reallocated_sectors": _attribute(document, 5),
+            "reallocated_sectors": as_number(as_dict(reallocated.get("raw")).get("value")),
             "host_written_bytes": None if written is None else int(written) * _DATA_UNIT_BYTES,
             "host_read_bytes": None if units_read is None else int(units_read) * _DATA_UNIT_BYTES,
             "power_on_hours": as_number(as_dict(document.get("power_on_time")).get("hours")),
@@ -90,20 +97,9 @@ def _health(document: Mapping[str, Any]) -> dict[str, object]:
     )
 
 
-def _attribute(document: Mapping[str, Any], number: int) -> float | None:
-    """Return the raw value of an attribute of an ATA drive; 5 is the same with every vendor."""
-    table = as_list(as_dict(document.get("ata_smart_attributes")).get("table"))
-    raw = next(
-        (as_dict(as_dict(row).get("raw")) for row in table if as_dict(row).get("id") == number), {}
-    )
-    return as_number(raw.get("value"))
-
-
-def _statistic(document: Mapping[str, Any], name: str) -> float | None:
-    """Return a device statistic of an ATA drive."""
-    pages = as_list(as_dict(document.get("ata_device_statistics")).get("pages"))
-    rows = (as_dict(row) for page in pages for row in as_list(as_dict(page).get("table")))
-    return next((as_number(row.get("value")) for row in rows if row.get("name") == name), None)
+def _row(rows: Iterable[object], key: str, value: object) -> dict[str, Any]:
+    """Return the first row of a table that has a value; an empty one where none has."""
+    return next((row for row in map(as_dict, rows) if row.get(key) == value), {})
 
 
 def _measurement(

@@ -8,13 +8,13 @@ too short or out of a cache, is another matter: that takes facts from beneath th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.measure.measurement import Measurement, Notes, Phase
 from trimtab.message import Message
-from trimtab.model.run import Access, ProbeSpec, RunStatus
+from trimtab.model.run import ProbeSpec, RunStatus
 from trimtab.units import format_bytes
 
 
@@ -60,18 +60,12 @@ def readable_size_bytes(sizes: Mapping[str, int], spec: ProbeSpec) -> int:
 
 
 def confirm(
-    measurement: Measurement,
-    spec: ProbeSpec,
-    access: Access | None = None,
-    *,
-    sizes: Mapping[str, int] | None = None,
+    measurement: Measurement, spec: ProbeSpec, *, sizes: Mapping[str, int] | None = None
 ) -> Measurement:
     """Return the measurement, ``invalid_workload`` with the reason if it is of something else.
 
     Parameters
     ----------
-    access
-        What this one command was to do; by default whatever the probe asks for.
     sizes
         Name to size in bytes of the files after the phase, where the caller has looked.
 
@@ -81,8 +75,7 @@ def confirm(
     """
     if measurement.status is RunStatus.FAILED:
         return measurement
-    requested = spec.accesses if access is None else (access,)
-    wrong = [problem for phase in measurement.phases for problem in _wrong(phase, spec, requested)]
+    wrong = [problem for phase in measurement.phases for problem in _wrong(phase, spec)]
     if measurement.status is RunStatus.OK:  # one that ended early may have stopped anywhere
         wrong += [problem for phase in measurement.phases for problem in _odd_bytes(phase, spec)]
     if sizes is not None:
@@ -93,7 +86,7 @@ def confirm(
     return replace(measurement, status=RunStatus.INVALID_WORKLOAD, problems=problems)
 
 
-def _wrong(phase: Phase, spec: ProbeSpec, requested: Sequence[Access]) -> list[str]:
+def _wrong(phase: Phase, spec: ProbeSpec) -> list[str]:
     """Return what a phase did otherwise than asked."""
     problems = Notes()
     name = f"{phase.access} {phase.repetition}"
@@ -105,7 +98,7 @@ def _wrong(phase: Phase, spec: ProbeSpec, requested: Sequence[Access]) -> list[s
             problems.add("parameters-not-printed", f"{name}: the number of {noun} is unknown")
         elif actual != expected:
             problems.add("workload-mismatch", f"{name}: {actual} {noun} instead of {expected}")
-    if phase.access not in requested:
+    if phase.access not in spec.accesses:
         problems.add("access-not-requested", f"{name} was not requested")
     if not phase.moved_bytes:
         problems.add("no-bytes", f"{name}: no bytes were moved")

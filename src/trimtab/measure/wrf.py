@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement, Notes, missing, status_of
+from trimtab.measure.measurement import Measurement, Notes, concluded, missing
 from trimtab.measure.plain import present, whole_lines
 from trimtab.measure.source import Format, Source
 from trimtab.message import Message
@@ -326,17 +326,17 @@ def _measurement(
         warnings.add("quilting", text)
     requested = {"tasks": log.tasks, "domains": log.sizes or None, "io_servers": log.servers}
     no_bytes = "WRF does not print how much it reads and writes"
-    return Measurement(
-        kind=KIND,
-        status=status_of(samples, problems),
-        problems=tuple(problems),
+    return concluded(
+        KIND,
+        samples,
+        problems,
+        None,
         tool_version=log.version,
         name=name,
         layer="application",
         host=log.host,
         requested=present(requested),
         reported=reported,
-        samples=tuple(samples),
-        warnings=tuple(warnings),
+        warnings=warnings,
         missing=(missing("bytes", "bytes-not-printed", no_bytes),),
     )

@@ -9,7 +9,7 @@ from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Missing
 from trimtab.model.run import LatencyHistogram, Run, Timeline
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot
-from trimtab.model.verdict import Comparison, Verdict
+from trimtab.model.verdict import Comparison, Scope, Verdict, VerdictStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +77,11 @@ class CheckResult:
     histograms: tuple[LatencyHistogram, ...] = ()
     history: tuple[HistoryPoint, ...] = ()
     report: str | None = None
+
+    @property
+    def missed_history(self) -> bool:
+        """Whether a verdict over history is missed."""
+        return any(
+            verdict.scope is Scope.HISTORY and verdict.status is VerdictStatus.MISSED
+            for verdict in self.verdicts
+        )

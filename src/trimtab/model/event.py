@@ -55,3 +55,8 @@ class Event:
     source: str
     until: datetime | None = None
     targets: tuple[str, ...] = ()
+
+    @property
+    def end(self) -> datetime:
+        """When it was over; an event without duration is over at once."""
+        return self.at if self.until is None else max(self.at, self.until)

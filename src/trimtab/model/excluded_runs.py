@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from trimtab.model.grouping import grouped
 from trimtab.model.run import Run, RunStatus
 from trimtab.units import plural
 
@@ -31,11 +32,9 @@ def doubts(runs: Iterable[Run]) -> tuple[Doubt, ...]:
     A run counts once, for the reason that most of its figures have. A run that did not finish has
     a figure: it counts as 0.
     """
-    by_pattern: dict[str, list[str]] = {}
-    for run in runs:
-        if (reason := _why(run)) is not None:
-            # "it ran 304 ms" and "it ran 298 ms" are one reason.
-            by_pattern.setdefault(_NUMBER.sub("0", reason), []).append(reason)
+    reasons = (reason for run in runs if (reason := _why(run)) is not None)
+    # "it ran 304 ms" and "it ran 298 ms" are one reason.
+    by_pattern = grouped(reasons, lambda reason: _NUMBER.sub("0", reason))
     ordered = sorted(by_pattern.values(), key=lambda alike: (-len(alike), alike[0]))
     return tuple(Doubt(alike[0], len(alike)) for alike in ordered)
 

@@ -26,7 +26,7 @@ def new_identifier(at: datetime) -> str:
     >>> new_identifier(datetime(2026, 11, 20, tzinfo=UTC))[:13]
     '01a1f640-bc00'
     """
-    return _identifier(at, secrets.randbits(80))
+    return identifier_with(at, secrets.randbits(80))
 
 
 def identifier_of(at: datetime, *words: str) -> str:
@@ -54,10 +54,11 @@ def identifier_of(at: datetime, *words: str) -> str:
     parts = [str(round(at.timestamp() * 10**6)), *words]
     text = "".join(f"{len(part)}:{part}" for part in parts)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    return _identifier(at, int.from_bytes(digest[:10], "big"))
+    return identifier_with(at, int.from_bytes(digest[:10], "big"))
 
 
-def _identifier(at: datetime, rest: int) -> str:
+def identifier_with(at: datetime, rest: int) -> str:
+    """Return the UUIDv7 of a time and 80 bits."""
     milliseconds = int(at.timestamp() * 1000) & ((1 << 48) - 1)
     value = milliseconds << 80 | rest
     value = value & ~(0xF << 76) | 0x7 << 76

@@ -183,7 +183,7 @@ class Instrument:
     metric: str
     notices_below: float | None
     saw: bool
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,3 +399,8 @@ class Explanation:
     deciding: Message
     instruments: tuple[Instrument, ...] = ()
     notes: tuple[Message, ...] = ()
+
+    @property
+    def likeliest(self) -> Assessment | None:
+        """The cause that is named; ``None`` where it is unexplained."""
+        return self.causes[0] if self.causes and not self.unexplained else None

@@ -105,6 +105,10 @@ class Coverage:
     osts: float | None = None
     servers: float | None = None
 
+    def count(self, unit: Unit) -> float | None:
+        """Return the number of one of them."""
+        return getattr(self, unit)
+
 
 @dataclass(frozen=True, slots=True)
 class Rung:

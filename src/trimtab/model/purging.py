@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +12,14 @@ class PlanSlot:
 
     Attributes
     ----------
+    state
+        ``done``, ``failed`` or ``missed``.
     detail
         Why it failed or was missed; of one that was done: why no plan was needed.
     """
 
     at: datetime
-    state: Literal["done", "failed", "missed"]
+    state: str
     detail: str | None = None
 
 

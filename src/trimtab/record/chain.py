@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from trimtab.errors import DataError, RefusedError, UnreadableError, unreleased
 from trimtab.record.system_errors import system_errors
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Line = TypeVar("Line")
+
+
+class StrictLine:
+    """What every dataclass of a line is: no key besides its fields, and numbers are finite."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "allow_inf_nan": False}
+
+
 FIRST_SUM: Final = "0" * 64
 RUN_RUNNING: Final = "run-running"
 """Code of an error: another process has the journals."""
@@ -103,7 +112,7 @@ def unlinked(text: bytes, *, hint: str, after: str = FIRST_SUM) -> Chain:
 
 
 def value_of(adapter: TypeAdapter[Line], text: bytes, *, unreleased_hint: str) -> Line:
-    """Return what a line of a journal says; every key that is written has to be there.
+    """Return what a line of a journal says; every key that is written has to be there, once.
 
     Parameters
     ----------
@@ -121,16 +130,26 @@ def value_of(adapter: TypeAdapter[Line], text: bytes, *, unreleased_hint: str) -
 
     try:
         line = adapter.validate_json(text, strict=True)
-    except ValidationError as error:
-        if any(problem["type"] == "missing" for problem in error.errors(include_url=False)):
+        plain = json.loads(text, object_pairs_hook=_once)
+    except ValueError as error:
+        if isinstance(error, ValidationError) and any(
+            problem["type"] == "missing" for problem in error.errors(include_url=False)
+        ):
             raise unreleased("the journal", unreleased_hint) from error
         reason = visible(str(error).splitlines()[0])
         raise DataError(
             f"it is no line of a journal: {reason}", code="journal-malformed"
         ) from error
-    if _lacks(json.loads(text), adapter.dump_python(line, mode="json")):
+    if _lacks(plain, adapter.dump_python(line, mode="json")):
         raise unreleased("the journal", unreleased_hint)
     return line
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) != len(pairs):
+        raise ValueError("an object names a key twice")
+    return plain
 
 
 def _lacks(plain: Any, written: Any) -> bool:

@@ -59,7 +59,7 @@ WHOLE: Final = (
     schema.result, schema.alert,
 )  # fmt: skip
 """Tables that are checked as a whole before they are queried."""
-BY_ROW: Final = (schema.output, schema.snapshot)
+BY_ROW: Final = (schema.output, schema.snapshot, schema.derived)
 UNCHECKED: Final = {"trimtab_unchecked": True}
 """Execution options of a query that reads damaged rows on purpose."""
 AGAIN_S: Final = 3600.0
@@ -362,7 +362,7 @@ def _require_snapshot_index(connection: Connection, location: Location) -> None:
     if connection.dialect.name != "sqlite":
         return
     columns = "site, at, number FROM snapshot"
-    by_index = f"SELECT {columns} INDEXED BY ix_snapshot_site_at ORDER BY site, at, number"
+    by_index = f"SELECT {columns} INDEXED BY ix_snapshot_site_at_checksum ORDER BY site, at, number"
     in_order = [tuple(row) for row in connection.exec_driver_sql(by_index)]
     rows = [tuple(row) for row in connection.exec_driver_sql(f"SELECT {columns} NOT INDEXED")]
     if in_order != sorted(rows, key=_order):

@@ -58,8 +58,13 @@ class Connections:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _writing(self, *, patient: bool = True) -> Iterator[Connection]:
         """Yield a connection in a transaction, which is all kept or not at all.
+
+        Parameters
+        ----------
+        patient
+            Whether another process that writes is waited for.
 
         Raises
         ------
@@ -74,7 +79,7 @@ class Connections:
                 hint="bring it back, or start again to make a new one",
             )
         with store_errors(self.location), self._engine.connect() as connection:
-            writer = connection.execution_options(**WRITES)
+            writer = connection.execution_options(**WRITES, trimtab_patient=patient)
             with writer.begin():
                 yield writer
 

@@ -192,7 +192,10 @@ def _sqlite_engine(path: Path) -> Engine:
     def _begin(connection: Connection) -> None:
         # A transaction that reads first and then writes fails at once when another wrote in
         # between (SQLITE_BUSY_SNAPSHOT); one that says so at its beginning waits its turn.
-        writes = connection.get_execution_options().get("trimtab_writes", False)
+        options = connection.get_execution_options()
+        patience_ms = int(BUSY_TIMEOUT_S * 1000) if options.get("trimtab_patient", True) else 0
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={patience_ms}")
+        writes = options.get("trimtab_writes", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine

@@ -24,6 +24,8 @@ _FULL_MARGIN_BYTES = 64 * 1024  # less than this and SQLite cannot even grow its
 # permission, read-only, lock not to be had.
 _OF_THE_SERVER = {"08", "28", "3D", "3F", "53", "57", "58", "XX"}
 _OF_THE_DATABASE = {"42501", "25006", "55P03"}
+_TAKEN_OF_SQLITE = {"SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"}
+_TAKEN_OF_POSTGRESQL = "23505"
 _NOTHING_LOST = "what was kept before is whole"
 DAMAGED_HINT = (
     "keep the file as it is and restore a copy; `sqlite3 FILE .recover` saves what can be read"
@@ -67,6 +69,16 @@ def store_errors(location: Location) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise operating_system_error(error, location) from error
+
+
+def is_taken(error: IntegrityError) -> bool:
+    """Return whether a broken constraint says that a row's like is kept already.
+
+    Any other one, as a value that is missing, is a bug of the caller.
+    """
+    if isinstance(error.orig, sqlite3.Error):
+        return error.orig.sqlite_errorname in _TAKEN_OF_SQLITE
+    return getattr(error.orig, "sqlstate", None) == _TAKEN_OF_POSTGRESQL
 
 
 def operating_system_error(error: OSError, location: Location) -> UnreadableError:

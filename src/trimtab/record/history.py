@@ -126,6 +126,18 @@ class HistoryRecords(Connections):
             if name in values
         )
 
+    def measures_targets(self, site: str, comparability: str) -> bool:
+        """Return whether any run of a series has a figure of a single target."""
+        run, sample = schema.run.c, schema.sample.c
+        query = of_site(
+            select(sample.run).join(schema.run, run.number == sample.run), schema.run, site
+        )
+        query = query.where(run.comparability == comparability, sample.target.is_not(None)).limit(1)
+        runs = of_site(select(run.number), schema.run, site)
+        runs = runs.where(run.comparability == comparability)
+        with self._reading() as connection:
+            return connection.execute(query, execution_options=of_runs(runs)).scalar() is not None
+
     def parameters(
         self, site: str, *, since: datetime, until: datetime
     ) -> tuple[tuple[datetime, dict[str, object]], ...]:

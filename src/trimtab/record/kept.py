@@ -81,6 +81,11 @@ class Series:
     first_at: datetime | None
     last_at: datetime | None
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Site and comparability: no other series has both."""
+        return self.site, self.comparability
+
 
 @dataclass(frozen=True, slots=True)
 class ImportedRun:

@@ -13,6 +13,7 @@
          1──n action             what was done to it, before and after
          1──1 acting             which process may, and how many had the right before
          1──n alert              an alert of it, and who got it
+         1──n derived            what was worked out of the rest: dropping it loses nothing
 
 Rows refer to one another by small integers (``number``): a sample is about 60 bytes. People and
 programs name a run by its ``id``, a UUIDv7, of which any unique prefix will do.
@@ -131,7 +132,8 @@ run = Table(
     Column("sample_checksum", BigInteger),
     _checksum(),
     Index(None, "site", "kind", "import_key", unique=True),
-    Index(None, "site", "comparability", "at"),
+    # With the checksum, for `trimtab.record.derived.DerivedRecords.sums`.
+    Index(None, "site", "comparability", "at", CHECKSUM),
     Index(None, "site", "at"),
 )
 
@@ -193,7 +195,7 @@ snapshot = Table(
     _required("batch", LargeBinary, info=UNCHECKED),
     Column("base", ForeignKey("snapshot_base.number")),
     _checksum(),
-    Index(None, "site", "at"),
+    Index(None, "site", "at", CHECKSUM),
     Index(None, "base"),
 )
 
@@ -330,4 +332,15 @@ alert = Table(
     _required("deliveries", PlainJson),
     _checksum(),
     Index(None, "site", "at"),
+)
+
+derived = Table(
+    "derived",
+    metadata,
+    *_of_site(_required("noun", Text)),
+    # Digest of all that it was worked out of.
+    _required("basis", Text),
+    _required("document", LargeBinary),
+    _checksum(),
+    Index(None, "site", "noun", unique=True),
 )

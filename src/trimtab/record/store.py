@@ -21,7 +21,9 @@ from trimtab.record.alerting import AlertRecords
 from trimtab.record.copying import CopyRecords
 from trimtab.record.counting import CountRecords
 from trimtab.record.database import open_database
+from trimtab.record.derived import DerivedRecords
 from trimtab.record.explaining import ExplainingRecords
+from trimtab.record.failures import is_taken
 from trimtab.record.history import HistoryRecords
 from trimtab.record.integrity import StoreCheck, check
 from trimtab.record.kept import ImportedRun, KeptOutput, KeptResult, Site
@@ -40,6 +42,7 @@ class Store(
     AlertRecords,
     CountRecords,
     CopyRecords,
+    DerivedRecords,
 ):
     """Everything that is kept of all sites, in one database with its raw outputs beside it.
 
@@ -197,7 +200,9 @@ class Store(
         """
         try:
             return self._insert_imports(imports)
-        except IntegrityError:
+        except IntegrityError as error:
+            if not is_taken(error):
+                raise
             # Another process kept one of them in between (PostgreSQL): the second look sees it.
             return self._insert_imports(imports)
 
@@ -294,7 +299,7 @@ class Store(
 
     def add_events(self, events: Sequence[Event]) -> None:
         """Keep several events for good, all in one transaction; see `add_event`."""
-        noun = " or ".join(f"event {event.id}" for event in events[:2])
+        noun = f"event {events[0].id}" if len(events) == 1 else "one of the events"
         with self._adding(noun, "event-already-kept") as connection:
             sites = {event.site for event in events}
             numbers = {name: queries.site_number(connection, name) for name in sites}
@@ -385,7 +390,9 @@ class Store(
         try:
             with self._writing() as connection:
                 yield connection
-        except IntegrityError:
+        except IntegrityError as error:
+            if not is_taken(error):
+                raise
             raise UsageError(f"{noun} is already kept; none was added", code=code) from None
 
     def _insert_imports(self, imports: Sequence[ImportedRun]) -> list[str | None]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from trimtab.config.targets import fold_names
 from trimtab.model.action import ActionKind, Instruction, Outcome
+from trimtab.model.grouping import grouped
 from trimtab.model.incident import NOTABLE, IncidentState
-from trimtab.report.text import key_label
+from trimtab.report.text import joined_sentences, key_label
 from trimtab.units import enumerated, format_percent, format_value, plural
 from trimtab.visible import visible
 
@@ -18,16 +20,11 @@ if TYPE_CHECKING:
     from trimtab.model.action import Action, Plan
     from trimtab.model.finding import Finding
     from trimtab.model.incident import Explanation, SpeedAt
-    from trimtab.model.series import SeriesJudgement, SeriesKey
+    from trimtab.model.series import SeriesKey
     from trimtab.model.target import SiteState, TargetState
 
 _RATIO_LEAST: Final = 1e-9
 _NAMED: Final = 3
-
-
-def series_label(series_judgement: SeriesJudgement) -> str:
-    """Return a series in words, as ``hourly write bandwidth``, with what sets it apart."""
-    return key_label(series_judgement.key)
 
 
 def is_worse(ratio: float | None, key: SeriesKey) -> bool:
@@ -95,7 +92,7 @@ def explain_answer(
     else:
         reason = "In no incident"
     first = f"{visible(about.incident.summary)}: {_speeds_answer(speeds)}"
-    return _sentences(first, reason)
+    return joined_sentences(first, reason)
 
 
 def _speeds_answer(speeds: Sequence[SpeedAt]) -> str:
@@ -129,9 +126,9 @@ def rank(explanation: Explanation) -> tuple[int, float, float]:
 
 def cause_text(explanation: Explanation) -> str:
     """Return the likeliest cause with its probability, or that none is named."""
-    if explanation.unexplained or not explanation.causes:
+    cause = explanation.likeliest
+    if cause is None:
         return "cause unknown"
-    cause = explanation.causes[0]
     return f"{visible(cause.title)} ({format_percent(cause.confidence, 0)})"
 
 
@@ -140,29 +137,22 @@ def target_answer(state: SiteState, target_state: TargetState) -> str:
     target = target_state.seen.target
     where = visible(target.server or "an unknown server")
     words = "; ".join(visible(trouble.text) for trouble in target_state.troubles) or "no trouble"
-    return _sentences(f"{visible(target_state.name)} of {visible(state.site)}, on {where}: {words}")
+    return joined_sentences(
+        f"{visible(target_state.name)} of {visible(state.site)}, on {where}: {words}"
+    )
 
 
-_PLANNED: Final = {
-    ActionKind.SET: "would set {changed} of {targets}",
-    ActionKind.TRIM: "would trim {targets}",
-    ActionKind.CLOSE: "would close {targets} to new files",
-    ActionKind.OPEN: "would open {targets} to new files",
-    ActionKind.RESET_ALLOCATOR: "would reset the allocator of {targets}",
-    ActionKind.MIGRATE: "would move {changed} off {targets}",
-    ActionKind.REGISTER: "would register a changelog user on {targets}",
-    ActionKind.DEREGISTER: "would remove the changelog user of {targets}",
+_WORDS: Final = {
+    ActionKind.SET: ("set", "set", "{changed} of {targets}"),
+    ActionKind.TRIM: ("trim", "trimmed", "{targets}"),
+    ActionKind.CLOSE: ("close", "closed", "{targets} to new files"),
+    ActionKind.OPEN: ("open", "opened", "{targets} to new files"),
+    ActionKind.RESET_ALLOCATOR: ("reset", "reset", "the allocator of {targets}"),
+    ActionKind.MIGRATE: ("move", "moved", "{changed} off {targets}"),
+    ActionKind.REGISTER: ("register", "registered", "a changelog user on {targets}"),
+    ActionKind.DEREGISTER: ("remove", "removed", "the changelog user of {targets}"),
 }
-_DONE: Final = {
-    ActionKind.SET: "set {changed} of {targets}",
-    ActionKind.TRIM: "trimmed {targets}",
-    ActionKind.CLOSE: "closed {targets} to new files",
-    ActionKind.OPEN: "opened {targets} to new files",
-    ActionKind.RESET_ALLOCATOR: "reset the allocator of {targets}",
-    ActionKind.MIGRATE: "moved {changed} off {targets}",
-    ActionKind.REGISTER: "registered a changelog user on {targets}",
-    ActionKind.DEREGISTER: "removed the changelog user of {targets}",
-}
+"""What a kind of change would do, what it did, and to what."""
 _FOLDED_MOST: Final = 40
 """Characters of a set of targets in an answer; a longer one is counted."""
 
@@ -184,7 +174,7 @@ def plan_answer(
     if actions:
         return f"{site}: {_applied(plan, actions)}{f'; {left}' if left else ''}."
     if plan.held:
-        wish = f"; it {_kinds(plan.instructions, _PLANNED)}" if plan.instructions else ""
+        wish = f"; it {_kinds(plan.instructions)}" if plan.instructions else ""
         return f"{site}: nothing may be changed now: {visible(str(plan.held[0]))}{wish}."
     if not plan.instructions and troubles:
         rest = f", and {plural(len(troubles) - 1, 'more trouble')}" if troubles[1:] else ""
@@ -194,16 +184,16 @@ def plan_answer(
         )
     if not plan.instructions:
         return f"{site}: nothing to change{f', {left}' if left else ''}."
-    return f"{site}: {_kinds(plan.instructions, _PLANNED)}{f'; {left}' if left else ''}."
+    return f"{site}: {_kinds(plan.instructions)}{f'; {left}' if left else ''}."
 
 
 def _applied(plan: Plan, actions: Sequence[Action]) -> str:
     done = [action.instruction for action in actions if action.outcome is Outcome.DONE]
     failed = [action for action in actions if action.outcome is not Outcome.DONE]
-    parts = [_kinds(done, _DONE)] if done else []
+    parts = [_kinds(done, are_done=True)] if done else []
     if failed:
         first = failed[0]
-        word = _outcome(first)
+        word = outcome_text(first)
         why = f" ({visible(first.detail)})" if first.detail else ""
         parts.append(
             f"{len(failed):,} of {plural(len(actions), 'change', ',')} not done, the first: "
@@ -214,18 +204,15 @@ def _applied(plan: Plan, actions: Sequence[Action]) -> str:
     return "; ".join(parts)
 
 
-def _kinds(instructions: Sequence[Instruction], words: dict[ActionKind, str]) -> str:
-    """Return what instructions do, those of one kind together."""
-    kinds: dict[ActionKind, list[Instruction]] = {}
-    for instruction in instructions:
-        kinds.setdefault(instruction.kind, []).append(instruction)
-    return "; ".join(
-        words[kind].format(
-            changed=_changed(entries),
-            targets=_target_names([entry.target for entry in entries]),
-        )
-        for kind, entries in kinds.items()
-    )
+def _kinds(instructions: Sequence[Instruction], *, are_done: bool = False) -> str:
+    """Return what instructions would do, or did, those of one kind together."""
+    texts = []
+    for kind, entries in grouped(instructions, attrgetter("kind")).items():
+        planned, done, objects = _WORDS[kind]
+        targets = _target_names([entry.target for entry in entries])
+        verb = done if are_done else f"would {planned}"
+        texts.append(f"{verb} {objects.format(changed=_changed(entries), targets=targets)}")
+    return "; ".join(texts)
 
 
 def _changed(entries: Sequence[Instruction]) -> str:
@@ -255,23 +242,19 @@ def actions_answer(site: str, actions: Sequence[Action]) -> str:
     """
     if not actions:
         return f"{visible(site)}: nothing has been changed."
-    outcomes = Counter(map(_outcome, actions))
+    outcomes = Counter(map(outcome_text, actions))
     each = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
     last = actions[-1]
     if last.outcome is Outcome.DONE:
-        words = _kinds([last.instruction], _DONE)
+        words = _kinds([last.instruction], are_done=True)
     else:
         kind = last.instruction.kind.value.replace("-", " ")
-        words = f"{kind} of {visible(last.instruction.target)} {_outcome(last)}"
+        words = f"{kind} of {visible(last.instruction.target)} {outcome_text(last)}"
     count = plural(len(actions), "change", ",")
     at = f"{last.at.astimezone():%Y-%m-%d %H:%M}"
     return f"{visible(site)}: {count}, {each}; the last on {at}: {words}."
 
 
-def _outcome(action: Action) -> str:
+def outcome_text(action: Action) -> str:
+    """Return the outcome of an action in words."""
     return "begun" if action.outcome is None else action.outcome.value.replace("-", " ")
-
-
-def _sentences(*texts: str) -> str:
-    """Return texts as sentences, empty ones left out."""
-    return " ".join(text if text.endswith(".") else f"{text}." for text in texts if text)

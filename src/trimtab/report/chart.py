@@ -16,6 +16,8 @@ from trimtab.report.series import Scale, round_top
 from trimtab.report.text import metric_text
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import altair
 
 INK: Final = "#1b232c"
@@ -64,6 +66,17 @@ def data(rows: Iterable[Mapping[str, Any]]) -> altair.Chart:
     return alt.Chart(alt.Data(values=list(rows)))
 
 
+def runs_marks(
+    rows: Iterable[Mapping[str, Any]], x: altair.X, y: altair.Y, **looks: Any
+) -> list[altair.Chart]:
+    """Return the marks of runs or days, with a cross where ``unfinished`` is set."""
+    rows = list(rows)
+    marks = data(row for row in rows if not row["unfinished"]).mark_point(**looks)
+    lost = data(row for row in rows if row["unfinished"])
+    crosses = lost.mark_point(shape="cross", size=50, color=ALARM)
+    return [marks.encode(x=x, y=y), crosses.encode(x=x, y=y)]
+
+
 def rule_at(field: str, value: object, **looks: Any) -> altair.Chart:
     """Return a line across the plot at one value of a field."""
     axis = "x" if field == "at" else "y"
@@ -91,14 +104,18 @@ def value_axis(field: str, title: str, largest: float) -> altair.Y:
     )
 
 
-def time_axis(rows: Sequence[Mapping[str, Any]], form: str | None = None) -> altair.X:
+def milliseconds(at: datetime) -> int:
+    """Return a time as Vega takes it."""
+    return int(at.timestamp() * 1000)
+
+
+def time_axis(rows: Sequence[Mapping[str, Any]]) -> altair.X:
     """Return the axis of ``at`` in milliseconds, its labels as fine as the rows' span asks for."""
     import altair as alt
 
-    if form is None:
-        times = [row["at"] for row in rows]
-        days = (max(times) - min(times)) / 86_400_000
-        form = "%d %b %H:%M" if days < 8 else "%d %b" if days < 300 else "%b %Y"
+    times = [row["at"] for row in rows]
+    days = (max(times) - min(times)) / 86_400_000
+    form = "%d %b %H:%M" if days < 8 else "%d %b" if days < 300 else "%b %Y"
     axis = alt.Axis(tickCount=4, labelOverlap=True, format=form)
     return alt.X("at:T", title="time (UTC)", scale=alt.Scale(type="utc", padding=8), axis=axis)
 
@@ -129,6 +146,7 @@ THEME: Final[dict[str, Any]] = {
     },
     "axisX": {"grid": False},
     "view": {"stroke": None},
+    "point": {"filled": True, "opacity": 1},
     "text": {"fontSize": 12},
     "header": {"labelFontSize": 12},
 }

@@ -6,15 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trimtab.model.compare import (
-    Basis,
-    Change,
-    CompareResult,
-    Effect,
-    SeriesComparison,
-    Side,
-)
-from trimtab.model.verdict import Interval
+from trimtab.model.compare import Basis, Change, CompareResult, Effect, SeriesComparison, Side
 from trimtab.report import text
 from trimtab.report.answers import size_of
 from trimtab.report.kit import Cell, Row, Tone, row, table
@@ -49,7 +41,6 @@ def compare_document(result: CompareResult) -> Document:
         subtitle=f"A is {_side_text(result.before)}; B is {_side_text(result.after)}",
         tone="unclear" if first is None else _WORDS[first][1],
         answer=_answer(result),
-        details=(),
         sections=(
             *(
                 _section(series, result.series)
@@ -70,7 +61,7 @@ def _answer(result: CompareResult) -> str:
         key=lambda pair: _rank(pair[1]),
     )
     parts = [
-        f"{_WORDS[effect.change][0]} {name} {_change(effect.ratio)}".rstrip()
+        f"{_WORDS[effect.change][0]} {name} {text.change_text(effect.ratio)}".rstrip()
         for name, effect in effects
         if effect.change in (Change.WORSE, Change.BETTER)
     ]
@@ -78,7 +69,7 @@ def _answer(result: CompareResult) -> str:
     parts[_NAMED:] = [f"{more} more differ"] if more > 0 else []
     if not parts and effects and effects[0][1].change is Change.CANNOT_TELL:
         name, effect = effects[0]
-        parts.append(f"cannot tell: {name} {_change(effect.ratio)}, {effect.reason}")
+        parts.append(f"cannot tell: {name} {text.change_text(effect.ratio)}, {effect.reason}")
         effects = effects[1:]
     counts = Counter(effect.change for _, effect in effects)
     for change, words in (
@@ -141,7 +132,7 @@ def _row(effect: Effect) -> Row:
         effect.metric or "-",
         _side_cell(effect.before, effect.unit),
         _side_cell(effect.after, effect.unit),
-        Cell(_change(effect.ratio) or "-", _change_range(effect.ratio_interval)),
+        Cell(text.change_text(effect.ratio) or "-", text.change_range_text(effect.ratio_interval)),
         Cell(
             word + (" *" if _is_provisional(effect) else ""),
             "" if detectable is None else f"detectable {format_percent(detectable)}",
@@ -169,11 +160,11 @@ def _texts(effect: Effect) -> Iterator[str]:
     if effect.taken_out is not None:
         yield effect.taken_out.reason
         if (remaining := effect.taken_out.remaining) is not None:
-            interval = _change_range(effect.taken_out.remaining_interval)
-            left = f"were it so, {_change(remaining)} would be left beside it"
+            interval = text.change_range_text(effect.taken_out.remaining_interval)
+            left = f"were it so, {text.change_text(remaining)} would be left beside it"
             yield f"{left} ({interval})" if interval else left
     if effect.ratio != effect.ratio_measured and effect.ratio_measured is not None:
-        yield f"as measured {_change(effect.ratio_measured)}"
+        yield f"as measured {text.change_text(effect.ratio_measured)}"
     yield effect.method
     for label, side in (("A", effect.before), ("B", effect.after)):
         if about := ", ".join(_of_side(side)):
@@ -195,15 +186,3 @@ def _of_side(side: Side) -> Iterator[str]:
 
 def _plain(value: object) -> str:
     return "not set" if value is None else str(value)
-
-
-def _change(ratio: float | None) -> str:
-    """Return by how much a ratio differs from 1: ``+3.2 %``; nothing where it is not known."""
-    return "" if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
-
-
-def _change_range(interval: Interval | None) -> str:
-    """Return an interval of ratios as `_change` does: ``-1.0 to +3.2 %``."""
-    if interval is None:
-        return ""
-    return f"{(interval.low - 1) * 100:+.1f} to {_change(interval.high)}"

@@ -41,7 +41,6 @@ def correlated_document(correlated: Correlated) -> Document:
         subtitle=f"{snapshots}. Correlation is not cause: the same load may move both.",
         tone="info",
         answer=f"{answer}.",
-        details=(),
         sections=(
             Section("Telemetry that moves with them", tables=(strongest_first,)),
             Section("Series", notes=tuple(map(_tested, correlated.series))),

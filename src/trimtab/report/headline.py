@@ -26,8 +26,8 @@ from trimtab.model.incident import NOTABLE, IncidentState
 from trimtab.model.series import DIRECTION, ChangeStatus, LevelNow
 from trimtab.model.standing import SiteStanding
 from trimtab.model.verdict import VerdictStatus
-from trimtab.report.answers import effect_text, is_worse, series_label, short_summary, size_of
-from trimtab.report.text import metric_text
+from trimtab.report.answers import effect_text, is_worse, short_summary, size_of
+from trimtab.report.text import joined_sentences, key_label, metric_text
 from trimtab.units import format_percent, plural, whole_second
 from trimtab.visible import shell_text, visible
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from trimtab.model.verdict import Verdict
     from trimtab.report.kit import Tone
 
+WORST_GOALS: Final = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
 _NOTABLE: Final = -math.log(1 - NOTABLE)
 _SEVERE: Final = math.log(2.0)
 """From half of the level on, in logarithms."""
@@ -133,12 +134,11 @@ def _levels(series_judgement: SeriesJudgement) -> list[Regime]:
 def series_rank(series_judgement: SeriesJudgement) -> tuple[bool, float, int, str]:
     """Return where a series is listed: worse first, then by size of change, then by goal."""
     level = level_now(series_judgement)
-    goals = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
     return (
         level is None or not is_worse(level.from_last, series_judgement.key),
         0.0 if level is None else -size_of(level.from_last),
-        goals.index(series_judgement.verdict.status),
-        series_label(series_judgement),
+        WORST_GOALS.index(series_judgement.verdict.status),
+        key_label(series_judgement.key),
     )
 
 
@@ -297,7 +297,7 @@ def _of_purge(site: str, trouble: PurgeTrouble) -> _Matter:
 
 
 def _of_level(standing: SiteStanding, series: SeriesJudgement, level: LevelNow) -> _Matter:
-    label = series_label(series)
+    label = key_label(series.key)
     title = f"{label} {level_text(level)}"
     finding = _loss(standing.site, "level-lower", title, level.from_last, level.since)
     if standing.searched is None:
@@ -352,7 +352,7 @@ def headline(*standings: SiteStanding) -> str:
     verdicts = [verdict for standing in standings for verdict in standing.verdicts or ()]
     looked_at = any(standing.verdicts is not None for standing in standings)
     suspects = sum(standing.suspects for standing in standings)
-    return _sentences(
+    return joined_sentences(
         *(_worst(grave, several=len(standings) > 1) if grave else _calm(standings, matters)),
         _series_text(series, grave[: 1 + _BESIDE]),
         _goal_text(verdicts),
@@ -371,7 +371,7 @@ def targets_headline(standing: SiteStanding) -> str:
     first, *others = state_findings(of_targets)
     machines = sum(bool(host.troubles) for host in state.hosts)
     rest = f"; {plural(len(others), 'other kind')} of trouble" if others else ""
-    return _sentences(
+    return joined_sentences(
         f"{visible(state.site)}: {len(troubled):,} of {plural(len(state.targets), 'target', ',')} "
         f"in trouble: {visible(first.title)}{rest}",
         f"{plural(machines, 'machine')} with troubles of their own" if machines else "",
@@ -439,7 +439,7 @@ def _calm(standings: Sequence[SiteStanding], minor: Sequence[_Matter]) -> Iterat
 def _best(series: Sequence[SeriesJudgement]) -> str | None:
     """Return the largest lasting improvement, if any is notable."""
     better = [
-        (size_of(level.from_last), f"{series_label(entry)} {level_text(level)}")
+        (size_of(level.from_last), f"{key_label(entry.key)} {level_text(level)}")
         for entry in series
         if _word(entry) == "better" and (level := level_now(entry)) is not None
     ]
@@ -486,7 +486,7 @@ def _series_text(series: Sequence[SeriesJudgement], named: Sequence[_Matter]) ->
     Steady is a word for a site that has no trouble; beside one a series is unchanged.
     """
     labels = {matter.series for matter in named}
-    others = [entry for entry in series if series_label(entry) not in labels]
+    others = [entry for entry in series if key_label(entry.key) not in labels]
     if not others:
         return ""
     other = "other " if len(others) < len(series) else ""
@@ -545,8 +545,3 @@ def tone_of(standing: SiteStanding) -> Tone:
     if VerdictStatus.MISSED in goals:
         return "warning"
     return "healthy" if VerdictStatus.MET in goals else "unclear"
-
-
-def _sentences(*texts: str) -> str:
-    """Return texts as sentences, empty ones left out."""
-    return " ".join(text if text.endswith(".") else f"{text}." for text in texts if text)

@@ -31,7 +31,13 @@ from trimtab.report.headline import headline, tone_of
 from trimtab.report.kit import Cell, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import key_label, minute_text
-from trimtab.units import enumerated, format_duration, format_percent, format_value, plural
+from trimtab.units import (
+    enumerated,
+    format_duration,
+    format_percent,
+    plural,
+    value_or_dash,
+)
 from trimtab.visible import site_word
 
 if TYPE_CHECKING:
@@ -134,7 +140,7 @@ def next_text(explanation: Explanation, where: str) -> str:
     return f"next: {command.sub(lambda begin: begin[1] + (where or site), explanation.deciding)}"
 
 
-def incidents_table(ranked: Sequence[Explanation], caption: str = "") -> Table | None:
+def incidents_table(ranked: Sequence[Explanation]) -> Table | None:
     """Return a row for each incident."""
     return table(
         ("incident", "state", "effect>", "lasted>", "likeliest cause"),
@@ -148,7 +154,6 @@ def incidents_table(ranked: Sequence[Explanation], caption: str = "") -> Table |
             )
             for each in ranked
         ),
-        caption,
     )
 
 
@@ -260,7 +265,7 @@ def _instruments_table(instruments: Sequence[Instrument]) -> Table | None:
         (
             row(
                 Cell(each.name, each.metric),
-                "-" if each.notices_below is None else format_value(each.notices_below, "B/s"),
+                value_or_dash(each.notices_below, "B/s"),
                 "yes" if each.saw else "no data",
                 each.reason,
             )
@@ -281,8 +286,8 @@ def _speed_row(speed: SpeedAt) -> Row:
         key_label(speed.key),
         Cell(f"{speed.runs}", f"{speed.unfinished} unfinished" if speed.unfinished else ""),
         minute_text(speed.at),
-        "-" if speed.value is None else format_value(speed.value, unit),
-        "-" if speed.usual is None else format_value(speed.usual, unit),
+        value_or_dash(speed.value, unit),
+        value_or_dash(speed.usual, unit),
         Cell(effect_text(ratio), tone="critical" if slower else None),
     )
 

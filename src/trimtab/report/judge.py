@@ -19,7 +19,7 @@ from trimtab.model.series import (
 )
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report import judge_charts, text
-from trimtab.report.answers import effect_text, is_worse, series_label
+from trimtab.report.answers import effect_text, is_worse
 from trimtab.report.chart import Chart
 from trimtab.report.headline import (
     headline,
@@ -31,7 +31,7 @@ from trimtab.report.headline import (
 )
 from trimtab.report.kit import GOAL_TONES, Cell, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section
-from trimtab.units import format_percent, format_value, plural
+from trimtab.units import format_percent, format_value, percent_or_dash, plural, value_or_dash
 
 if TYPE_CHECKING:
     import polars as pl
@@ -75,7 +75,6 @@ def judge_document(
         subtitle=f"{text.moment_text(judgement.from_)} to {text.moment_text(judgement.to)}",
         tone=tone_of(standing),
         answer=headline(standing),
-        details=(),
         sections=tuple(_sections(judgement, frames, surveys, standing)),
     )
 
@@ -128,12 +127,15 @@ def _summary_row(series: SeriesJudgement) -> Row:
         effect, since = Cell("suspected", tone="warning"), f"{series.changes[-1].at:%Y-%m-%d}"
     interval = verdict.cov_interval
     return row(
-        series_label(series),
+        text.key_label(series.key),
         f"{series.overall.n:,}",
-        _value(verdict.mean, series.key.unit),
+        value_or_dash(verdict.mean, series.key.unit),
         effect,
         since,
-        Cell(_value(verdict.cov, "1"), "" if interval is None else text.range_text(interval, "1")),
+        Cell(
+            percent_or_dash(verdict.cov),
+            "" if interval is None else text.range_text(interval, "1"),
+        ),
         _goal(series),
     )
 
@@ -141,10 +143,6 @@ def _summary_row(series: SeriesJudgement) -> Row:
 def _goal(series: SeriesJudgement) -> Cell:
     status = series.verdict.status
     return Cell(WORDS[status], tone=GOAL_TONES[status])
-
-
-def _value(value: float | None, unit: str) -> str:
-    return "-" if value is None else format_value(value, unit)
 
 
 def _section(series: SeriesJudgement, frame: pl.DataFrame | None, place: int) -> Section:
@@ -198,12 +196,13 @@ def _facts(series: SeriesJudgement) -> Iterator[str]:
 def _spread(dispersion: Dispersion) -> str:
     interval = dispersion.cov_interval
     shown = "" if interval is None else f" ({text.range_text(interval, '1')})"
-    parts = [f"COV {_value(dispersion.cov, '1')}{shown}"]
+    parts = [f"COV {percent_or_dash(dispersion.cov)}{shown}"]
     if dispersion.unfinished:
-        parts.append(f"of those that finished {_value(dispersion.cov_finished, '1')}")
-    parts.append(f"within levels {_value(dispersion.cov_within_regimes, '1')}")
-    parts.append(f"MAD-CV {_value(dispersion.mad_cv, '1')}")
-    return f"{', '.join(parts)}, quartile dispersion {_value(dispersion.quartile_dispersion, '1')}."
+        parts.append(f"of those that finished {percent_or_dash(dispersion.cov_finished)}")
+    parts.append(f"within levels {percent_or_dash(dispersion.cov_within_regimes)}")
+    parts.append(f"MAD-CV {percent_or_dash(dispersion.mad_cv)}")
+    parts.append(f"quartile dispersion {percent_or_dash(dispersion.quartile_dispersion)}")
+    return f"{', '.join(parts)}."
 
 
 def _change_charts(
@@ -244,8 +243,8 @@ def _change_row(change: ChangePoint, series: SeriesJudgement) -> Row:
         text.moment_text(change.at),
         Cell(change.status.value, tone=tone),
         _effect(change),
-        Cell(_value(change.before, unit), plural(change.n_before, "run", ",")),
-        Cell(_value(change.after, unit), plural(change.n_after, "run", ",")),
+        Cell(value_or_dash(change.before, unit), plural(change.n_before, "run", ",")),
+        Cell(value_or_dash(change.after, unit), plural(change.n_after, "run", ",")),
         text.moment_text(change.detected_at),
         note=change.reason,
     )
@@ -256,11 +255,7 @@ def _effect(change: ChangePoint) -> Cell:
         return Cell("not known")
     if (unit := change.of_unit) is not None:
         return Cell(unit)
-    interval = change.effect_interval
-    if interval is None:
-        return Cell(effect_text(change.effect))
-    low, high = (f"{100 * (ratio - 1):+.1f}" for ratio in (interval.low, interval.high))
-    return Cell(effect_text(change.effect), f"{low} to {high} %")
+    return Cell(effect_text(change.effect), text.change_range_text(change.effect_interval))
 
 
 def _targets(tails: TargetTails, surveys: pl.DataFrame | None, place: int) -> Section:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement, SeriesKey
 from trimtab.model.verdict import VerdictStatus
-from trimtab.report.answers import series_label
 from trimtab.report.chart import (
     ACCENT,
     ALARM,
@@ -19,14 +18,16 @@ from trimtab.report.chart import (
     axis_title,
     data,
     layered,
+    milliseconds,
     rule_at,
+    runs_marks,
     time_axis,
     value_axis,
 )
 from trimtab.report.headline import level_now, level_text, series_word
 from trimtab.report.kit import Key
 from trimtab.report.series import value_scale
-from trimtab.report.text import metric_text, metric_title, moment_text
+from trimtab.report.text import key_label, metric_text, metric_title, moment_text
 from trimtab.units import format_percent, format_value
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ PANEL_KEYS: Final = (
 
 def panel_chart(series: SeriesJudgement, name: str) -> Chart | None:
     """Return one of the small multiples: daily means, levels and changes (figure 6)."""
-    import altair as alt
-
     days = [day for day in series.days if day.mean is not None]
     if not days:
         return None
@@ -61,7 +60,7 @@ def panel_chart(series: SeriesJudgement, name: str) -> Chart | None:
     scale = value_scale(largest, series.key.unit)
     rows = [
         {
-            "at": _milliseconds(datetime.combine(day.day, datetime.min.time(), UTC)),
+            "at": milliseconds(datetime.combine(day.day, datetime.min.time(), UTC)),
             "mean": (day.mean or 0.0) / scale.divisor,
             "low": max(0.0, (day.mean or 0.0) - (day.standard_deviation or 0.0)) / scale.divisor,
             "high": ((day.mean or 0.0) + (day.standard_deviation or 0.0)) / scale.divisor,
@@ -72,20 +71,15 @@ def panel_chart(series: SeriesJudgement, name: str) -> Chart | None:
     x = time_axis(rows)
     y = value_axis("mean", scale.unit, largest / scale.divisor * 1.08)
     bars = data(rows).mark_rule(color=MUTED, strokeWidth=1)
-    finished = data(row for row in rows if not row["unfinished"])
-    unfinished = data(row for row in rows if row["unfinished"])
     layers = [
         *_level_layers(series, scale.divisor, x),
-        bars.encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
-        finished.mark_point(filled=True, size=16, color=ACCENT, opacity=1).encode(x=x, y=y),
-        unfinished.mark_point(shape="cross", filled=True, size=50, color=ALARM, opacity=1).encode(
-            x=x, y=y
-        ),
+        bars.encode(x=x, y="low:Q", y2="high:Q"),
+        *runs_marks(rows, x, y, size=16, color=ACCENT),
         *_change_layers(series.changes, x),
     ]
     return Chart(
         name=name,
-        title=series_label(series),
+        title=key_label(series.key),
         caption=_panel_caption(series),
         specification=layered(layers, height=_PANEL_HEIGHT),
     )
@@ -101,8 +95,8 @@ def _panel_caption(series: SeriesJudgement) -> str:
 def _level_layers(series: SeriesJudgement, divisor: float, x: altair.X) -> list[altair.Chart]:
     levels = [
         {
-            "at": _milliseconds(regime.from_),
-            "to": _milliseconds(regime.to),
+            "at": milliseconds(regime.from_),
+            "to": milliseconds(regime.to),
             "level": regime.median / divisor,
         }
         for regime in series.regimes
@@ -124,7 +118,7 @@ def cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
         return None
     rows = [
         {
-            "at": _milliseconds(window.at),
+            "at": milliseconds(window.at),
             "cov": 100 * (window.cov or 0.0),
             "judged": 100 * (window.cov or 0.0) if window.at in judged else None,
         }
@@ -136,7 +130,7 @@ def cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
     y = value_axis("judged", "COV in %", largest * 1.05)
     open_ = data(row for row in rows if row["judged"] is None)
     layers = [
-        open_.mark_point(size=8, color=MUTED, opacity=1, filled=True).encode(x=x, y="cov:Q"),
+        open_.mark_point(size=8, color=MUTED).encode(x=x, y="cov:Q"),
         data(rows).mark_line(color=ACCENT, strokeWidth=1.5).encode(x=x, y=y),
         rule_at("goal", goal, color=ALARM, strokeWidth=1.4, strokeDash=[5, 3]),
         *_change_layers(series.changes, x),
@@ -195,15 +189,11 @@ def spread_chart(
     )
 
 
-def runs_chart(
-    before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey, name: str
-) -> Chart | None:
+def runs_chart(before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey) -> Chart | None:
     """Return the runs of two stretches over time with the mean of each (figures 3 and 4).
 
     ``None`` where one has no run.
     """
-    import altair as alt
-
     if before.is_empty() or after.is_empty():
         return None
     largest = max(float(side["value"].max() or 0.0) for side in (before, after))  # type: ignore[arg-type]
@@ -214,18 +204,14 @@ def runs_chart(
     layers: list[altair.Chart] = []
     looks = (("circle", MUTED), ("triangle-down", ACCENT))
     for rows, (shape, color) in zip(sides, looks, strict=True):
-        done = [row for row in rows if not row["unfinished"]]
-        lost = [row for row in rows if row["unfinished"]]
         mean = sum(row["value"] for row in rows) / len(rows)
         span = [{"at": rows[0]["at"], "to": rows[-1]["at"], "mean": mean}]
-        points = data(done).mark_point(filled=True, size=18, shape=shape, color=color, opacity=1)
-        crosses = data(lost).mark_point(filled=True, size=50, shape="cross", color=ALARM, opacity=1)
         line = data(span).mark_rule(color=SECOND, strokeWidth=2)
-        layers += [points.encode(x=x, y=y), crosses.encode(x=x, y=y)]
-        layers.append(line.encode(x=x, x2="to:T", y=alt.Y("mean:Q")))
+        layers += runs_marks(rows, x, y, size=18, shape=shape, color=color)
+        layers.append(line.encode(x=x, x2="to:T", y="mean:Q"))
     has_lost = any(row["unfinished"] for rows in sides for row in rows)
     return Chart(
-        name=name,
+        name="runs-compared",
         title="Runs of both stretches",
         caption="Every run of the two; the lines are their means, unfinished runs as 0.",
         specification=layered(layers),
@@ -240,7 +226,7 @@ def runs_chart(
 
 def _rows(frame: pl.DataFrame, divisor: float) -> list[dict[str, Any]]:
     return [
-        {"at": _milliseconds(at), "value": (value or 0.0) / divisor, "unfinished": value is None}
+        {"at": milliseconds(at), "value": (value or 0.0) / divisor, "unfinished": value is None}
         for at, value in _thinned(frame.select("at", "value").rows())
     ]
 
@@ -253,7 +239,7 @@ def days_cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
         return None
     rows = [
         {
-            "at": _milliseconds(datetime.combine(day.day, datetime.min.time(), UTC)),
+            "at": milliseconds(datetime.combine(day.day, datetime.min.time(), UTC)),
             "cov": 100 * (day.cov or 0.0),
             "over": (day.cov or 0.0) > goal,
         }
@@ -265,10 +251,8 @@ def days_cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
     under = data(row for row in rows if not row["over"])
     over = data(row for row in rows if row["over"])
     layers = [
-        under.mark_point(filled=True, size=16, color=ACCENT, opacity=1).encode(x=x, y=y),
-        over.mark_point(shape="triangle-down", filled=True, size=34, color=ALARM, opacity=1).encode(
-            x=x, y=y
-        ),
+        under.mark_point(size=16, color=ACCENT).encode(x=x, y=y),
+        over.mark_point(shape="triangle-down", size=34, color=ALARM).encode(x=x, y=y),
         rule_at("cov", 100 * goal, color=ALARM, strokeWidth=1.4, strokeDash=[5, 3]),
     ]
     count = sum(row["over"] for row in rows)
@@ -287,7 +271,6 @@ def days_cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
 
 def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Chart | None:
     """Return the spread of all targets in each survey over time (figure 1)."""
-    import altair as alt
     import polars as pl
 
     value = pl.col("value")
@@ -309,7 +292,7 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
     scale = value_scale(largest, unit)
     rows = [
         {
-            "at": _milliseconds(row["at"]),
+            "at": milliseconds(row["at"]),
             **{key: row[key] / scale.divisor for key in ("minimum", "p10", "median", "p90")},
         }
         for row in _thinned(spread.to_dicts())
@@ -317,11 +300,9 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
     y = value_axis("median", axis_title(metric, scale), largest / scale.divisor * 1.08)
     base = data(rows).encode(x=time_axis(rows))
     layers = [
-        base.mark_rule(color=MUTED, strokeWidth=1.4).encode(y=alt.Y("p10:Q"), y2="p90:Q"),
-        base.mark_point(filled=True, size=14, color=ACCENT, opacity=1).encode(y=y),
-        base.mark_point(shape="triangle-down", filled=True, size=18, color=ALARM, opacity=1).encode(
-            y="minimum:Q"
-        ),
+        base.mark_rule(color=MUTED, strokeWidth=1.4).encode(y="p10:Q", y2="p90:Q"),
+        base.mark_point(size=14, color=ACCENT).encode(y=y),
+        base.mark_point(shape="triangle-down", size=18, color=ALARM).encode(y="minimum:Q"),
     ]
     return Chart(
         name=name,
@@ -409,7 +390,7 @@ def _histograms(
     return layered(
         [
             filled.encode(x=x, x2="to:Q", y=y, y2=alt.datum(0)),
-            outline.encode(x=x, y=alt.Y("share:Q")),
+            outline.encode(x=x, y="share:Q"),
         ]
     )
 
@@ -417,7 +398,7 @@ def _histograms(
 def _change_layers(changes: Sequence[ChangePoint], x: altair.X) -> list[altair.Chart]:
     layers = []
     for status, dash in ((ChangeStatus.CONFIRMED, [1, 0]), (ChangeStatus.SUSPECT, [4, 3])):
-        rows = [{"at": _milliseconds(change.at)} for change in changes if change.status is status]
+        rows = [{"at": milliseconds(change.at)} for change in changes if change.status is status]
         if rows:
             layers.append(data(rows).mark_rule(color=INK, strokeDash=dash).encode(x=x))
     return layers
@@ -427,7 +408,3 @@ def _thinned(points: Sequence[Any]) -> Sequence[Any]:
     """Return at most `POINTS_MAX` of the points, evenly, the last one among them."""
     step = -(-len(points) // POINTS_MAX)
     return points[::-1][::step][::-1] if step > 1 else points
-
-
-def _milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)

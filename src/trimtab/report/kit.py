@@ -5,9 +5,10 @@ A table is declared once; HTML and Markdown come from it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from trimtab.model.finding import Severity
 from trimtab.model.verdict import VerdictStatus
@@ -18,17 +19,18 @@ Tone = Literal["critical", "warning", "info", "unclear", "healthy"]
 Mark = Literal["dot", "ring", "line", "dashed", "bar", "light-bar", "cross", "triangle"]
 Role = Literal["ink", "muted", "accent", "second", "alarm"]
 
+FACTS: Final = ("", "")
+"""Columns of names and values."""
+ROWS: Final = 15
+"""`Table.first` of a table that is all of a screen."""
+ALL: Final = sys.maxsize
+"""`Table.first` of one that a terminal always shows whole."""
+
 GOAL_TONES: dict[VerdictStatus, Tone] = {
     VerdictStatus.MET: "healthy",
     VerdictStatus.MISSED: "critical",
     VerdictStatus.CANNOT_TELL: "unclear",
 }
-SEVERITY_TONES: dict[Severity, Tone] = {
-    Severity.CRITICAL: "critical",
-    Severity.WARNING: "warning",
-    Severity.INFO: "info",
-}
-
 SEVERITY_TONES: dict[Severity, Tone] = {
     Severity.CRITICAL: "critical",
     Severity.WARNING: "warning",
@@ -81,19 +83,26 @@ class Table:
     ----------
     columns
         Headings; one that ends in ``>`` is of numbers, aligned to the right; one that ends in
-        ``?`` gives way on a narrow terminal.
+        ``?`` gives way on a narrow terminal, with ``??`` before sentences become narrow.
     caption
         What the columns mean, below the table.
+    first
+        Rows that a terminal shows without ``--all``.
     """
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     caption: str = ""
+    first: int = 8
 
     @property
     def heads(self) -> tuple[tuple[str, bool], ...]:
         """Each heading, and whether its column is of numbers."""
-        return tuple((name.rstrip(">?"), ">" in name) for name in self.columns)
+        titles = (name.rstrip(">?") for name in self.columns)
+        return tuple(
+            (title, ">" in name[len(title) :])
+            for title, name in zip(titles, self.columns, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +120,17 @@ def row(*cells: str | Cell, note: str = "", marked: bool = False) -> Row:
     return Row(made, note, marked)
 
 
-def table(columns: Sequence[str], rows: Iterable[Row], caption: str = "") -> Table | None:
+def table(
+    columns: Sequence[str], rows: Iterable[Row], caption: str = "", *, first: int = 8
+) -> Table | None:
     """Return a table, ``None`` without a row."""
-    made = Table(tuple(columns), tuple(rows), caption)
+    made = Table(tuple(columns), tuple(rows), caption, first)
     return made if made.rows else None
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> Table | None:
+    """Return names with their values: a table without headings, whose values are never broken."""
+    return table(FACTS, (row(*pair) for pair in pairs), first=ALL)
 
 
 def markdown(made: Table) -> str:

@@ -2,48 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from trimtab.model.hardware import Figure
 from trimtab.model.ladder import (
     LEVEL_NAMES,
     NOMINAL_LEVELS,
     RAW_LEVELS,
+    Absent,
+    Basis,
     CheckedClaim,
+    Efficiency,
     Estimate,
     Ladder,
     Limit,
     LimitKind,
+    Loss,
     Match,
     Step,
     Track,
 )
 from trimtab.report import chart as looks
-from trimtab.report import ladder_text, text
+from trimtab.report import text
 from trimtab.report.chart import ACCENT, INK, MUTED, SECOND, Chart, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.series import Scale, bandwidth_scale, round_top
+from trimtab.units import format_bytes_per_s, format_percent, parse_unit
 
 if TYPE_CHECKING:
     import altair
 
+
 _WIDTH = looks.WIDTH - 50
 _ROW_HEIGHT = 30
 _LABEL_EXTENT = 110
-_MATCH_TONES: dict[Match, Tone] = {
-    Match.GIVEN: "healthy",
-    Match.GIVEN_IF_ROUNDED: "info",
-    Match.ASSUMED: "info",
-    Match.NOT_GIVEN: "critical",
-    Match.NO_INPUTS: "unclear",
+MATCHES: Final[dict[Match, tuple[str, Tone]]] = {
+    Match.GIVEN: ("given", "healthy"),
+    Match.GIVEN_IF_ROUNDED: ("only if zeros are filling", "info"),
+    Match.ASSUMED: ("only with an assumption", "info"),
+    Match.NOT_GIVEN: ("NOT given", "critical"),
+    Match.NO_INPUTS: ("no inputs printed", "unclear"),
 }
+"""Word and tone of what was computed beside what was printed."""
 
 
 def ladder_document(ladder: Ladder) -> Document:
     """Return the page of a ladder: the limit of each metric first."""
-    answers = [ladder_text.answer_text(track) for track in ladder.tracks]
+    answers = [answer_text(track) for track in ladder.tracks]
     named = any(track.limit.kind is not LimitKind.CANNOT_TELL for track in ladder.tracks)
     source = f"{text.sentence(ladder.source)} " if ladder.source else ""
     return Document(
@@ -60,18 +69,18 @@ def ladder_document(ladder: Ladder) -> Document:
 def _sections(ladder: Ladder) -> Iterator[Section]:
     for track in ladder.tracks:
         yield Section(
-            ladder_text.TRACK_TITLES[track.metric],
+            text.metric_title(track.metric),
             lines=(
-                f"Limit: {ladder_text.limit_text(track.limit)}",
-                f"Largest loss: {ladder_text.loss_text(track.loss)}",
+                f"Limit: {limit_text(track.limit)}",
+                f"Largest loss: {loss_text(track.loss)}",
             ),
             charts=(partial(ladder_chart, ladder, track),),
             tables=(track_table(ladder, track),),
         )
     notes = [
-        *ladder_text.explanations(ladder),
+        *explanations(ladder),
         *ladder.notes,
-        *map(ladder_text.absent_text, ladder.absent),
+        *map(absent_text, ladder.absent),
     ]
     if notes:
         yield Section("Notes", notes=tuple(notes))
@@ -92,15 +101,15 @@ def track_table(ladder: Ladder, track: Track) -> Table | None:
 def _step_row(ladder: Ladder, track: Track, step: Step) -> Row:
     limits = step.rung.layer == track.limit.layer
     parity = "" if step.shown is None else _parity_text(ladder, track, step, step.shown)
-    beneath = ", ".join(map(ladder_text.efficiency_text, step.beneath)) or "-"
+    beneath = ", ".join(map(efficiency_text, step.beneath)) or "-"
     sheet = step.of_data_sheet
     return row(
         Cell(LEVEL_NAMES[step.rung.layer], _limit_word(track.limit) if limits else ""),
-        Cell(ladder_text.shown_text(step, track.unit), parity),
-        ladder_text.interval_text(step.shown or step.rung.rate, track.unit),
+        Cell(shown_text(step, track.unit), parity),
+        interval_text(step.shown or step.rung.rate, track.unit),
         beneath,
-        "-" if sheet is None else ladder_text.efficiency_text(sheet, named=False),
-        text.one_line(ladder_text.what_text(step)) or "-",
+        "-" if sheet is None else efficiency_text(sheet, named=False),
+        text.one_line(what_text(step)) or "-",
         marked=limits,
     )
 
@@ -120,7 +129,7 @@ def _parity_text(ladder: Ladder, track: Track, step: Step, rate: Estimate) -> st
     part = _user_part(ladder, track, step)
     if part == 1:
         return ""
-    return f"{ladder_text.rate_text(part * rate.value, track.unit)} without parity"
+    return f"{rate_text(part * rate.value, track.unit)} without parity"
 
 
 def claims_table(claims: tuple[CheckedClaim, ...]) -> Table | None:
@@ -130,10 +139,10 @@ def claims_table(claims: tuple[CheckedClaim, ...]) -> Table | None:
         columns,
         (
             row(
-                text.one_line(ladder_text.claim_text(claim)),
-                ladder_text.printed_text(claim),
-                *ladder_text.computed_text(claim),
-                Cell(ladder_text.MATCH_WORDS[claim.match], tone=_MATCH_TONES[claim.match]),
+                text.one_line(claim_text(claim)),
+                printed_text(claim),
+                *computed_text(claim),
+                Cell(MATCHES[claim.match][0], tone=MATCHES[claim.match][1]),
             )
             for claim in claims
         ),
@@ -160,7 +169,7 @@ def ladder_chart(ladder: Ladder, track: Track) -> Chart | None:
     keys.append(Key("line", "ink", "interval"))
     return Chart(
         name=f"ladder-{track.metric}",
-        title=f"{ladder_text.TRACK_TITLES[track.metric]} by layer",
+        title=f"{text.metric_title(track.metric)} by layer",
         caption=f"Rates of {ladder.scale}.",
         specification=layered(layers, _WIDTH, _ROW_HEIGHT * len(rows)),
         legend=tuple(keys),
@@ -195,8 +204,165 @@ def _layers(rows: list[dict[str, Any]], scale: Scale, top: float) -> list[altair
     spans = [entry for entry in rows if entry["low"] is not None and entry["low"] != entry["high"]]
     return [
         data(rows).mark_bar(height=14, opacity=0.35).encode(x=x, y=y, color=color),
-        data(rows).mark_bar(height=14).encode(x=alt.X("user:Q"), y=y, color=color),
-        data(spans)
-        .mark_rule(color=INK, strokeWidth=1.5)
-        .encode(x=alt.X("low:Q"), x2="high:Q", y=y),
+        data(rows).mark_bar(height=14).encode(x="user:Q", y=y, color=color),
+        data(spans).mark_rule(color=INK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q", y=y),
     ]
+
+
+# The words and figures, for terminal, page and Markdown alike
+
+_PRINTED: Final = re.compile(r"\s*[0-9]+(?:\.([0-9]+))?[0-9.\s+±-]*(?:to[0-9.\s]+)?(\S*)")
+PARITY_SIGN: Final = "*"
+DOUBT_SIGN: Final = "?"
+
+
+def rate_text(value: float, unit: str) -> str:
+    """Return a rate: ``38.4 GB/s``, ``1,600 kIOPS``; always decimal units."""
+    if unit == "B/s":
+        return format_bytes_per_s(value)
+    return f"{value / 1000:,.4g} kIOPS" if value >= 1000 else f"{value:,.4g} IOPS"
+
+
+def interval_text(rate: Estimate, unit: str) -> str:
+    """Return the interval of a rate, ``-`` where there is none."""
+    if rate.low is None or rate.high is None:
+        return "-"
+    if rate.low == rate.high:
+        return "exact"
+    low, high = rate_text(rate.low, unit), rate_text(rate.high, unit)
+    if low == high:
+        return "to all digits"
+    number, unit_of_low = low.split(" ")
+    return f"{number if unit_of_low == high.split(' ')[1] else low} .. {high}"
+
+
+def efficiency_text(efficiency: Efficiency, *, named: bool = True) -> str:
+    """Return ``102.0 %* of drive``, with its signs, or why there is none."""
+    name = f" of {LEVEL_NAMES[efficiency.of]}" if named else ""
+    if efficiency.value is None:
+        return f"-{name}"
+    signs = (PARITY_SIGN if efficiency.parity_counted else "") + (
+        DOUBT_SIGN if efficiency.doubts else ""
+    )
+    return f"{format_percent(efficiency.value)}{signs}{name}"
+
+
+def answer_text(track: Track) -> str:
+    """Return what limits one metric, and where most is lost, in one sentence."""
+    # What limits is said of the system: an application is as slow as it asks for little.
+    system = [step for step in track.steps if step.rung.layer != "application"]
+    top = (system or track.steps or [None])[-1]
+    rate = ""
+    if top is not None:
+        rate = f" {shown_text(top, track.unit)} at the {LEVEL_NAMES[top.rung.layer]}"
+    loss = ""
+    if track.loss.layer is not None and track.loss.efficiency is not None:
+        efficiency = efficiency_text(track.loss.efficiency)
+        loss = f"; most is lost at the {LEVEL_NAMES[track.loss.layer]}, {efficiency}"
+    limit = track.limit
+    kind = limit.kind.value
+    if limit.kind is LimitKind.CANNOT_TELL:
+        kind = "its limit is not known"
+    if limit.kind is LimitKind.LAYER and limit.layer is not None:
+        kind = f"lost in the {LEVEL_NAMES[limit.layer]}"
+    return f"{text.metric_title(track.metric)}{rate}: {kind}{loss}."
+
+
+def limit_text(limit: Limit) -> str:
+    """Return what holds the topmost rate down in one line."""
+    kind = limit.kind.value
+    if limit.kind is LimitKind.LAYER and limit.layer is not None:
+        kind = f"bottleneck: {LEVEL_NAMES[limit.layer]}"
+    return f"{kind} ({limit.reason})"
+
+
+def loss_text(loss: Loss) -> str:
+    """Return where most is lost in one line."""
+    name = "no layer can be named" if loss.layer is None else LEVEL_NAMES[loss.layer]
+    return f"{name} ({loss.reason})"
+
+
+def what_text(step: Step) -> str:
+    """Return what measured, where it stands, and the figure as it was printed."""
+    rung = step.rung
+    parts = [part for part in (rung.tool, rung.source, rung.printed) if part]
+    return ", ".join(parts)
+
+
+def shown_text(step: Step, unit: str) -> str:
+    """Return the rate at the ladder's scale; as measured, in brackets, where it has none."""
+    if step.shown is None:
+        return f"({rate_text(step.rung.rate.value, unit)})"
+    return rate_text(step.shown.value, unit)
+
+
+def absent_text(absent: Absent) -> str:
+    """Return which layer was not measured, and how it would be."""
+    metrics = ", ".join(text.metric_text(metric) for metric in absent.metrics)
+    noun = "" if absent.layer == "data_sheet" else " rung"
+    return f"no {LEVEL_NAMES[absent.layer]}{noun} ({metrics}): {absent.hint}"
+
+
+def explanations(ladder: Ladder) -> Iterator[str]:
+    """Yield what the signs mean, each doubt, and what is to be known of single rungs."""
+    steps = [step for track in ladder.tracks for step in track.steps]
+    efficiencies = [(step, efficiency) for step in steps for efficiency in step.beneath]
+    if any(efficiency.parity_counted for _, efficiency in efficiencies):
+        parity = ladder.hardware.parity
+        factor = "" if parity is None else f"{parity.written_per_byte:g} "
+        yield f"{PARITY_SIGN} parity counted ({parity}): a byte written is {factor}bytes to drives"
+    lines: list[str] = []
+    for step, efficiency in efficiencies:
+        pair = f"{LEVEL_NAMES[step.rung.layer]} of {LEVEL_NAMES[efficiency.of]}"
+        lines += [f"{DOUBT_SIGN} {pair}: {doubt}" for doubt in efficiency.doubts]
+        lines += [f"- {pair}: {efficiency.reason}"] if efficiency.value is None else []
+    for step in steps:
+        name = LEVEL_NAMES[step.rung.layer]
+        if step.shown_reason is not None:
+            lines.append(f"({name}) as measured: {step.shown_reason}")
+        lines += [f"{name}: {note}" for note in step.rung.notes]
+    yield from dict.fromkeys(lines)
+    bases = {step.rung.rate.basis for step in steps if step.rung.layer not in NOMINAL_LEVELS}
+    if Basis.ROUNDING in bases:
+        yield "intervals of printed figures are of their rounding; scatter is not printed"
+    if Basis.REPETITIONS in bases:
+        yield "intervals of repetitions say nothing about other days"
+
+
+def printed_text(checked: CheckedClaim) -> str:
+    """Return what was printed."""
+    return f"{'> ' if checked.claim.at_least else ''}{checked.claim.printed.text}"
+
+
+def claim_text(checked: CheckedClaim) -> str:
+    """Return what a printed value is of, and what was taken for granted to come to it."""
+    return "; ".join(filter(None, (checked.claim.what, checked.claim.assumes)))
+
+
+def computed_text(checked: CheckedClaim) -> tuple[str, str]:
+    """Return what the inputs give in the unit that was printed: value, and interval of rounding.
+
+    The interval is the one that the match rests on.
+    """
+    if checked.value is None or checked.low is None or checked.high is None:
+        return "-", "-"
+    printed = checked.claim.printed
+    factor, unit, digits = _as_printed(printed)
+    bounds = (checked.low, checked.high)
+    if (
+        checked.match is Match.GIVEN_IF_ROUNDED
+        and checked.loose_low is not None
+        and checked.loose_high
+    ):
+        bounds = (checked.loose_low, checked.loose_high)
+    value, low, high = (f"{x / factor:,.{digits}f}" for x in (checked.value, *bounds))
+    return f"{value} {unit}", f"{low} .. {high}" if low != high else low
+
+
+def _as_printed(printed: Figure) -> tuple[float, str, int]:
+    """Return the factor and the unit of a printed text, and one digit more than it has."""
+    match = _PRINTED.match(printed.text or "")
+    if match is None:
+        return 1.0, printed.unit, 1
+    decimals, unit = match.groups()
+    return float(parse_unit(unit)[0]), unit, len(decimals or "") + 1

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from trimtab.model.filesystem import BlockDevice, PathDescription
+from trimtab.model.grouping import grouped
 from trimtab.model.telemetry import Snapshot
 from trimtab.report.kit import Cell, Row, Table, row, table
 from trimtab.units import format_bytes, format_percent, format_value
@@ -60,10 +61,8 @@ def layer_table(path: PathDescription) -> Table | None:
 def _device_rows(devices: dict[str, BlockDevice]) -> Iterator[Row]:
     depths = _depths(devices)
     for depth in sorted(set(depths.values())):
-        alike: dict[tuple[str, ...], list[BlockDevice]] = {}
-        for device in devices.values():
-            if depths[device.name] == depth:
-                alike.setdefault(_alike(device), []).append(device)
+        of_depth = (device for device in devices.values() if depths[device.name] == depth)
+        alike = grouped(of_depth, _alike)
         most = max(map(len, alike.values()))
         for (word, over, facts, unknown), group in alike.items():
             count = f"{len(group)} x " if len(group) > 1 else ""

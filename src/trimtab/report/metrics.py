@@ -11,12 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, Literal
 
 from trimtab.explain.troubles import target_troubles
+from trimtab.model.grouping import grouped
 from trimtab.model.site import Site
 from trimtab.model.telemetry import Snapshot, TargetSnapshot
 from trimtab.model.verdict import Verdict, VerdictStatus
+from trimtab.record.slots import Slot
 
 Kind = Literal["gauge", "counter", "info"]
 _SITE: Final = ("site",)
@@ -50,33 +53,29 @@ LEVELS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Unit of a metric of a probe to the end of its name here, and what that is."""
 
-TARGET_READINGS: Final[Mapping[str, str]] = {
-    "capacity_bytes": "capacity_bytes",
-    "used_bytes": "used_bytes",
-    "available_bytes": "available_bytes",
-    "inodes_total": "inodes",
-    "inodes_free": "inodes_free",
-    "bytes_written_total": "written_bytes",
-    "bytes_read_total": "read_bytes",
-    "bytes_discarded_total": "discarded_bytes",
-    "allocator_requests_total": "allocator_requests",
-    "drive_host_written_bytes_total": "drive_host_written_bytes",
-    "drive_media_written_bytes_total": "drive_media_written_bytes",
-}
-"""Telemetry of a target to the end of its name here; of several drives the sum."""
-_HELP: Final[Mapping[str, str]] = {
-    "capacity_bytes": "Size of the target",
-    "used_bytes": "Space in use",
-    "available_bytes": "Space that users can still write",
-    "inodes_total": "Inodes that the target can have",
-    "inodes_free": "Inodes not in use",
-    "bytes_written_total": "Bytes written to the target",
-    "bytes_read_total": "Bytes read from the target",
-    "bytes_discarded_total": "Bytes handed back to the flash",
-    "allocator_requests_total": "Requests to the block allocator",
-    "drive_host_written_bytes_total": "Bytes that the drives were given to write",
-    "drive_media_written_bytes_total": "Bytes that the drives wrote to flash",
-}
+_READINGS: Final[Mapping[str, tuple[str, Kind, str]]] = {
+    "capacity_bytes": ("capacity_bytes", "gauge", "Size of the target."),
+    "used_bytes": ("used_bytes", "gauge", "Space in use."),
+    "available_bytes": ("available_bytes", "gauge", "Space that users can still write."),
+    "inodes_total": ("inodes", "gauge", "Inodes that the target can have."),
+    "inodes_free": ("inodes_free", "gauge", "Inodes not in use."),
+    "bytes_written_total": ("written_bytes", "counter", "Bytes written to the target."),
+    "bytes_read_total": ("read_bytes", "counter", "Bytes read from the target."),
+    "bytes_discarded_total": ("discarded_bytes", "counter", "Bytes handed back to the flash."),
+    "allocator_requests_total": (
+        "allocator_requests", "counter", "Requests to the block allocator.",
+    ),
+    "drive_host_written_bytes_total": (
+        "drive_host_written_bytes", "counter", "Bytes that the drives were given to write.",
+    ),
+    "drive_media_written_bytes_total": (
+        "drive_media_written_bytes", "counter", "Bytes that the drives wrote to flash.",
+    ),
+}  # fmt: skip
+"""Telemetry of a target to its metric: the end of the name, the kind, and the help.
+
+Of several drives it is the sum.
+"""
 
 METRICS: Final = (
     Metric("trimtab_site", "info", "The site and the program.", (*_SITE, "driver", "version")),
@@ -120,13 +119,8 @@ METRICS: Final = (
         "trimtab_target_creation_enabled", "gauge", "Whether it takes new files, 1 or 0.", _TARGET
     ),
     *(
-        Metric(
-            f"trimtab_target_{name}",
-            "counter" if reading.endswith("_total") and reading != "inodes_total" else "gauge",
-            f"{_HELP[reading]}.",
-            _TARGET,
-        )
-        for reading, name in TARGET_READINGS.items()
+        Metric(f"trimtab_target_{ending}", kind, text, _TARGET)
+        for ending, kind, text in _READINGS.values()
     ),
     Metric(
         "trimtab_target_allocator_useless_loops",
@@ -196,16 +190,6 @@ class SeriesNow:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotNow:
-    """The last slot of an item that was done; seconds."""
-
-    item: str
-    due_at: datetime
-    lag_s: float | None
-    duration_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class ReceiverNow:
     """A receiver of alerts: how many wait, and how often it failed since it last took one."""
 
@@ -233,6 +217,8 @@ class SiteNow:
         Target to the last trim by Trimtab.
     plans
         Policy to the number of plans that wait for a person.
+    last_slots
+        The last slot of each item that was done.
     refreshed_s
         What reading all this took.
     """
@@ -251,7 +237,7 @@ class SiteNow:
     plans: Mapping[str, int] = field(default_factory=dict)
     receivers: tuple[ReceiverNow, ...] = ()
     slots: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    last_slots: tuple[SlotNow, ...] = ()
+    last_slots: tuple[Slot, ...] = ()
     store_bytes: int | None = None
     refreshed_s: float | None = None
 
@@ -339,7 +325,7 @@ def _target(seen: TargetSnapshot, name: str, trimmed_at: datetime | None) -> Ite
     creation = seen.value("create_enabled")
     if isinstance(creation, bool):
         yield Row("trimtab_target_creation_enabled", (name,), float(creation))
-    for reading, ending in TARGET_READINGS.items():
+    for reading, (ending, _, _) in _READINGS.items():
         if (value := _sum_of(seen, reading)) is not None:
             yield Row(f"trimtab_target_{ending}", (name,), value)
     loops = seen.labelled("allocator_useless_loops_total")
@@ -355,7 +341,7 @@ def _target(seen: TargetSnapshot, name: str, trimmed_at: datetime | None) -> Ite
     elif factors := _values_of(seen, "drive_write_amplification"):
         mean = sum(factors) / len(factors)
         yield Row("trimtab_target_write_amplification_ratio", (name,), mean)
-    times = [at for at in (trimmed_at, _moment(seen.value("last_trim_at"))) if at is not None]
+    times = [at for at in (trimmed_at, seen.moment("last_trim_at")) if at is not None]
     if times:
         at_s = max(times).timestamp()
         yield Row("trimtab_target_trimmed_timestamp_seconds", (name,), at_s)
@@ -376,22 +362,16 @@ def _sum_of(seen: TargetSnapshot, name: str) -> float | None:
     return sum(values) if values else None
 
 
-def _moment(value: object) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return at if at is not None and at.tzinfo is not None else None
-
-
 def _watch(now: SiteNow) -> Iterator[Row]:
     for (item, state), count in sorted(now.slots.items()):
         yield Row("trimtab_watch_slots", (item, state), count)
     for slot in now.last_slots:
-        if slot.lag_s is not None:
-            yield Row("trimtab_watch_slot_lag_seconds", (slot.item,), slot.lag_s)
-        if slot.duration_s is not None:
-            yield Row("trimtab_watch_slot_duration_seconds", (slot.item,), slot.duration_s)
+        if slot.started_at is not None:
+            lag_s = (slot.started_at - slot.due_at).total_seconds()
+            yield Row("trimtab_watch_slot_lag_seconds", (slot.item,), lag_s)
+            if slot.ended_at is not None:
+                duration_s = (slot.ended_at - slot.started_at).total_seconds()
+                yield Row("trimtab_watch_slot_duration_seconds", (slot.item,), duration_s)
         due_s = slot.due_at.timestamp()
         yield Row("trimtab_watch_last_slot_timestamp_seconds", (slot.item,), due_s)
     yield from _times({"trimtab_watch_refreshed_timestamp_seconds": now.at})
@@ -407,11 +387,9 @@ def _times(times: Mapping[str, datetime | None]) -> Iterator[Row]:
             yield Row(name, (), at.timestamp())
 
 
-def grouped(rows: Iterable[Row]) -> Iterator[tuple[Metric, list[Row]]]:
+def by_metric(rows: Iterable[Row]) -> Iterator[tuple[Metric, list[Row]]]:
     """Yield each metric that has samples, in the order of `METRICS`."""
-    of_name: dict[str, list[Row]] = {}
-    for row in rows:
-        of_name.setdefault(row.name, []).append(row)
+    of_name = grouped(rows, attrgetter("name"))
     for metric in METRICS:
         if metric.name in of_name:
             yield metric, of_name.pop(metric.name)

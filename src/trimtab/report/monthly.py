@@ -17,7 +17,7 @@ from trimtab.model.status import ProbeCost
 from trimtab.purge.report import PurgeReport
 from trimtab.report import text
 from trimtab.report.answers import rank
-from trimtab.report.chart import ACCENT, SECOND, Chart, data, layered, time_axis
+from trimtab.report.chart import ACCENT, SECOND, Chart, data, layered, milliseconds, time_axis
 from trimtab.report.headline import headline, series_rank, tone_of
 from trimtab.report.incidents import incidents_table
 from trimtab.report.judge import panel, summary_table
@@ -166,7 +166,7 @@ def space_chart(space: Sequence[SpaceAt]) -> Chart | None:
         return None
     rows = [
         {
-            "at": int(each.at.timestamp() * 1000),
+            "at": milliseconds(each.at),
             "full": 100 * each.fullness,
             "fullest": 100 * each.fullest[1],
         }

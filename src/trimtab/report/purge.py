@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -18,11 +19,13 @@ from trimtab.report import text
 from trimtab.report.chart import ACCENT, ALARM, INK, SECOND, Chart, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section
+from trimtab.report.series import size_scale
 from trimtab.units import (
     format_bytes,
     format_duration,
     format_exact_percent,
     format_percent,
+    percent_or_dash,
     plural,
 )
 from trimtab.visible import visible
@@ -38,38 +41,49 @@ _STATUS: Final[Mapping[HorizonStatus, tuple[str, Tone]]] = {
 }
 
 
-def horizon_document(
-    root: str,
-    answer: Answer,
-    usage: Usage,
-    *,
-    total: Freed,
-    rules: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    only: Collection[int] | None = None,
-) -> Document:
+@dataclass(frozen=True, slots=True)
+class HorizonResult:
+    """The horizon of an index.
+
+    Attributes
+    ----------
+    root, index
+        Of the tree that was listed, as people may see it; the id of its index.
+    rules, notes
+        Sentences: the rules in force, and what a reader should know.
+    total
+        All regular files of the index.
+    """
+
+    root: str
+    index: str
+    answer: Answer
+    usage: Usage
+    rules: tuple[str, ...]
+    total: Freed
+    notes: tuple[str, ...]
+
+
+def horizon_document(result: HorizonResult, only: Collection[int] | None = None) -> Document:
     """Return the page of a horizon.
 
     Parameters
     ----------
-    total
-        All regular files of the index.
-    rules, notes
-        Sentences: the rules in force, and what a reader should know.
     only
         Uids of whom files are shown; ``None``: of everybody.
     """
+    answer, usage = result.answer, result.usage
     needed = answer.needed
     use = f"{format_bytes(usage.used_bytes)} of {format_bytes(usage.total_bytes)}"
     return Document(
         kind="purge horizon",
-        heading=root,
+        heading=result.root,
         subtitle=f"{format_percent(usage.fullness, 2)} full ({use}), as of "
         f"{text.moment_text(datetime.fromtimestamp(answer.as_of_s, UTC))}",
         tone=_STATUS[needed.status][1],
         answer=horizon_answer(answer),
-        details=tuple(word for word in answer.words if word not in rules)[1:],
-        sections=tuple(_horizon_sections(answer, total, tuple(rules), tuple(notes), only)),
+        details=tuple(word for word in answer.words if word not in result.rules)[1:],
+        sections=tuple(_horizon_sections(result, only)),
     )
 
 
@@ -91,29 +105,24 @@ def horizon_answer(answer: Answer) -> str:
     return f"Deleting what is unused for {age} reaches {target}: {freed}{users}."
 
 
-def _horizon_sections(
-    answer: Answer,
-    total: Freed,
-    rules: tuple[str, ...],
-    notes: tuple[str, ...],
-    only: Collection[int] | None,
-) -> list[Section]:
+def _horizon_sections(result: HorizonResult, only: Collection[int] | None) -> list[Section]:
+    answer = result.answer
     sections = [
         Section(
             "What each age would free",
             charts=(partial(horizon_chart, answer),),
             tables=(steps_table(answer),),
-            notes=notes,
+            notes=result.notes,
         ),
         _owners_section(answer, only),
-        Section("What may be deleted, and what stays", tables=(_kept_table(answer, total),)),
+        Section("What may be deleted, and what stays", tables=(_kept_table(answer, result.total),)),
     ]
     for groups in (answer.osts, answer.pools):
         if groups is not None:
             noun = groups.groups[0].group.noun
             sections.append(Section(f"Each {noun}", tables=(_groups_table(groups),)))
-    if rules:
-        sections.append(Section("The rules in force", notes=rules))
+    if result.rules:
+        sections.append(Section("The rules in force", notes=result.rules))
     return sections
 
 
@@ -172,7 +181,7 @@ def horizon_chart(answer: Answer) -> Chart | None:
         .mark_rule(color=ALARM, strokeDash=[5, 3], strokeWidth=1.4)
         .encode(y="full:Q"),
         data([{"full": now}]).mark_rule(color=INK, strokeWidth=1).encode(y="full:Q"),
-        data(marks).mark_point(filled=True, size=80, color=SECOND, opacity=1).encode(x=x, y=y),
+        data(marks).mark_point(size=80, color=SECOND).encode(x=x, y=y),
     ]
     return Chart(
         name="horizon",
@@ -213,7 +222,7 @@ def steps_table(answer: Answer) -> Table | None:
                 text.moment_text(datetime.fromtimestamp(hour * HOUR_S, UTC)),
                 f"{freed.files:,}",
                 format_bytes(freed.allocated_bytes),
-                "-" if after is None else format_percent(after.fullness, 2),
+                _fullness(after),
                 marked=bool(word),
             )
             for hour, (age_s, freed, after, word) in sorted(rows.items())
@@ -223,6 +232,10 @@ def steps_table(answer: Answer) -> Table | None:
     )
 
 
+def _fullness(usage: Usage | None) -> str:
+    return percent_or_dash(None if usage is None else usage.fullness, 2)
+
+
 def owners_chart(users: Sequence[OwnedBy]) -> Chart | None:
     """Return the users with most bytes on the lists, as bars within what of theirs may go."""
     import altair as alt
@@ -230,23 +243,21 @@ def owners_chart(users: Sequence[OwnedBy]) -> Chart | None:
     shown = sorted(users, key=lambda user: -user.most.allocated_bytes)[:_BARS_MOST]
     if not shown:
         return None
-    largest = max(user.eligible.allocated_bytes for user in shown)
-    power = next((power for power in (5, 4, 3, 2, 1) if largest >= 1024.0**power), 0)
-    unit = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[power]
+    scale = size_scale(max(user.eligible.allocated_bytes for user in shown))
     rows = [
         {
             "user": owner_text(user.owner),
-            "go": user.most.allocated_bytes / 1024.0**power,
-            "may": user.eligible.allocated_bytes / 1024.0**power,
+            "go": user.most.allocated_bytes / scale.divisor,
+            "may": user.eligible.allocated_bytes / scale.divisor,
         }
         for user in shown
     ]
     y = alt.Y("user:N", sort=[str(entry["user"]) for entry in rows], title=None,
               axis=alt.Axis(tickSize=0, domain=False, minExtent=90, labelLimit=84))  # fmt: skip
-    x = alt.X("may:Q", title=f"holds, {unit}", axis=alt.Axis(tickCount=5, grid=True))
+    x = alt.X("may:Q", title=f"holds, {scale.unit}", axis=alt.Axis(tickCount=5, grid=True))
     layers = [
         data(rows).mark_bar(height=14, color=ACCENT, opacity=0.3).encode(x=x, y=y),
-        data(rows).mark_bar(height=14, color=ACCENT).encode(x=alt.X("go:Q"), y=y),
+        data(rows).mark_bar(height=14, color=ACCENT).encode(x="go:Q", y=y),
     ]
     more = len(users) - len(shown)
     return Chart(
@@ -319,7 +330,7 @@ def _groups_table(groups: GroupHorizons) -> Table | None:
                 format_percent(entry.group.limit),
                 format_bytes(entry.excess_bytes),
                 format_bytes(entry.freed.allocated_bytes),
-                "-" if entry.after is None else format_percent(entry.after.fullness, 2),
+                _fullness(entry.after),
                 Cell(_STATUS[entry.status][0], tone=_STATUS[entry.status][1]),
             )
             for entry in fullest[:_GROUPS_MOST]
@@ -332,19 +343,16 @@ def runs_document(
     purge_report: PurgeReport, place: str, only: Collection[int] | None = None
 ) -> Document:
     """Return the page of what runs of a purge did; ``only``: uids of whom files are shown."""
+    has_dry = any(day.dry for day in purge_report.days)
     return Document(
         kind="purge report",
         heading=place,
         subtitle=runs_period(purge_report),
         tone=runs_tone(purge_report),
         answer=runs_answer(purge_report),
-        details=("Dry runs delete nothing and are listed apart.",) * _has_dry(purge_report),
+        details=("Dry runs delete nothing and are listed apart.",) * has_dry,
         sections=runs_sections(purge_report, only),
     )
-
-
-def _has_dry(purge_report: PurgeReport) -> bool:
-    return any(day.dry for day in purge_report.days)
 
 
 def runs_period(purge_report: PurgeReport) -> str:
@@ -414,17 +422,9 @@ def freed_chart(days: Sequence[Day]) -> Chart | None:
     real = [day for day in days if not day.dry]
     if len(real) < 2:
         return None
-    largest = max(day.freed_bytes for day in real)
-    power = next((power for power in (5, 4, 3, 2, 1) if largest >= 1024.0**power), 0)
-    unit = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[power]
-    rows = [
-        {
-            "day": f"{day.day:%d %b}",
-            "freed": day.freed_bytes / 1024.0**power,
-        }
-        for day in real
-    ]
-    y = alt.Y("freed:Q", title=f"freed, {unit}", axis=alt.Axis(tickCount=5))
+    scale = size_scale(max(day.freed_bytes for day in real))
+    rows = [{"day": f"{day.day:%d %b}", "freed": day.freed_bytes / scale.divisor} for day in real]
+    y = alt.Y("freed:Q", title=f"freed, {scale.unit}", axis=alt.Axis(tickCount=5))
     x = alt.X("day:O", title="day", axis=alt.Axis(labelAngle=0, labelOverlap=True))
     bars = data(rows).mark_bar(color=ACCENT).encode(x=x, y=y)
     return Chart("freed", "Freed by day", "Bytes freed by runs that deleted.", layered([bars]))
@@ -441,8 +441,8 @@ def _days_table(purge_report: PurgeReport) -> Table | None:
                 format_bytes(day.bytes),
                 "-" if day.dry else format_bytes(day.freed_bytes),
                 *(
-                    "-" if m is None else format_percent(m.usage.fullness, 2)
-                    for m in (day.before, day.after)
+                    _fullness(None if measured is None else measured.usage)
+                    for measured in (day.before, day.after)
                 ),
                 counts_text(day.kept) or "-",
             )

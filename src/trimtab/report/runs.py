@@ -1,14 +1,22 @@
-"""Tables of runs and of the figures of one. Pure."""
+"""Runs, and the figures of one with the output that each was read from. Pure."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
+from typing import TYPE_CHECKING
 
 from trimtab.model.run import Run, Sample
-from trimtab.report.kit import Cell, Table, row, table
-from trimtab.report.text import metric_text, minute_text
-from trimtab.units import format_value
+from trimtab.report.kit import Cell, Table, facts, row, table
+from trimtab.report.sections import Document, Section
+from trimtab.report.text import local_moment, metric_text, minute_text, site_labels
+from trimtab.units import format_bytes, format_duration, format_value, plural, value_or_dash
+from trimtab.visible import shell_text
+
+if TYPE_CHECKING:
+    from trimtab.record.kept import KeptOutput
+    from trimtab.report.documents.kept import ShowDocument
 
 
 def runs_table(runs: Sequence[Run], labels: Mapping[str, str]) -> Table | None:
@@ -39,7 +47,7 @@ def samples_table(samples: Iterable[Sample]) -> Table | None:
         (
             row(
                 metric_text(sample.metric),
-                Cell("-" if sample.value is None else format_value(sample.value, sample.unit),
+                Cell(value_or_dash(sample.value, sample.unit),
                      sample.reason or ""),
                 sample.target or "-",
                 Cell(sample.statistic, "" if sample.repetition is None
@@ -62,3 +70,73 @@ def telling_length(identifiers: Sequence[str]) -> int:
         if len({identifier[:length] for identifier in identifiers}) == len(identifiers):
             return length
     return 36
+
+
+def runs_document(runs: Sequence[Run], *, requested: int) -> Document:
+    """Return runs, the newest first; ``requested`` is how many were asked for."""
+    if not runs:
+        return Document("No run is kept.")
+    statuses = Counter(run.status.value for run in runs)
+    each = ", ".join(f"{count} {status}" for status, count in statuses.items())
+    last = "last " if len(runs) == requested else ""
+    labels = site_labels(run.site for run in runs)
+    return Document(
+        f"{plural(len(runs), f'{last}run', ',')}: {each}.",
+        (Section(tables=(runs_table(runs, labels if len(labels) > 1 else {}),)),),
+        more=("trimtab show RUN traces every number of one; --top N lists more",),
+    )
+
+
+def run_document(shown: ShowDocument) -> Document:
+    """Return a run with its samples, and the command and raw output behind each."""
+    return Document(
+        f"run {shown.run.id}",
+        (
+            Section(tables=(facts(_facts(shown.run, shown.store)),)),
+            Section(tables=(samples_table(shown.run.samples),)),
+            *(_output(each.output, each.stdout_file) for each in shown.outputs),
+        ),
+        more=("trimtab show RUN --output N prints one raw output",) if shown.outputs else (),
+    )
+
+
+def _output(output: KeptOutput, file: str) -> Section:
+    took = "-" if output.elapsed_s is None else format_duration(output.elapsed_s)
+    size, digest = format_bytes(output.stdout_bytes), output.stdout_sha256[:16]
+    return Section(
+        f"raw output {output.ordinal}, {output.label}",
+        lines=(f"exit code {output.exit_code}, {took}, {size}, sha256 {digest}",),
+        commands=tuple(filter(None, (shell_text(output.argv), file))),
+    )
+
+
+def _facts(run: Run, store: str) -> list[tuple[str, str]]:
+    status = run.status.value if run.problem is None else f"{run.status.value}: {run.problem}"
+    at = local_moment(run.at) if run.at is not None else f"not known: {run.at_reason}"
+    facts = [
+        ("site", run.site),
+        ("path", run.path or "-"),
+        ("host", run.host or "-"),
+        ("probe", run.probe),
+        ("benchmark", f"{run.kind} {run.tool_version or '(version not known)'}"),
+        ("at", f"{at} to {local_moment(run.until)}"),
+        ("status", status),
+        ("trimtab", run.trimtab_version or "-"),
+        ("store", store),
+    ]
+    spec = run.parameters.get("spec")
+    if isinstance(spec, dict):
+        facts.insert(5, ("asked", ", ".join(f"{key} {value}" for key, value in spec.items())))
+    reported = run.parameters.get("told")
+    if isinstance(reported, dict) and not run.samples:  # what explains others is all in there
+        facts.insert(
+            -2, ("told", ", ".join(f"{key} {_in_short(value)}" for key, value in reported.items()))
+        )
+    return facts
+
+
+def _in_short(value: object) -> str:
+    """Return a value as it is, and a series of numbers in short."""
+    if not isinstance(value, list) or not value or not isinstance(value[0], (int, float)):
+        return str(value)
+    return f"{plural(len(value), 'value')} (mean {fmean(value):.3g}, most {max(value):.3g})"

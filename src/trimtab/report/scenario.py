@@ -54,7 +54,6 @@ def scenarios_document(scenarios: Sequence[Scenario]) -> Document:
         subtitle="trimtab twin show NAME describes one, trimtab twin run NAME simulates it",
         tone="info",
         answer=f"{plural(len(scenarios), 'file system')} can be simulated.",
-        details=(),
         sections=(Section("Scenarios that are built in", tables=(_scenarios_table(scenarios),)),),
     )
 

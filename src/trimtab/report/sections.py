@@ -23,6 +23,8 @@ class Section:
 
     Attributes
     ----------
+    title
+        Empty where its lines and tables follow the answer as they are.
     lines
         Sentences, each a paragraph.
     charts
@@ -38,10 +40,10 @@ class Section:
     folded
         Whether all but the title waits: for a click on a page, for ``--all`` on a terminal.
     tone
-        Of a finding, whose title says it in a word.
+        Of a finding, whose title says it in a word; without a title, of the lines.
     """
 
-    title: str
+    title: str = ""
     lines: tuple[str, ...] = ()
     charts: tuple[Callable[[], Chart | None], ...] = ()
     tables: tuple[Table | None, ...] = ()
@@ -51,10 +53,15 @@ class Section:
     folded: bool = False
     tone: Tone | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to read beneath the title; charts may still be drawn."""
+        return not (self.lines or self.commands or any(self.tables) or self.folds or self.notes)
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A page, with the answer first.
+    """A page, with the answer first; a screen alone has neither heading nor tone.
 
     Attributes
     ----------
@@ -62,15 +69,21 @@ class Document:
         What made it: ``purge horizon``.
     details
         Sentences behind the answer.
+    more
+        What a terminal says at the end: commands that show more, or go on.
+    command
+        The last of them, to copy: it is never broken.
     """
 
-    kind: str
-    heading: str
-    subtitle: str
-    tone: Tone
     answer: str
-    details: tuple[str, ...]
-    sections: tuple[Section, ...]
+    sections: tuple[Section, ...] = ()
+    kind: str = ""
+    heading: str = ""
+    subtitle: str = ""
+    tone: Tone = "info"
+    details: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    command: str = ""
 
 
 def render_document(document: Document) -> str:

@@ -83,6 +83,13 @@ def value_scale(largest: float, unit: str) -> Scale:
     return Scale(1.0, unit)
 
 
+def size_scale(largest_bytes: float) -> Scale:
+    """Return the binary unit in which sizes up to ``largest_bytes`` read well."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+    power = next((power for power in (5, 4, 3, 2, 1) if largest_bytes >= 1024.0**power), 0)
+    return Scale(1024.0**power, units[power])
+
+
 def round_top(value: float) -> float:
     """Return the next round figure at or above ``value``: the top of an axis.
 

@@ -18,7 +18,7 @@ from trimtab.model.status import (
 )
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.answers import effect_text
-from trimtab.report.headline import headline, site_troubles, tone_of
+from trimtab.report.headline import WORST_GOALS, headline, site_troubles, tone_of
 from trimtab.report.kit import GOAL_TONES, SEVERITY_TONES, Cell, Row, Table, Tone, row, table
 from trimtab.report.runs import runs_table
 from trimtab.report.sections import Document, Section
@@ -35,9 +35,10 @@ from trimtab.units import (
     enumerated,
     format_bytes,
     format_duration,
-    format_percent,
     format_value,
+    percent_or_dash,
     plural,
+    value_or_dash,
     whole_second,
 )
 from trimtab.visible import shell_text, site_word
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 _NAMED_MOST: Final = 4
 """So many series are named before a reason that holds for them; more are counted."""
-_WORST: Final = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
 
 
 def status_document(status: Status, standings: Sequence[SiteStanding], where: str = "") -> Document:
@@ -95,7 +95,7 @@ def _nothing(status: Status, where: str) -> tuple[str, tuple[str, ...]]:
 def _sections(status: Status, troubles: Sequence[Finding]) -> Iterator[Section]:
     labels = site_labels(status.sites) if len(status.sites) > 1 else {}
     yield Section("Troubles and their repair", tables=(troubles_table(troubles),))
-    ranked = sorted(status.series, key=lambda entry: _WORST.index(entry.verdict.status))
+    ranked = sorted(status.series, key=lambda entry: WORST_GOALS.index(entry.verdict.status))
     met = [entry for entry in ranked if entry.verdict.status is VerdictStatus.MET]
     reasons = table(("series", "reason and trend"), (row(*each) for each in _reasons(met)))
     yield Section(
@@ -160,9 +160,9 @@ def _series_row(entry: SeriesStatus, link: str, site: str) -> Row:
         Cell(_name(entry), apart, link=link),
         f"{entry.runs:,}",
         Cell(format_value(entry.last_value, verdict.unit), minute_text(entry.last_at)),
-        "-" if verdict.mean is None else format_value(verdict.mean, verdict.unit),
+        value_or_dash(verdict.mean, verdict.unit),
         Cell(
-            "-" if verdict.cov is None else format_percent(verdict.cov),
+            percent_or_dash(verdict.cov),
             "" if interval is None else range_text(interval, "1"),
         ),
         Cell(

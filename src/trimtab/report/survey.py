@@ -33,7 +33,6 @@ def plan_document(plan: SurveyPlan) -> Document:
         subtitle=f"planned {_WAYS[plan.way]}",
         tone="info",
         answer=f"survey of {plan.site} {_WAYS[plan.way]}: {targets}",
-        details=(),
         sections=(
             Section("Settings", tables=(table(("setting", "value"), settings),)),
             Section("For each wave, one after the other", lines=(*steps, *waves)),
@@ -58,7 +57,6 @@ def survey_document(survey: Survey) -> Document:
         f"{text.moment_text(run.at)}; trimtab show {run.id[:13]}",
         tone="warning" if any(standing.slow for standing in survey.standings) else "info",
         answer=_answer(survey),
-        details=(),
         sections=(
             Section(
                 "Targets, the slowest first",

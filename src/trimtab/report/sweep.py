@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from trimtab.report.chart import ACCENT, INK, MUTED, Chart, axis_title, data, la
 from trimtab.report.kit import Cell, Key, Row, Table, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.series import round_top, value_scale
-from trimtab.units import format_percent, format_value, plural
+from trimtab.units import format_percent, format_value, percent_or_dash, plural, value_or_dash
 
 if TYPE_CHECKING:
     import altair
@@ -30,8 +30,16 @@ _ROW_HEIGHT = 30
 _LABEL_EXTENT = 60
 
 
-def sweep_document(name: str, site: str, analysis: SweepAnalysis) -> Document:
-    """Return the page of a sweep: the best setting of each metric first."""
+def sweep_document(
+    name: str, site: str, analysis: SweepAnalysis, extent: Iterable[Section] = ()
+) -> Document:
+    """Return the page of a sweep: the best setting of each metric first.
+
+    Parameters
+    ----------
+    extent
+        How far it is, of one that is measured now.
+    """
     answers = [_best_answer(best) for best in analysis.best]
     return Document(
         kind="sweep",
@@ -41,7 +49,7 @@ def sweep_document(name: str, site: str, analysis: SweepAnalysis) -> Document:
         tone="info" if any(best.best is not None for best in analysis.best) else "unclear",
         answer=answers[0] if answers else "No setting can be compared yet.",
         details=tuple(answers[1:]),
-        sections=tuple(_sections(analysis)),
+        sections=(*extent, *_sections(analysis)),
     )
 
 
@@ -86,7 +94,7 @@ def map_table(heat_map: HeatMap) -> Table | None:
         (
             row(
                 str(level),
-                *("-" if cell is None else format_value(cell, heat_map.unit) for cell in cells),
+                *(value_or_dash(cell, heat_map.unit) for cell in cells),
             )
             for level, cells in zip(heat_map.rows, heat_map.cells, strict=True)
         ),
@@ -135,9 +143,9 @@ def _setting_row(setting: SettingResult, best: BestSetting) -> Row:
         text.levels_text(setting.levels),
         Cell(setting.reason) if setting.reason else standing,
         str(setting.n),
-        "-" if setting.middle is None else format_value(setting.middle, best.unit),
+        value_or_dash(setting.middle, best.unit),
         Cell(
-            "-" if setting.of_best is None else format_percent(setting.of_best),
+            percent_or_dash(setting.of_best),
             "" if interval is None else text.range_text(interval, "1"),
         ),
         marked=is_best,
@@ -243,7 +251,7 @@ def scaling_chart(scaling: Scaling) -> Chart:
     base = data(rows).encode(x=x, y=y)
     layers: list[altair.Chart] = [
         base.mark_line(color=MUTED),
-        base.mark_point(color=ACCENT, filled=True, size=50, opacity=1),
+        base.mark_point(color=ACCENT, size=50),
     ]
     keys = [Key("dot", "accent", "geometric mean over rounds")]
     if scaling.knee is not None:

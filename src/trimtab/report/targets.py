@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _UNKNOWN: Final = "?"
 """Not known: never a dash, which reads as none."""
 _LABELS: Final = 2
+_ROWS: Final = 25
+"""Targets, or readings of one, on a screen."""
 _NOT_AVAILABLE: Final = "not available"
 
 
@@ -35,7 +37,6 @@ def targets_document(standing: SiteStanding) -> Document:
         subtitle=_seen(state),
         tone=tone_of(standing),
         answer=targets_headline(standing),
-        details=(),
         sections=(
             Section("Machines", notes=tuple(machines)),
             Section("Targets", tables=(targets_table(state.targets),)),
@@ -64,7 +65,9 @@ def targets_table(
     columns = ("target", "full>", "inodes>", "new files", "trim?", "trouble")
     ages = trimmed or {}
     return table(
-        columns, (_row(each, link(each.name), ages.get(each.name, "")) for each in targets)
+        columns,
+        (_row(each, link(each.name), ages.get(each.name, "")) for each in targets),
+        first=_ROWS,
     )
 
 
@@ -124,7 +127,6 @@ def target_document(state: SiteState, target_state: TargetState) -> Document:
         subtitle=_seen(state),
         tone=SEVERITY_TONES[troubles[0].severity] if troubles else "healthy",
         answer=target_answer(state, target_state),
-        details=(),
         sections=(
             Section("Troubles", notes=sources),
             Section("Telemetry", tables=(_facts(_reading_rows(target_state.seen.readings)),)),
@@ -136,7 +138,7 @@ def target_document(state: SiteState, target_state: TargetState) -> Document:
 def _facts(facts: Iterable[tuple[str, str, str]]) -> Table | None:
     """Return names with their values; what is not available comes last, with its reason."""
     known_first = sorted(facts, key=lambda fact: fact[1] == _NOT_AVAILABLE)
-    return table(("name", "value>", "from"), (row(*fact) for fact in known_first))
+    return table(("name", "value>", "from"), (row(*fact) for fact in known_first), first=_ROWS)
 
 
 def _reading_rows(readings: Iterable[Reading]) -> Iterator[tuple[str, str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -78,6 +78,24 @@ def minute_text(at: datetime | None) -> str:
     return "never" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def local_moment(at: datetime | None) -> str:
+    """Return a time in this host's zone, with its offset; ``-`` where it is not known."""
+    return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M %z")
+
+
+def local_times(times: Sequence[datetime | None]) -> list[str]:
+    """Return times in this host's zone to the minute; offsets only where they differ."""
+    local = [None if at is None else at.astimezone() for at in times]
+    offsets = {at.utcoffset() for at in local if at is not None}
+    form = "%Y-%m-%d %H:%M" if len(offsets) < 2 else "%Y-%m-%d %H:%M %z"
+    return ["-" if at is None else at.strftime(form) for at in local]
+
+
+def utc_moment(at: datetime) -> str:
+    """Return a time in UTC with its offset, for a page whose sentences name times in UTC."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M %z")
+
+
 def site_labels(names: Iterable[str]) -> dict[str, str]:
     """Return each site's name as people know it: a path where it was made up for one.
 
@@ -120,12 +138,40 @@ def interval_text(interval: Interval, unit: str | None) -> str:
 
 def sentence(words: str) -> str:
     """Return ``words`` with the full stop that a reason written elsewhere may lack."""
-    return words if words.endswith((".", "!", "?")) else f"{words}."
+    return words if words.endswith((".", "!", "?", ":")) else f"{words}."
+
+
+def sentences(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return texts as sentences, each once.
+
+    Examples
+    --------
+    >>> sentences(["the index is old", "The index is old."])
+    ('The index is old.',)
+    """
+    return tuple(dict.fromkeys(sentence(f"{text[:1].upper()}{text[1:]}") for text in texts))
+
+
+def joined_sentences(*texts: str) -> str:
+    """Return texts as sentences on one line, empty ones left out."""
+    return " ".join(text if text.endswith(".") else f"{text}." for text in texts if text)
 
 
 def ratio_text(interval: Interval) -> str:
     """Return the interval of a ratio as ``0.970 to 1.040 (95 %)``."""
     return f"{interval.low:.3f} to {interval.high:.3f} ({interval.level * 100:g} %)"
+
+
+def change_text(ratio: float | None) -> str:
+    """Return by how much a ratio differs from 1, as ``+3.2 %``; nothing where it is not known."""
+    return "" if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
+
+
+def change_range_text(interval: Interval | None) -> str:
+    """Return an interval of ratios as `change_text` does: ``-1.0 to +3.2 %``."""
+    if interval is None:
+        return ""
+    return f"{(interval.low - 1) * 100:+.1f} to {change_text(interval.high)}"
 
 
 def metric_text(metric: str) -> str:

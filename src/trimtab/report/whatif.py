@@ -11,7 +11,7 @@ from trimtab.report import text
 from trimtab.report.chart import ACCENT, INK, MUTED, SECOND, Chart, data, layered
 from trimtab.report.kit import Cell, Key, Row, Table, row, table
 from trimtab.report.sections import Document, Section
-from trimtab.report.series import Scale, value_scale
+from trimtab.report.series import Scale, size_scale, value_scale
 from trimtab.units import format_duration, format_value, plural
 from trimtab.whatif.best import NEVER_RECOMMENDED, Best, best_of, varying
 from trimtab.whatif.figures import KINDS, FigureKind
@@ -97,7 +97,7 @@ def whatif_answers(swept: Swept) -> list[str]:
         words = f"{best.goal.title} is highest with {chosen.combination.title}"
         words += f": {value_text(figure.median or 0.0, best.goal.unit)}"
         if best.row and figure.difference is not None:
-            words += f", {change_text(figure, best.goal.unit)} against the first"
+            words += f", {_difference_text(figure, best.goal.unit)} against the first"
         if best.tied:
             words += f"; {plural(len(best.tied), 'other')} within chance of it"
         if not best.tested:
@@ -187,7 +187,7 @@ def _figures_table(figures: Sequence[SummedFigure], *, first: bool) -> Table | N
             continue
         change = "-"
         if not first and figure.difference is not None and not is_nothing(figure):
-            change = change_text(figure, kind.unit)
+            change = _difference_text(figure, kind.unit)
         rows.append(row(kind.title, _figure_cell(figure, kind.unit), change))
     return table(("figure", "median over seeds>", "against the first>"), rows)
 
@@ -215,12 +215,10 @@ def trade_off_chart(swept: Swept, best: Best | None) -> Chart | None:
     points = data(rows).encode(x=x, y=y)
     is_best = alt.datum.best == 1
     layers: list[altair.Chart] = [
-        data(rows).mark_rule(color=MUTED).encode(x=x, y=alt.Y("y_low:Q"), y2="y_high:Q"),
-        data(rows).mark_rule(color=MUTED).encode(x=alt.X("x_low:Q"), x2="x_high:Q", y=y),
-        points.transform_filter(~is_best).mark_point(filled=True, size=60, color=ACCENT, opacity=1),
-        points.transform_filter(is_best).mark_point(
-            filled=True, size=110, shape="diamond", color=SECOND, opacity=1
-        ),
+        data(rows).mark_rule(color=MUTED).encode(x=x, y="y_low:Q", y2="y_high:Q"),
+        data(rows).mark_rule(color=MUTED).encode(x="x_low:Q", x2="x_high:Q", y=y),
+        points.transform_filter(~is_best).mark_point(size=60, color=ACCENT),
+        points.transform_filter(is_best).mark_point(size=110, shape="diamond", color=SECOND),
         points.mark_text(dx=9, dy=-9, color=INK, align="left").encode(text="number:N"),
     ]
     return Chart(
@@ -260,8 +258,7 @@ def _scale_of(rows: Sequence[Mapping[str, Any]], kind: FigureKind, axis: str) ->
     if kind.unit == "B/B":
         return Scale(1.0, "")
     if kind.unit == "B":
-        power = next((power for power in (5, 4, 3, 2, 1) if largest >= 1024.0**power), 0)
-        return Scale(1024.0**power, ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[power])
+        return size_scale(largest)
     return value_scale(largest, kind.unit)
 
 
@@ -280,7 +277,7 @@ def is_nothing(figure: SummedFigure) -> bool:
     return figure.difference is None or abs(figure.difference) <= 1e-9 * abs(figure.median)
 
 
-def change_text(figure: SummedFigure, unit: str) -> str:
+def _difference_text(figure: SummedFigure, unit: str) -> str:
     """Return how a figure differs from that of the first combination."""
     assert figure.difference is not None
     assert figure.median is not None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 
+from trimtab.config.files import written_beside
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.launch import bounded
 from trimtab.visible import visible
@@ -75,13 +75,10 @@ def write_report(path: Path, page: str | bytes) -> None:
     """
     check_report_path(path)
     target = path.resolve()
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}")
+    data = page.encode("utf-8") if isinstance(page, str) else page
     try:
-        try:
-            _write_through(temporary, page.encode("utf-8") if isinstance(page, str) else page)
+        with written_beside(target, data) as temporary:
             temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise UnreadableError(
             f"the report could not be written to {visible(os.fspath(path))}: "
@@ -89,12 +86,3 @@ def write_report(path: Path, page: str | bytes) -> None:
             code="report-not-written",
             hint="give another file",
         ) from error
-
-
-def _write_through(path: Path, data: bytes) -> None:
-    # Mode 0o666 less the umask, as any other file that a person makes; mkstemp would hide it.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())

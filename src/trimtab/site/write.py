@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from trimtab.config.files import written_beside
 from trimtab.config.schema import Entry, Table
 from trimtab.config.writer import Comments, Writer
 from trimtab.errors import RefusedError, UnreadableError, UsageError
@@ -139,13 +139,10 @@ def write_site(path: str | os.PathLike[str], text: str, *, replace: bool = False
         raise _there_already(name)
     # A symbolic link stays one: the file that it names is replaced.
     target = target.resolve()
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}")
     try:
-        try:
-            _write_through(temporary, text.encode("utf-8"))
+        # Whatever the umask: the watch may be another user's.
+        with written_beside(target, text.encode("utf-8"), 0o644) as temporary:
             _put(temporary, target, replace=replace)
-        finally:
-            temporary.unlink(missing_ok=True)
     except FileExistsError as error:
         raise _there_already(name) from error
     except FileNotFoundError as error:
@@ -179,15 +176,6 @@ def _there_already(name: str) -> RefusedError:
         code="file-exists",
         hint="take another name, or write over it with --replace",
     )
-
-
-def _write_through(path: Path, data: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o600), "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fchmod(stream.fileno(), 0o644)  # whatever the umask: the watch may be another user's
-        os.fsync(stream.fileno())
 
 
 def _head(site: Site, findings: Sequence[str]) -> str:

@@ -13,13 +13,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from trimtab.config.targets import mdt_name, ost_name
 from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes, check_range
 from trimtab.errors import RefusedError, UsageError
 from trimtab.launch.process import ProcessResult
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
 from trimtab.model.trim import TrimPractice
 from trimtab.twin.guest import Guest
-from trimtab.twin.instruments.layout import layout_of, mdt_name, ost_name
+from trimtab.twin.instruments.layout import layout_of
 from trimtab.twin.instruments.snapshots import DRIVER, LAST_GROUP, SOURCE, snapshot_of
 from trimtab.twin.launcher import TwinLauncher, find_twin_launcher
 from trimtab.twin.life import Life
@@ -60,7 +61,7 @@ class TwinDriver:
     """
 
     name = DRIVER
-    capabilities = ABLE
+    capabilities: frozenset[str] = ABLE
 
     def __init__(self, life: Life, path: str) -> None:
         self.life = life

@@ -14,16 +14,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.twin.instruments.layout import ost_name
+from trimtab.config.targets import ost_name
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.stack import ost
 from trimtab.twin.stack.hardware import GROUP_BYTES, hardware
 from trimtab.twin.truth import TrueCause
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 SLOW: Final = (0.75, 0.80)
 """Part of fresh drives' rate: collection makes an OST slow under the first, until the second."""
@@ -88,7 +86,7 @@ class Emerging:
         self,
         at: datetime,
         scenario: Scenario,
-        member: NDArray[np.int64],
+        member: Integers,
         values: Mapping[str, NDArray[np.float32]],
     ) -> Iterator[TrueCause]:
         """Yield what ended with an epoch.
@@ -149,7 +147,7 @@ def _few(closed: tuple[datetime, float], until: datetime | None) -> TrueCause:
 
 
 def _losses(
-    scenario: Scenario, values: Mapping[str, NDArray[np.float32]], member: NDArray[np.int64]
+    scenario: Scenario, values: Mapping[str, NDArray[np.float32]], member: Integers
 ) -> tuple[Array, Array]:
     """Return for each real OST what collection takes of fresh drives, and loops of the rest."""
     machine = hardware(scenario.osts, scenario.server)

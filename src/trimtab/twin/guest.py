@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.config.targets import ost_name
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.bounded import PROBE_PREFIX, NameList, PathState, Removal, Space
-from trimtab.twin.instruments.layout import ost_name
 from trimtab.twin.life import Life
 from trimtab.twin.simulation.bytes_of_osts import folded
 from trimtab.twin.simulation.streams import stream
@@ -201,12 +201,12 @@ class Guest:
             No OST takes new files, or one cannot hold what is written to it; nothing is.
         """
         files = self.touch(tuple(sizes))
-        by_directory: dict[str, list[tuple[File, float]]] = {}
-        for (path, size_bytes), file in zip(sizes.items(), files, strict=True):
-            by_directory.setdefault(path.rpartition("/")[0], []).append((file, size_bytes))
-        grown = [(file, max(0.0, size - file.size_bytes)) for file, size in _all(by_directory)]
+        grown = [
+            (file, max(0.0, size - file.size_bytes))
+            for file, size in zip(files, sizes.values(), strict=True)
+        ]
         self._refuse_full(self._of_osts(grown))
-        for directory, written in by_directory.items():
+        for directory, written in self._by_directory(sizes).items():
             again = [(file, min(file.size_bytes, size)) for file, size in written]
             self._change("remove", directory, again)
             self._change("write", directory, written)
@@ -226,11 +226,8 @@ class Guest:
 
     def unlink(self, paths: Sequence[str]) -> None:
         """Remove files."""
-        by_directory: dict[str, list[tuple[File, float]]] = {}
-        for path in paths:
-            file = self.file(path)
-            by_directory.setdefault(path.rpartition("/")[0], []).append((file, file.size_bytes))
-        for directory, files in by_directory.items():
+        sizes = {path: self.file(path).size_bytes for path in paths}
+        for directory, files in self._by_directory(sizes).items():
             self._change("remove", directory, files)
         for path in paths:
             directory, name = self._split(path)
@@ -256,10 +253,6 @@ class Guest:
     def stripes(self, path: str) -> int:
         """Return the stripe count of new files of a directory."""
         return self._of(path).stripe_count
-
-    def holds(self, path: str) -> bool:
-        """Return whether a path is a directory of a probe."""
-        return path.rstrip("/") in self._directories
 
     def place(
         self, files: int, stripe_count: int, first: int | None = None
@@ -310,6 +303,14 @@ class Guest:
         """Return the names of the OSTs that hold a file."""
         return tuple(ost_name(number) for number in self.file(path).osts)
 
+    def _by_directory(self, sizes: Mapping[str, float]) -> dict[str, list[tuple[File, float]]]:
+        """Return files with bytes of each, given by their paths, by directory."""
+        by_directory: dict[str, list[tuple[File, float]]] = {}
+        for path, size_bytes in sizes.items():
+            directory, _, _ = path.rpartition("/")
+            by_directory.setdefault(directory, []).append((self.file(path), size_bytes))
+        return by_directory
+
     def _change(self, deed: str, directory: str, files: Sequence[tuple[File, float]]) -> None:
         """Let files of a directory grow or shrink by so many bytes."""
         change = self._of_osts(files)
@@ -345,9 +346,3 @@ class Guest:
         if parent.rstrip("/") != self.path and not parent.startswith(f"{self.path}/"):
             raise UsageError(f"{parent} is not on the simulated file system", code="path-outside")
         return f"{parent.rstrip('/')}/{name}"
-
-
-def _all(
-    by_directory: Mapping[str, Sequence[tuple[File, float]]],
-) -> list[tuple[File, float]]:
-    return [file for files in by_directory.values() for file in files]

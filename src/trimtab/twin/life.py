@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.errors import RefusedError, TrimtabError, UnreadableError, UsageError
 from trimtab.launch.interruption import shielded
+from trimtab.twin.arrays import Array
 from trimtab.twin.diary import PASS, Diary, Line
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
@@ -65,7 +65,7 @@ class Life:
         self.watched_from = start if watched_from is None else watched_from
         self._epoch = timedelta(seconds=scenario.resolution.epoch_s)
         self.simulation = Simulation(scenario) if simulation is None else simulation
-        self.held: dict[str, NDArray[np.float64]] = {}
+        self.held: dict[str, Array] = {}
         self._now = self._written_until = self.simulation.now
         self._end_probes()
 

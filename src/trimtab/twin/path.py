@@ -1,16 +1,14 @@
-"""The mount of a simulated file system as one path on a client node: what a check looks at."""
+"""A simulated file system as one of its client nodes sees it: what a check looks at."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
 from trimtab.drivers.local.counters import DeviceBytes
-from trimtab.drivers.protocol import Clock, Placement
 from trimtab.errors import UsageError
-from trimtab.launch.process import ProcessResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.telemetry import (
     TELEMETRY_UNITS,
@@ -23,16 +21,16 @@ from trimtab.model.telemetry import (
 )
 from trimtab.model.trim import TrimPractice
 from trimtab.twin.driver import TwinDriver
-from trimtab.twin.instruments.snapshots import DRIVER, SOURCE
-from trimtab.twin.launcher import TwinLauncher
+from trimtab.twin.instruments.snapshots import SOURCE
 from trimtab.twin.site_store import identity_of
 from trimtab.visible import visible
 
 _SERVERS: Final = "a client does not see it; the servers do"
+_SETS_NOTHING: Final = "a client of the twin sets nothing"
 
 
-class TwinPath:
-    """A path on the simulated mount.
+class TwinPath(TwinDriver):
+    """The twin through a path on its mount: what only servers see or do, a client does not.
 
     Raises
     ------
@@ -40,14 +38,13 @@ class TwinPath:
         There is no such path.
     """
 
-    name = DRIVER
     capabilities = frozenset({"settings", "launcher", "placement"})
 
     def __init__(self, driver: TwinDriver, path: str) -> None:
         state = driver.guest.describe(path)
         if not state.exists:
             raise UsageError(f"{visible(path)} does not exist on the twin", code="path-missing")
-        self._driver = driver
+        self.life, self.guest, self.programs = driver.life, driver.guest, driver.programs
         scenario = driver.life.scenario
         self.description = PathDescription(
             path=path,
@@ -61,18 +58,13 @@ class TwinPath:
             notes=("it is simulated",),
         )
 
-    @property
-    def clock(self) -> Clock:
-        """Returns the simulated time."""
-        return self._driver.clock
-
     def targets(self) -> tuple[Target, ...]:
         """Return the file system as one target."""
         return (Target(self.description.mount_point, "file-system"),)
 
     def snapshot(self, at: datetime) -> Snapshot:
         """Return what ``df`` sees."""
-        space = self._driver.guest.space()
+        space = self.guest.space()
         known: Mapping[str, float | bool] = {
             "capacity_bytes": space.capacity_bytes,
             "used_bytes": space.used_bytes,
@@ -98,7 +90,7 @@ class TwinPath:
 
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
         """Return what a client is set to."""
-        simulation = self._driver.life.simulation
+        simulation = self.life.simulation
         clients = simulation.scenario.clients
         return {
             "osc/checksums": Setting("osc/checksums", str(int(clients.checksums)), SOURCE),
@@ -106,20 +98,16 @@ class TwinPath:
 
     def set(self, target: str, name: str, value: str) -> NotAvailable:
         """Say that a client sets nothing."""
-        return NotAvailable("a client of the twin sets nothing")
+        return NotAvailable(_SETS_NOTHING)
 
     def set_permanent(self, target: str, name: str, value: str | None) -> NotAvailable:
         """Say that a client sets nothing."""
-        return NotAvailable("a client of the twin sets nothing")
+        return NotAvailable(_SETS_NOTHING)
 
     @property
     def dead_man_s(self) -> NotAvailable:
         """Why nothing is put back."""
-        return NotAvailable("a client of the twin sets nothing")
-
-    def confirm(self) -> NotAvailable:
-        """Say that there is nothing to confirm."""
-        return self.dead_man_s
+        return NotAvailable(_SETS_NOTHING)
 
     def trim(self, target: str, start: int = 0, length: int | None = None) -> NotAvailable:
         """Say that a client trims nothing."""
@@ -140,26 +128,3 @@ class TwinPath:
     def reset_allocator(self, target: str) -> NotAvailable:
         """Say that a client cannot."""
         return NotAvailable(_SERVERS)
-
-    def placement(self, path: str) -> Placement | NotAvailable:
-        """Return where a probe's file lies."""
-        return self._driver.placement(path)
-
-    def pools(self) -> Mapping[str, tuple[int, ...]]:
-        """Return those of the file system."""
-        return self._driver.pools()
-
-    @property
-    def changelogs(self) -> NotAvailable:
-        """Why nobody reads a changelog."""
-        return self._driver.changelogs
-
-    def run(
-        self, server: str | None, argv: Sequence[str], timeout_s: float
-    ) -> ProcessResult | NotAvailable:
-        """Say that nothing runs there."""
-        return self._driver.run(server, argv, timeout_s)
-
-    def launcher(self, name: str) -> TwinLauncher | NotAvailable:
-        """Return the launcher of a kind."""
-        return self._driver.launcher(name)

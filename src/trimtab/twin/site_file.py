@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from decimal import Decimal
 
+from trimtab.config.targets import mdt_name, ost_name
 from trimtab.model.hardware import Figure, Hardware, Parity, parse_figure
 from trimtab.model.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe, SiteStore
 from trimtab.site import write
-from trimtab.twin.instruments.layout import MDTS_PER_SERVER, layout_of, mdt_name, ost_name
+from trimtab.twin.instruments.layout import MDTS_PER_SERVER, layout_of
 from trimtab.twin.instruments.probes import LAUNCHER, command_of
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
-from trimtab.model.event import Event, EventKind
+from trimtab.model.event import Event
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run
 from trimtab.record.snapshots import Changes
@@ -79,13 +79,12 @@ class SiteWriter:
         scenario: Scenario,
         *,
         path: str | None = None,
-        survey: SurveySpec | None = None,
         truth: bool = True,
     ) -> None:
         self.store = store
         self.scenario = scenario
         self.place = place_of(scenario, path)
-        self.spec = survey or SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
+        self.spec = SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
         database_path = store.location.path
         self.truth = Truth(Path(database_path)) if truth and database_path else None
         self._panel = self._panel_of(scenario.osts.count)
@@ -162,30 +161,9 @@ class SiteWriter:
         if len(self._snapshots) >= _BATCH:
             self.flush()
 
-    def event(
-        self,
-        at: datetime,
-        kind: EventKind,
-        detail: str,
-        *,
-        until: datetime | None = None,
-        targets: Sequence[str] = (),
-        source: str = "log book",
-    ) -> None:
+    def event(self, event: Event) -> None:
         """Keep an event."""
-        at = at.astimezone(UTC)
-        words = (self.place.site, kind.value, detail, *targets)
-        site_event = Event(
-            id=identifier_of(at, *words),
-            site=self.place.site,
-            kind=kind,
-            at=at,
-            detail=detail,
-            source=source,
-            until=None if until is None else until.astimezone(UTC),
-            targets=tuple(targets),
-        )
-        self._events.append(site_event)
+        self._events.append(event)
 
     def flush(self) -> None:
         """Keep what was given so far."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -121,7 +121,9 @@ class Truth:
         }
         try:
             pl.DataFrame(columns).write_parquet(self.table)
-            text = "".join(f"{json.dumps(_plain(cause))}\n" for cause in self._causes)
+            text = "".join(
+                f"{json.dumps(asdict(cause), default=_utc_text)}\n" for cause in self._causes
+            )
             self.lines.write_text(text, encoding="utf-8")
         except OSError as error:
             where = os.fspath(self.table.parent)
@@ -130,12 +132,5 @@ class Truth:
             ) from error
 
 
-def _plain(cause: TrueCause) -> dict[str, object]:
-    return {
-        "cause": cause.cause,
-        "at": cause.at.astimezone(UTC).isoformat(),
-        "until": None if cause.until is None else cause.until.astimezone(UTC).isoformat(),
-        "targets": list(cause.targets),
-        "detail": cause.detail,
-        "emerged": cause.emerged,
-    }
+def _utc_text(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()

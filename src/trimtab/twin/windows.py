@@ -7,9 +7,10 @@ so a result is the same in whatever order, and by however many threads, it is as
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from trimtab._core import raid_write_ceiling, run_window
 from trimtab.errors import UsageError
@@ -151,30 +152,14 @@ class Window:
     factor
         ``write_bytes_per_s`` over the least of what was asked for and the ceiling over the
         amplification: what is left when operations wait for the slowest drive and for throttling.
-    p50_s, p99_s, p9999_s
-        Of the latency of writes; ``None``: none ended.
-    met
-        Part of the writes that waited for collection.
-    below
-        Part of the time that a drive's throttle allowed less than its normal depth.
-    held, held_quiet
-        Part of the time that a thread slept for a drive; and that it did while the drive did not
-        collect.
-    starved_quiet
-        Part of the time that a drive neither collected nor had anything to do.
+    figures
+        All that the core tells of it: `trimtab._core.run_window`.
     """
 
     write_bytes_per_s: float
     ceiling_bytes_per_s: float
     factor: float
-    p50_s: float | None
-    p99_s: float | None
-    p9999_s: float | None
-    met: float | None
-    below: float
-    held: float
-    held_quiet: float
-    starved_quiet: float
+    figures: Mapping[str, Any]
 
 
 def slowdown(terms: Terms) -> Window:
@@ -190,21 +175,6 @@ def slowdown(terms: Terms) -> Window:
         There can be no such group or load.
     """
     return _simulated(_rounded(terms))
-
-
-def gain(terms: Terms) -> float:
-    """Return what turning throttling off adds to the write, as a fraction of it.
-
-    Raises
-    ------
-    UsageError
-        There can be no such group or load.
-    """
-    on, off = (
-        slowdown(replace(terms, queue=replace(terms.queue, writeback_throttling=state)))
-        for state in (True, False)
-    )
-    return off.write_bytes_per_s / on.write_bytes_per_s - 1.0
 
 
 def _rounded(terms: Terms) -> Terms:
@@ -241,21 +211,8 @@ def _simulated(terms: Terms) -> Window:
         raise UsageError(
             str(error), code="raid-invalid", hint="see the OSTs' drive and raid in the scenario"
         ) from error
-    samples, writes = figures["sampled"], figures["writes"] or {}
-    share = {name: count / samples["looks"] for name, count in samples.items()}
-    return Window(
-        write_bytes_per_s=figures["write_bytes_per_s"],
-        ceiling_bytes_per_s=ceiling,
-        factor=figures["write_bytes_per_s"] / requested,
-        p50_s=writes.get("p50_s"),
-        p99_s=writes.get("p99_s"),
-        p9999_s=writes.get("p9999_s"),
-        met=figures["met"],
-        below=share["below"],
-        held=share["held"],
-        held_quiet=share["held_quiet"],
-        starved_quiet=share["starved_quiet"],
-    )
+    written = figures["write_bytes_per_s"]
+    return Window(written, ceiling, written / requested, figures)
 
 
 def _group(terms: Terms) -> WindowTerms:

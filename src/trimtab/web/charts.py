@@ -6,12 +6,13 @@ with an interpreter of expressions: the policy of the pages allows no code but f
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import UsageError
 from trimtab.extras import install_command
+from trimtab.loop.monthly import space_at
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import ChangeStatus, SeriesJudgement
 from trimtab.report import judge_charts
@@ -26,6 +27,8 @@ from trimtab.report.chart import (
     axis_title,
     data,
     layered,
+    milliseconds,
+    runs_marks,
     time_axis,
     value_axis,
 )
@@ -63,10 +66,6 @@ def vega_bundle() -> str:
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
-def _milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
-
-
 def _drawable(layers: list[dict[str, Any]], height: int = _HEIGHT) -> dict[str, Any]:
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
@@ -95,7 +94,7 @@ def series_chart(
     scale = value_scale(largest, judgement.key.unit)
     rows = [
         {
-            "at": _milliseconds(at),
+            "at": milliseconds(at),
             "value": 0.0 if unfinished else value / scale.divisor,
             "run": run,
             "state": _STATES[unfinished],
@@ -169,8 +168,8 @@ def _levels(
         return
     levels = [
         {
-            "at": _milliseconds(max(regime.from_, begin)),
-            "to": _milliseconds(min(regime.to, end)),
+            "at": milliseconds(max(regime.from_, begin)),
+            "to": milliseconds(min(regime.to, end)),
             "level": regime.median / divisor,
         }
         for regime in judgement.regimes
@@ -189,7 +188,7 @@ def _levels(
         }
     for status, dash in ((ChangeStatus.CONFIRMED, [1, 0]), (ChangeStatus.SUSPECT, [4, 3])):
         changes = [
-            {"at": _milliseconds(change.at), "what": f"{status.value} change"}
+            {"at": milliseconds(change.at), "what": f"{status.value} change"}
             for change in judgement.changes
             if change.status is status and begin <= change.at <= end
         ]
@@ -323,7 +322,7 @@ def life_charts(desk: Desk, site: str, target: str) -> Iterator[Chart | None]:
         largest = float(values["value"].max() or 1.0)  # type: ignore[arg-type]
         scale = value_scale(largest, unit)
         rows = [
-            {"at": _milliseconds(at), "value": value / scale.divisor}
+            {"at": milliseconds(at), "value": value / scale.divisor}
             for at, value in values.select("at", "value").iter_rows()
         ]
         yield Chart(
@@ -338,18 +337,9 @@ def _fullness_chart(desk: Desk, site: str, target: str) -> Chart | None:
     times = desk.store.snapshot_times(site)
     step = max(1, -(-len(times) // _SNAPSHOTS))
     chosen = times[::-1][::step][::-1]
-    names = {"used_bytes", "available_bytes"}
-    of_target, _ = desk.store.telemetry_frames(
-        site, chosen, names=names, settings_at=(), target=target
-    )
-    by_time: dict[datetime, dict[str, float]] = {}
-    for at, name, number in of_target.select("at", "name", "number").iter_rows():
-        if number is not None:
-            by_time.setdefault(at, {})[name] = number
     rows = [
-        {"at": _milliseconds(at), "value": 100 * values["used_bytes"] / total}
-        for at, values in sorted(by_time.items())
-        if len(values) == 2 and (total := sum(values.values())) > 0
+        {"at": milliseconds(each.at), "value": 100 * each.fullness}
+        for each in space_at(desk.store, site, chosen, target)
     ]
     if not rows:
         return None
@@ -363,7 +353,7 @@ def _fullness_chart(desk: Desk, site: str, target: str) -> Chart | None:
 
 def _dots(rows: list[dict[str, Any]], title: str, largest: float) -> dict[str, Any]:
     x, y = time_axis(rows), value_axis("value", title, largest * 1.05)
-    mark = data(rows).mark_point(filled=True, size=16, color=ACCENT, opacity=1)
+    mark = data(rows).mark_point(size=16, color=ACCENT)
     return layered([mark.encode(x=x, y=y)])
 
 
@@ -394,20 +384,15 @@ def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | Non
     largest = max((v for v in shown["value"].to_list() if v is not None), default=1.0)
     scale = value_scale(largest, key.unit)
     rows = [
-        {"at": _milliseconds(at), "value": (value or 0.0) / scale.divisor, "lost": lost}
+        {"at": milliseconds(at), "value": (value or 0.0) / scale.divisor, "unfinished": lost}
         for at, value, lost in shown.select("at", "value", "unfinished").iter_rows()
     ]
-    finished = data(row for row in rows if not row["lost"])
-    unfinished = data(row for row in rows if row["lost"])
     x = time_axis(rows)
     y = value_axis("value", scale.unit, largest / scale.divisor * 1.05)
-    span = [{"at": _milliseconds(incident.at), "to": _milliseconds(end)}]
+    span = [{"at": milliseconds(incident.at), "to": milliseconds(end)}]
     layers = [
         data(span).mark_rect(color=MUTED, opacity=0.18).encode(x=x, x2="to:T"),
-        finished.mark_point(filled=True, size=14, color=ACCENT, opacity=1).encode(x=x, y=y),
-        unfinished.mark_point(shape="cross", filled=True, size=50, color=ALARM, opacity=1).encode(
-            x=x, y=y
-        ),
+        *runs_marks(rows, x, y, size=14, color=ACCENT),
         data([{"at": span[0]["at"]}]).mark_rule(color=ALARM, strokeWidth=1.4).encode(x=x),
     ]
     return Chart(

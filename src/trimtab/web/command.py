@@ -50,7 +50,7 @@ def command(where: str | None, store_url: str | None, bind: str, config: str | N
     """
     refuse_without_libraries()
     from trimtab.loop.event_log import Place
-    from trimtab.loop.sites import open_site, with_store
+    from trimtab.loop.sites import open_site
     from trimtab.loop.stores import open_store
     from trimtab.web.settings import load_settings
 
@@ -58,7 +58,7 @@ def command(where: str | None, store_url: str | None, bind: str, config: str | N
     settings = None if config is None else load_settings(config)
     _refuse_open(host, settings)
     site = None if where is None else open_site(where).site
-    with open_store(with_store(site, store_url)) as store:
+    with open_store(store_url, site) as store:
         only = None if site is None or where is None else (where, Place(site.name, site))
         serve(store, only, host, port, settings)
 
@@ -78,25 +78,22 @@ def serve(
         The word that names the one site that is served, and the site; ``None``: all of the store.
     """
     import time
-    from contextlib import closing
     from functools import partial
 
     from trimtab.loop.watching.log import configured
     from trimtab.web.access import ProxyAccess, TokenAccess
-    from trimtab.web.desk import Desk, warmed
-    from trimtab.web.renewal import Renewal
+    from trimtab.web.desk import Desk, prepare, warmed
     from trimtab.web.server import allow_connections, guarded, in_background, listening, server_of
 
     log = configured()
     allow_connections()
     listener = listening(host, port)
     port = listener.getsockname()[1]
-    renewal = Renewal(store.location.url, only)
     desk = Desk(
         store,
         only,
         beside=lambda work: in_background(work, log, "what is shown could not be renewed"),
-        elsewhere=renewal,
+        elsewhere=partial(prepare, store.location.url, only),
     )
     hosts = _hosts(host, port, settings)
     if settings is not None and settings.proxy.peers:
@@ -114,8 +111,7 @@ def serve(
         )
         access.offer()
     in_background(partial(warmed, desk), log, "the first pages were not prepared")
-    with closing(renewal):
-        server_of(guarded(desk, access, hosts=hosts, log=log), listener).run()
+    server_of(guarded(desk, access, hosts=hosts, log=log), listener).run()
 
 
 def address(bind: str) -> tuple[str, int]:

@@ -8,17 +8,17 @@
 
 Judging a year anew takes seconds. With ``beside`` that is done there when the store has changed,
 and until it is done what is shown is the view of before, all of one state: a `_View`. With
-``elsewhere`` another process works it out (`trimtab.web.renewal`), and requests have this one.
+``elsewhere`` another process works it out and keeps it in the store (`prepare`): a thread of this
+one that judges holds up every request.
 
-Nothing is kept on disk: after a kill everything is worked out again from the store.
+Nothing else is kept: after a kill values are read again from the store.
 """
 
 from __future__ import annotations
 
-import threading
+import os
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,20 +30,23 @@ from trimtab.loop.ladder import of_store
 from trimtab.loop.overview import overview, purge_overview, target_overviews
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.purging.plans import SitePlan, site_plans, site_runs
-from trimtab.loop.results import HorizonResult, Results, Value, WhatIfResult, results_of
-from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, Judged, Recollections, judge_site
+from trimtab.loop.results import Results, Value, WhatIfResult, results_of
+from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, Judged, judge_site
 from trimtab.loop.sites import clock_of, site_as_kept, site_file
 from trimtab.loop.standing import standing_of, with_series
 from trimtab.loop.status import status_of
+from trimtab.loop.stores import open_store
 from trimtab.loop.sweep import StoredSweep, stored_sweep
+from trimtab.loop.workers import worker_pool
 from trimtab.model.overview import Overview, PurgeOverview, TargetOverview
 from trimtab.model.series import SeriesJudgement
 from trimtab.model.standing import SiteStanding
 from trimtab.model.target import SiteState
 from trimtab.report.judge_charts import panel_chart
+from trimtab.report.purge import HorizonResult
 from trimtab.report.render import drawn
 from trimtab.visible import visible
-from trimtab.web.remembering import Elsewhere, Remembering
+from trimtab.web.remembering import LONG, Elsewhere, Remembering
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,8 +62,8 @@ if TYPE_CHECKING:
     from trimtab.report.sections import Drawings
 
 
-_ANSWERS: Final = 256
-"""Judgements of single series that are remembered: most stay as they were when one gets a run."""
+NICE: Final = 5
+"""Of the process that works out values: requests go first."""
 PANELS: Final = 4
 
 
@@ -76,8 +79,8 @@ class Desk(Remembering):
     beside
         Does some work in another thread; ``None``: every value is worked out by who asks for it.
     elsewhere
-        Returns the state of a site's store, and what its `LONG` values of given names are in it;
-        ``None``: the thread of ``beside`` works them out.
+        Has what `LONG` values of a site are made of kept in its store; ``None``: whoever asks for
+        them works it out.
     purges
         Key, journals and arming files of purges; default this host's.
     """
@@ -96,9 +99,6 @@ class Desk(Remembering):
         self._only = only
         self.purges = purges or purge_place()
         self._places: dict[str, Place] = {}
-        self._answers: OrderedDict[object, object] = OrderedDict()
-        self._judging = threading.Lock()  # what was recalled is taken up by one at a time
-        self._recollections: dict[str, Recollections] = {}
 
     def sites(self) -> tuple[Site, ...]:
         """Return the sites that are served."""
@@ -151,13 +151,7 @@ class Desk(Remembering):
 
         def make() -> Judged | None:
             try:
-                with self._judging:
-                    return judge_site(
-                        self.store,
-                        place,
-                        together=self._together,
-                        recollections=self._recollections.setdefault(name, {}),
-                    )
+                return judge_site(self.store, place)
             except UsageError as error:
                 if error.code in NOTHING_TO_JUDGE:
                     return None
@@ -352,20 +346,6 @@ class Desk(Remembering):
         place = self.place(name)
         return self.recent("purge-runs", name, make=lambda: site_runs(place, self.purges))
 
-    def _together(self, questions: Iterable[Any]) -> Iterator[Any]:
-        """Yield the answers of questions: those of before where nothing differs."""
-        for question in questions:
-            name = question.fingerprint()
-            with self._lock:
-                known = self._answers.get(name)
-            if known is None:
-                known = question.answer()
-                with self._lock:
-                    self._answers[name] = known
-                    while len(self._answers) > _ANSWERS:
-                        self._answers.popitem(last=False)
-            yield known
-
 
 def _site_of(name: str) -> Any:
     loaded = site_file(name, only_sites=True)
@@ -377,3 +357,25 @@ def warmed(desk: Desk, most: int = 8) -> None:
     for site in desk.sites()[:most]:
         desk.overview(site.name)
         desk.judged(site.name)
+
+
+def prepare(url: str, only: tuple[str, Place] | None, site: str) -> None:
+    """Work out in another process what the pages of a site are made of; its store keeps it.
+
+    Raises
+    ------
+    ToolError
+        The process was killed.
+    TrimtabError
+        What working it out ended with.
+    """
+    with worker_pool(1, hint="restart the dashboard where there is more memory") as pool:
+        pool.submit(_prepare, url, only, site).result()
+
+
+def _prepare(url: str, only: tuple[str, Place] | None, site: str) -> None:
+    os.nice(NICE)
+    with open_store(url) as store:
+        desk = Desk(store, only)
+        for name in LONG:
+            getattr(desk, name)(site)

@@ -43,7 +43,7 @@ def incidents_page(
         total=len(chosen),
         offset=offset,
         rows_each=ROWS,
-        incidents=[(entry, likeliest(entry.document)) for entry in chosen[offset : offset + ROWS]],
+        incidents=[(entry, likeliest(entry)) for entry in chosen[offset : offset + ROWS]],
         judged=desk.store.judged(site),
         kinds=[kind.value for kind in EventKind],
     )
@@ -64,7 +64,7 @@ def incident_page(request: Request, desk: DeskOf, site: str, identifier: str) ->
         "incident.html.j2",
         incident=incident,
         document=document,
-        cause=likeliest(document),
+        cause=likeliest(incident),
         line=_time_line(incident, document, events),
         figure=drawn([charts.incident_chart(desk, site, incident)]),
         acknowledged=[event for event in events if event.detail.startswith(prefix)],

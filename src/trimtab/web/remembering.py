@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 Mark = tuple[object, ...]
-Elsewhere = Callable[[str, Sequence[str]], tuple[Mark, Mapping[str, object]]]
+Elsewhere = Callable[[str], object]
 
 _REMEMBERED: Final = 512
 """Values of one state of a site; those of `LONG` stay besides."""
@@ -48,6 +48,8 @@ class _View:
     """What was worked out for one state of a site's store."""
 
     mark: Mark
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    is_prepared: bool = False
     slots: OrderedDict[tuple[str, ...], _Slot] = field(default_factory=OrderedDict)
 
 
@@ -122,16 +124,17 @@ class Remembering:
         """
         view = self._view_of(site, self._mark(site)) if at_once else self._view(site)
         if self._elsewhere is not None and name[0] in LONG:
-            return self._made(
-                view, name, partial(self._made_elsewhere, site, name[0], view.mark, make)
-            )
+            return self._made(view, name, partial(self._prepared, view, site, make))
         return self._made(view, name, make)
 
-    def _made_elsewhere(self, site: str, name: str, mark: Mark, make: Callable[[], Value]) -> Value:
-        """Return what another process works out, or this one where that one sees another state."""
+    def _prepared(self, view: _View, site: str, make: Callable[[], Value]) -> Value:
+        """Return a value whose parts another process has worked out and kept in the store."""
         assert self._elsewhere is not None
-        of_mark, values = self._elsewhere(site, [name])
-        return cast("Value", values[name]) if of_mark == mark else make()
+        with view.lock:
+            if not view.is_prepared:
+                self._elsewhere(site)
+                view.is_prepared = True
+        return make()
 
     def recent(self, *name: str, make: Callable[[], Value]) -> Value:
         """Return a value that depends on files, worked out again when it is `FILES_S` old."""
@@ -208,15 +211,7 @@ class Remembering:
         fresh = _View(mark)
         names = [name for name in LONG if (name,) in shown.slots]
         try:
-            if self._elsewhere is None:
-                self._fill(site, fresh, names)
-            else:
-                mark, values = self._elsewhere(site, names)
-                slots: dict[tuple[str, ...], _Slot] = {
-                    (name,): _Slot(is_made=True, value=of) for name, of in values.items()
-                }
-                fresh = _View(mark, OrderedDict(slots))
-                self.forget_mark(site)  # that state may be a newer one than was asked for
+            self._fill(site, fresh, names)
         except BaseException:
             fresh = _View(mark)
             raise
@@ -226,17 +221,12 @@ class Remembering:
                 if self._views.get(site) is shown:
                     self._views[site] = fresh
 
-    def worked_out(self, site: str, names: Sequence[str]) -> tuple[Mark, dict[str, object]]:
-        """Return the state of a site's store, and what its `LONG` values of names are in it."""
-        self.forget_mark(site)
-        view = self._view_of(site, self._mark(site))
-        return view.mark, self._fill(site, view, names)
-
-    def _fill(self, site: str, view: _View, names: Sequence[str]) -> dict[str, object]:
+    def _fill(self, site: str, view: _View, names: Sequence[str]) -> None:
         """Work out values for a view, all of its state."""
         self._thread.views = {site: view}
         try:
-            return {name: getattr(self, name)(site) for name in names}
+            for name in names:
+                getattr(self, name)(site)
         finally:
             self._thread.views = {}
 

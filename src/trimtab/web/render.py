@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -21,6 +20,8 @@ from trimtab.web.desk import Desk
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from trimtab.record.kept import KeptIncident
 
 ROWS: Final = 50
 """Of a table on one page."""
@@ -98,9 +99,9 @@ def listed_sites(names: list[str]) -> str:
     return _templates().get_template("sites.html.j2").render(sites=names)
 
 
-def likeliest(document: Mapping[str, Any]) -> str:
+def likeliest(incident: KeptIncident) -> str:
     """Return the likeliest cause of a stored incident with its probability."""
-    causes = document.get("causes") or []
-    if not causes or document.get("unexplained"):
+    cause = incident.likeliest
+    if not cause:
         return "cause unknown"
-    return f"{causes[0]['title']} ({format_percent(causes[0]['confidence'], 0)})"
+    return f"{cause['title']} ({format_percent(cause['confidence'], 0)})"

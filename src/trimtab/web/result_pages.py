@@ -12,13 +12,12 @@ from starlette.concurrency import run_in_threadpool
 from trimtab.errors import TrimtabError
 from trimtab.loop.monthly import space_at
 from trimtab.loop.purging.plans import own_lists
-from trimtab.loop.results import horizon_page
 from trimtab.loop.whatif import scenario_of_site
 from trimtab.model.event import EventKind
 from trimtab.model.excluded_runs import doubts_text
 from trimtab.report.ladder import ladder_document
 from trimtab.report.monthly import space_chart
-from trimtab.report.purge import runs_document
+from trimtab.report.purge import horizon_document, runs_document
 from trimtab.report.render import drawn
 from trimtab.report.sections import Document, Section, drawn_sections
 from trimtab.report.sweep import sweep_document
@@ -127,7 +126,7 @@ def purge_page(
     plans, problems = desk.plans(site)
     of_runs = _runs(desk, site, only)
     if chosen is not None:
-        document = horizon_page(chosen.value, only)
+        document = horizon_document(chosen.value, only)
         sections = _drawn(desk, document)
     else:
         document, sections = of_runs, ()
@@ -166,7 +165,7 @@ def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None
         report = desk.purge_runs(site)
     except TrimtabError as error:
         problem = Section("Runs of purges", lines=(f"Not known: {error.message}.",))
-        return Document("purge report", site, "", "unclear", "", (), (problem,))
+        return Document("", (problem,), kind="purge report", heading=site, tone="unclear")
     return runs_document(report, site, only) if report.days or report.plans else None
 
 

@@ -16,7 +16,7 @@ from trimtab.model.series import SeriesJudgement
 from trimtab.report import judge_charts, text
 from trimtab.report.kit import Row, Table, row, table
 from trimtab.report.render import drawn
-from trimtab.units import format_percent, format_value, parse_moment
+from trimtab.units import format_percent, parse_moment, percent_or_dash, value_or_dash
 
 if TYPE_CHECKING:
     import polars as pl
@@ -123,7 +123,7 @@ def compared_parts(
         ),
         figures=drawn(
             [
-                judge_charts.runs_chart(before, after, key, "runs-compared"),
+                judge_charts.runs_chart(before, after, key),
                 judge_charts.spread_chart(before, after, key, "spread-compared", title=title),
             ]
         ),
@@ -144,10 +144,11 @@ def _within(frame: pl.DataFrame, since: datetime | None, until: datetime | None)
 def _effect_text(effect: Effect) -> str:
     words = effect.change.value.replace("_", " ").capitalize()
     if effect.ratio is not None:
-        words += f": {100 * (effect.ratio - 1):+.1f} %"
+        words += f": {text.change_text(effect.ratio)}"
     if (interval := effect.ratio_interval) is not None:
-        low, high = (f"{100 * (end - 1):+.1f}" for end in (interval.low, interval.high))
-        words += f" ({low} to {high} %, {format_percent(interval.level, 0)} interval)"
+        words += (
+            f" ({text.change_range_text(interval)}, {format_percent(interval.level, 0)} interval)"
+        )
     # A reason of these says the same figures again.
     known = code_of(effect.reason) in {"better", "worse"} and effect.ratio_interval is not None
     return f"{words}." if known else f"{words}. {text.sentence(effect.reason)}"
@@ -159,8 +160,8 @@ def _sides(effect: Effect) -> Iterator[Row]:
             name,
             f"{side.n:,}",
             "-" if side.n_effective is None else f"{side.n_effective:.0f}",
-            "-" if side.middle is None else format_value(side.middle, effect.unit),
-            "-" if side.cov is None else format_percent(side.cov),
+            value_or_dash(side.middle, effect.unit),
+            percent_or_dash(side.cov),
             f"{side.unfinished:,}",
             "-" if side.from_ is None else utc_text(side.from_)[:16].replace("T", " "),
             "-" if side.to is None else utc_text(side.to)[:16].replace("T", " "),

@@ -64,12 +64,12 @@ def _best(rows: tuple[Row, ...], values: list[float], goal: FigureKind) -> Best:
     return Best(goal, place, tied, tested=None not in intervals)
 
 
-def varying(swept: Swept, share: float = 0.01) -> tuple[FigureKind, ...]:
-    """Return the figures that differ between combinations by more than a share of the largest."""
+def varying(swept: Swept) -> tuple[FigureKind, ...]:
+    """Return the figures that differ between combinations by more than 1 % of the largest."""
     differing = []
     for kind in KINDS:
         values = [row.figure(kind.name).median for row in swept.rows]
         known = [value for value in values if value is not None]
-        if known and max(known) - min(known) > share * max(abs(value) for value in known):
+        if known and max(known) - min(known) > 0.01 * max(abs(value) for value in known):
             differing.append(kind)
     return tuple(differing)

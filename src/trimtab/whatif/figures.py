@@ -6,22 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.judge.frame import frame_of
 from trimtab.judge.rolling import rolling
 from trimtab.model.check import HistoryPoint
 from trimtab.model.site import LIMITS
-from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.columns import Columns
+from trimtab.twin.arrays import Array
 from trimtab.twin.simulation.miniature import GROUP_UNITS
-from trimtab.twin.simulation.population import Population
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
-from trimtab.twin.simulation.state import State
-from trimtab.twin.simulation.trace import Trace
+
+if TYPE_CHECKING:
+    from trimtab.twin.simulation.engine import Simulation
 
 _RUNS_LEAST: Final = 24
 _SPAN_LEAST: Final = timedelta(hours=36)
@@ -29,35 +27,6 @@ _ALMOST_ALL: Final = 0.99
 _DAY_S: Final = 86400.0
 _SUPERBLOCKS_LEAST: Final = 10
 """Written on each miniature OST: of fewer, what one collection copies is most of what is told."""
-
-
-class Simulated(Protocol):
-    """A simulation that has run: `trimtab.twin.simulation.engine.Simulation`."""
-
-    @property
-    def scenario(self) -> Scenario:
-        """As it is at the end."""
-        ...
-
-    @property
-    def trace(self) -> Trace:
-        """How it was."""
-        ...
-
-    @property
-    def state(self) -> State:
-        """How it is at the end."""
-        ...
-
-    @property
-    def population(self) -> Population:
-        """Bytes of users by age."""
-        ...
-
-    @property
-    def columns(self) -> Columns:
-        """Which OSTs columns stand for."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +65,7 @@ KINDS: Final = (
 )
 
 
-def figures_of(simulated: Simulated) -> dict[str, float | None]:
+def figures_of(simulated: Simulation) -> dict[str, float | None]:
     """Return the figures of a run; ``None`` where it has nothing to tell."""
     trace, weight = simulated.trace, simulated.columns.weight
     figures: dict[str, float | None] = dict.fromkeys(kind.name for kind in KINDS)
@@ -163,7 +132,7 @@ def of_surveys(surveys: Sequence[SurveyRun]) -> Mapping[str, float | None]:
     return {"ost_write": float(values.mean()), "ost_write_least": float(values.min())}
 
 
-def _of_flash(simulated: Simulated) -> Mapping[str, float | None]:
+def _of_flash(simulated: Simulation) -> Mapping[str, float | None]:
     """Return amplification of all writes, and drive writes a day of the flash there is now."""
     state, weight, osts = simulated.state, simulated.columns.weight, simulated.scenario.osts
     written = float(state.bytes_written_total @ weight)
@@ -183,14 +152,14 @@ def _of_flash(simulated: Simulated) -> Mapping[str, float | None]:
     }
 
 
-def _told_from(simulated: Simulated) -> float:
+def _told_from(simulated: Simulation) -> float:
     """Return the bytes of the whole from which on miniatures tell what drives write."""
     resolution = simulated.scenario.resolution
     part = _SUPERBLOCKS_LEAST * resolution.superblock_units / (resolution.groups * GROUP_UNITS)
     return part * float(simulated.state.capacity_bytes @ simulated.columns.weight)
 
 
-def _horizon_s(by_day: NDArray[np.float64]) -> float | None:
+def _horizon_s(by_day: Array) -> float | None:
     """Return within which age, in whole days, all but a hundredth of the bytes lie."""
     whole = float(by_day.sum())
     if whole <= 0:
@@ -203,7 +172,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
-def _over_time(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float | None:
+def _over_time(values: Array, weight: Array) -> float | None:
     """Return the mean over epochs and OSTs; columns that were not there yet are left out."""
     if not values.size:
         return None

@@ -9,16 +9,19 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.record.system_errors import system_errors
 from trimtab.twin import version
 from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
-from trimtab.whatif.figures import Simulated, figures_of
+from trimtab.whatif.figures import figures_of
+
+if TYPE_CHECKING:
+    from trimtab.twin.simulation.engine import Simulation
 
 Figures = Mapping[str, float | None]
-Model = Callable[[Scenario, float], Simulated]
+Model = Callable[[Scenario, float], "Simulation"]
 """Runs a scenario for so many seconds."""
 Together = Callable[[Iterable[Any]], Iterator[Any]]
 """Yields the answers of runs in their order, however many processes answer."""
@@ -27,7 +30,7 @@ listener: Final[ContextVar[Callable[[float], None] | None]] = ContextVar("listen
 _NOT_PHYSICS: Final = ("source", "title", "assumptions")
 
 
-def twin(scenario: Scenario, until_s: float) -> Simulated:
+def twin(scenario: Scenario, until_s: float) -> Simulation:
     """Run the twin; one thread, since each processor has a run of its own."""
     from trimtab.twin.simulation.engine import Simulation
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from trimtab.cli.main import main
-from trimtab.cli.purge.run import print_run
+from trimtab.cli.purge.run import run_document
+from trimtab.cli.render.document import print_document
 from trimtab.loop.purging import log
 from trimtab.loop.purging.running import Ran
 from trimtab.purge.run.messages import StopReason
@@ -42,12 +43,12 @@ LOADED: Any = SimpleNamespace(
     ],
 )
 def test_the_first_line_is_the_answer(capsys, changes, first):
-    print_run(replace(DRY, **changes), LOADED)
+    print_document(run_document(replace(DRY, **changes), LOADED))
     assert capsys.readouterr().out.splitlines()[0] == first
 
 
 def test_the_end_says_how_fast_it_went_and_how_late_the_file_system_was(capsys):
-    print_run(DRY, LOADED)
+    print_document(run_document(DRY, LOADED))
     words = "57,861 rows, 1,928.7 a second; 99 % of the slowest batch within 1.2 s"
     assert f"speed  {words}" in capsys.readouterr().out
 

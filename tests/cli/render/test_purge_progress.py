@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from trimtab.cli.render import progress as bars
 from trimtab.cli.render import purge_progress
+from trimtab.cli.render.progress import progress_bar
 from trimtab.cli.render.purge_progress import (
     import_progress,
-    meter,
     run_progress,
     scan_progress,
     watched,
@@ -19,11 +21,15 @@ from trimtab.purge.run.messages import Progress
 
 
 @dataclass
-class Seen:
+class _Seen:
     entries: int
     elapsed_s: float
     pending: int = 3
     unread: int = 0
+
+
+Seen: Any = _Seen
+"""What is read of the progress of a scan."""
 
 
 class Shown:
@@ -130,13 +136,13 @@ def test_progress_that_stands_still_goes_on_to_be_shown(monkeypatch):
 
 def test_a_log_gets_a_line_at_once_and_then_now_and_then(capsys, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(purge_progress.time, "monotonic", lambda: now[0])
-    with meter() as show:
+    monkeypatch.setattr(bars.time, "monotonic", lambda: now[0])
+    with progress_bar(counts=True) as show:
         for now[0] in (0.0, 1.0, 9.0, 10.0, 15.0):
             show(f"at {now[0]:.0f}", 0.5)
         import_progress(show)
     assert capsys.readouterr().err == "[ 50%] at 0\n[ 50%] at 10\n"
-    monkeypatch.setattr(purge_progress.progress, "wants_json", lambda: True)
-    with meter() as show:
+    monkeypatch.setattr(bars, "wants_json", lambda: True)
+    with progress_bar(counts=True) as show:
         show("nothing", None)
     assert capsys.readouterr().err == ""

@@ -195,7 +195,7 @@ def test_a_device_is_read_from_a_record_on_and_to_its_end(tmp_path: Path) -> Non
     assert not ended
     assert data[100:].startswith(part)
     assert len(part) >= 10
-    with raises(ToolError, "changelog-unreachable"):
+    with raises(ToolError, "changelog-unreachable", "cannot be read: No such file or directory"):
         read("scratch", "MDT0001", 0, devices=tmp_path)
 
 
@@ -209,5 +209,5 @@ def test_clearing_is_one_write(tmp_path: Path) -> None:
         "scratch", "MDT0001", 2, 4711, devices=tmp_path
     )  # ENOENT: user is gone
     (tmp_path / "changelog-scratch-MDT0002").mkdir()
-    with raises(ToolError, "changelog-unreachable"):
+    with raises(ToolError, "changelog-unreachable", "cannot be cleared: Is a directory"):
         changelogs.clear_records("scratch", "MDT0002", 2, 4711, devices=tmp_path)

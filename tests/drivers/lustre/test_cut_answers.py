@@ -16,7 +16,7 @@ from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Reading, Snapshot
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
-SAMPLES = repetitions(gate=30, soak=10**9)
+SAMPLES = repetitions(gate=20, soak=10**9)
 BLAMED = "not available on this"
 SERVER_COMMANDS = (reads.SERVER_PARAMETERS, reads.SERVER_IMPORTS)
 CLIENT_COMMANDS = (reads.CLIENT_PARAMETERS, reads.CLIENT_IMPORTS)

@@ -16,7 +16,7 @@ from tests.support.small_site import SITE, SmallSite, Survey, hour
 from trimtab.explain.troubles import site_state
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import explain_at, incidents_of, keep_incidents
-from trimtab.loop.status import slow_targets, status
+from trimtab.loop.status import slow_targets, status_of
 from trimtab.model.incident import Incident, IncidentState
 from trimtab.model.site import SiteLimits
 from trimtab.model.telemetry import Snapshot, Target, TargetSnapshot
@@ -66,7 +66,7 @@ def told_by_all(folder: Path, site: SmallSite, until: int | None = None) -> Mapp
         end = explained.judged_until
         assert end is not None
         moment = explain_at(store, place, end.isoformat())
-        state = status(store)
+        state = status_of(store)
         snapshot = Snapshot(
             end,
             "lustre",

@@ -16,13 +16,13 @@ from tests.support.sentences import numbers
 
 from trimtab.judge.changes import (
     Changes,
-    Recollection,
     find_changes,
     suspect_among,
     suspect_now,
 )
 from trimtab.judge.changes.runs import of_frame, of_sequences
-from trimtab.judge.changes.walk_forward import CONFIRM_S, WalkForward
+from trimtab.judge.changes.walk_forward import CONFIRM_S, Walked, WalkForward
+from trimtab.loop.answers import packed, unpacked
 from trimtab.model.series import ChangePoint, ChangeStatus
 
 
@@ -229,19 +229,23 @@ def test_a_series_that_grows_is_gone_on_with_and_gives_the_same(
     monkeypatch.setattr(
         WalkForward, "_look", lambda walk, *rest: (looks.append(0), looked(walk, *rest))
     )
-    recollection = Recollection()
+    walked = None
     for end in (10, 30, 31, 250, 410, 430, 430, 500, 501, 700, 900):
         whole = find_changes(frame.head(end), dismissed=True)
         looks.clear()
-        assert find_changes(frame.head(end), dismissed=True, recollection=recollection) == whole
+        # As it is kept and read back.
+        walked = unpacked(Walked | None, packed(Walked | None, walked))
+        grown = find_changes(frame.head(end), dismissed=True, after=walked)
+        assert grown == whole
+        walked = grown.walked
         assert end not in (31, 430, 501) or len(looks) <= 4  # six hours each, of 20 new runs
     assert len(whole.points) >= 3
     # A run of long ago is another one by now, and a series may have lost its last ones.
     early = pl.int_range(pl.len()) < 300
     altered = frame.with_columns(value=pl.col("value") * pl.when(early).then(0.7).otherwise(1.0))
-    assert find_changes(altered, recollection=recollection) == find_changes(altered)
+    assert find_changes(altered, after=walked) == find_changes(altered)
     fewer = altered.head(450)
-    assert find_changes(fewer, recollection=recollection) == find_changes(fewer)
+    assert find_changes(fewer, after=walked) == find_changes(fewer)
 
 
 def test_the_rhythm_rests_on_nothing_later_either() -> None:

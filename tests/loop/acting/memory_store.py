@@ -12,6 +12,7 @@ from trimtab.errors import RefusedError
 from trimtab.model.action import Action, ActionKind
 from trimtab.model.event import Event, EventKind
 from trimtab.model.telemetry import Snapshot
+from trimtab.record.derived import Sums
 from trimtab.record.slots import Slot
 
 
@@ -34,6 +35,14 @@ class MemoryStore:
 
     def incidents(self, site: str) -> tuple[()]:
         """Return no incident: none was ever searched for."""
+        return ()
+
+    def sums(self, site: str) -> Sums:
+        """Return no sum: so short a record is judged anew."""
+        return Sums()
+
+    def series(self, site: str) -> tuple[()]:
+        """Return no series: no run is kept."""
         return ()
 
     def judged(self, site: str) -> None:

@@ -22,7 +22,7 @@ from trimtab.loop.acting.applying import Surroundings, apply, ranges
 from trimtab.loop.acting.deadman import DeadMan, dead_man
 from trimtab.loop.acting.journal import ApplyLine, BeginLine, EndLine, RangeLine, journalled, opened
 from trimtab.loop.acting.pacing import Pacing
-from trimtab.loop.acting.recovering import recover
+from trimtab.loop.acting.session import recover
 from trimtab.message import Message
 from trimtab.model.action import ActionKind, Instruction, Outcome, Plan
 from trimtab.model.policies import TrimPolicy

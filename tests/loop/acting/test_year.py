@@ -60,7 +60,7 @@ class Applier:
             "acting_site": lambda where: SITE,
             "clock_of": lambda site: year.clock,
             "know_site": lambda store, site: None,
-            "open_store": lambda url, create: self.store,
+            "open_store": lambda url, site, create: self.store,
             "open_driver": opened_driver,
             "Place": partial(session.Place, open_acting=opened_driver, sleep=year.sleep),
             "dead_man": self._dead_man,

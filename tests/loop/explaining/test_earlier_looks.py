@@ -24,11 +24,12 @@ from tests.worlds.site import draw_site
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import (
     Explained,
-    incidents_of,
     keep_incidents,
+    search,
     still_holds,
 )
 from trimtab.measure.plain import as_list
+from trimtab.model.incident import Explanation
 from trimtab.record.kept import KeptIncident
 from trimtab.record.store import Store
 
@@ -38,18 +39,15 @@ CAUSES = ("failover", "target-silent", "competing-load", "configuration-change")
 DAY = timedelta(days=1)
 
 
-def look(store: Store, name: str, until: datetime, *, anew: bool = False) -> Explained:
-    """Return what a look at a time finds; ``anew`` explains everything."""
-    earlier = () if anew else store.incidents(name)
+def look(store: Store, name: str, until: datetime, earlier: Explained | None = None) -> Explained:
+    """Return what a look at a time finds; without an earlier one it explains everything."""
     place = Place(name, None)
-    return incidents_of(
-        store, place, now=until, until=until.isoformat(), earlier=earlier, recollections={}
-    )
+    return search(store, place, until, until=until.isoformat(), earlier=earlier)
 
 
-def kept_by(explained: Explained, folder: Path) -> tuple[KeptIncident, ...]:
+def kept_by(explained: Explained, path: Path) -> tuple[KeptIncident, ...]:
     """Return what a store keeps of a look."""
-    with Store.open(folder / "anew.db") as store:
+    with Store.open(path) as store:
         store.ensure_site(explained.site)
         assert keep_incidents(store, explained) is None
         return store.incidents(explained.site)
@@ -61,17 +59,24 @@ def confidences(incident: KeptIncident, name: str) -> dict[str, float]:
     return {cause["id"]: cause.get("confidence", 0.0) for cause in causes}
 
 
-def check_looks(store: Store, name: str, times: Iterator[datetime], folder: Path) -> int:
-    """Look at each time, hold the last against a look that explains all; return how many it did
-    not explain."""
-    explained, until = None, None
+def check_looks(
+    store: Store,
+    name: str,
+    times: Iterator[datetime],
+    folder: Path,
+    earlier: Explained | None = None,
+) -> tuple[Explained, int]:
+    """Look at each time, hold the last against a look that explains all.
+
+    Return it, and how many incidents it did not explain.
+    """
+    before, until = None, None
     for until in times:
-        explained = look(store, name, until)
-        assert keep_incidents(store, explained) is None
-    assert explained is not None
+        before, earlier = earlier, look(store, name, until, earlier)
+    assert earlier is not None
     assert until is not None
-    kept = store.incidents(name)
-    anew = kept_by(look(store, name, until, anew=True), folder)
+    kept = kept_by(earlier, folder / "looked.db")
+    anew = kept_by(look(store, name, until), folder / "anew.db")
     assert [replace(incident, document={}) for incident in kept] == [
         replace(incident, document={}) for incident in anew
     ]
@@ -81,7 +86,8 @@ def check_looks(store: Store, name: str, times: Iterator[datetime], folder: Path
                 confidences(same, name_of), abs=0.03
             )
     assert len({incident.id for incident in kept}) == len(kept)
-    return len(explained.unchanged)
+    of_before = {} if before is None else before.bases
+    return earlier, sum(of_before.get(name) is by for name, by in earlier.bases.items())
 
 
 def faulty(seed: int, days: int, snapshot_every_h: int = 6) -> IncidentWorld:
@@ -123,26 +129,29 @@ def test_daily_looks_at_drawn_sites_keep_what_one_look_keeps(tmp_path: Path) -> 
 def test_what_ended_long_ago_is_not_explained_again(tmp_path: Path) -> None:
     with Store.open(keep_world(faulty(0, 14), tmp_path / "t.db")) as store:
         first = look(store, "world", START + 10 * DAY)
-        assert keep_incidents(store, first) is None
-        assert check_looks(store, "world", iter([START + 13 * DAY]), tmp_path) == 1
-        (before,) = (each for each in store.incidents("world") if each.document.get("basis"))
+        second, taken_over = check_looks(store, "world", iter([START + 13 * DAY]), tmp_path, first)
+        assert taken_over == 1
+        (name,) = first.bases
+        before = explanation_of(second, name)
 
         # Its explanation outlives the snapshots that it was made from.
         store.prune("world", START + 9 * DAY, now=START + 14 * DAY)
-        again = look(store, "world", START + 14 * DAY)
-        assert again.unchanged == (before,)
-        anew = kept_by(look(store, "world", START + 14 * DAY, anew=True), tmp_path)
-        poor = next(each for each in anew if each.id == before.id)
-        assert poor.document["causes"] != before.document["causes"]
+        again = look(store, "world", START + 14 * DAY, second)
+        assert explanation_of(again, name).causes == before.causes
+        poor = explanation_of(look(store, "world", START + 14 * DAY), name)
+        assert poor.causes != before.causes
 
         # Where it is placed elsewhere, or something else is known of its hours, it is explained.
-        incident = next(e.incident for e in first.explanations if e.incident.id == before.id)
-        basis = first.bases[before.id].basis
-        assert still_holds(before, incident, basis)
+        incident, basis = before.incident, first.bases[name].basis
+        assert still_holds(incident, basis, incident, basis)
         removed = replace(basis, digest="", snapshots=0, are_removed=True)
-        assert still_holds(before, incident, removed)
-        assert not still_holds(before, incident, replace(removed, are_removed=False))
-        assert not still_holds(before, incident, replace(basis, digest=""))
+        assert still_holds(incident, basis, incident, removed)
+        assert not still_holds(incident, basis, incident, replace(removed, are_removed=False))
+        assert not still_holds(incident, basis, incident, replace(basis, digest=""))
         moved = replace(incident, effect=0.1)
-        assert not still_holds(before, moved, removed)
-        assert not still_holds(replace(before, document={}), incident, basis)
+        assert not still_holds(incident, basis, moved, removed)
+
+
+def explanation_of(explained: Explained, name: str) -> Explanation:
+    """Return what was found of one incident."""
+    return next(each for each in explained.explanations if each.incident.id == name)

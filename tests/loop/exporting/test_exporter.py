@@ -332,4 +332,4 @@ def set_read_only(driver: Any, exporter: Exporter, collector: Collector) -> None
     flag = Reading("read_only", True, source="test")
     seen = replace(seen, readings=(*(r for r in seen.readings if r.name != "read_only"), flag))
     snapshot = replace(now.snapshot, targets=(seen, *others))
-    exporter._latest.families = tuple(families(replace(now, snapshot=snapshot)))
+    exporter._latest = tuple(families(replace(now, snapshot=snapshot)))

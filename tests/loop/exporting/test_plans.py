@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.watched import a_site
 
-from trimtab.loop.exporting.plans import plans_waiting
+from trimtab.loop.exporting.collecting import plans_waiting
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.model.policies import Policies, PurgePlanPolicy
 

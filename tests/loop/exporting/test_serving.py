@@ -23,8 +23,8 @@ import pytest
 from tests.support.monitoring import PATIENCE_S, eventually, prometheus
 
 from trimtab.errors import UsageError
-from trimtab.loop.exporting import serving
-from trimtab.loop.exporting.serving import CONNECTIONS_MAXIMUM, MetricsServer
+from trimtab.loop.exporting import exporter
+from trimtab.loop.exporting.exporter import CONNECTIONS_MAXIMUM, MetricsServer
 from trimtab.loop.exporting.web_config import Protection, load_protection
 
 pytestmark = pytest.mark.system
@@ -105,7 +105,7 @@ def ended_at_once(server: MetricsServer, tls: ssl.SSLContext | None = None) -> b
 def test_a_deadline_is_of_the_whole_request_however_it_trickles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(serving, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(exporter, "DEADLINE_S", 0.2)
     with served() as server, client(server) as connection:
 
         def has_ended_although_it_goes_on() -> bool:
@@ -120,7 +120,7 @@ def test_a_deadline_is_of_the_whole_request_however_it_trickles(
 def test_the_last_descriptors_are_left_to_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     with served() as server:
         assert got(server) == 200
-        monkeypatch.setattr(serving, "RESERVED_DESCRIPTORS", 2**40)
+        monkeypatch.setattr(exporter, "RESERVED_DESCRIPTORS", 2**40)
         assert ended_at_once(server)
         monkeypatch.undo()
         assert got(server) == 200
@@ -220,7 +220,7 @@ def test_a_port_with_tls_is_read_by_who_trusts_it_and_slow_handshakes_end(
             got(server)
         with pytest.raises(urllib.error.URLError):
             got(server, tls=ssl.create_default_context())
-        monkeypatch.setattr(serving, "DEADLINE_S", 0.2)
+        monkeypatch.setattr(exporter, "DEADLINE_S", 0.2)
         with socket.create_connection(("127.0.0.1", server.server_port)) as silent:
             eventually(lambda: is_ended(silent))
 

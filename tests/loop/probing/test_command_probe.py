@@ -446,10 +446,10 @@ def test_mdtest_may_not_take_all_inodes(tmp_path: Path, monkeypatch: pytest.Monk
 
     spec, _ = command_of(probe, "local", str(tmp_path), replace(THIS_HOST, processors=2))
     space = free_space("/")._replace(inodes=10**6, inodes_free=2000)
-    refuse_too_many(spec, space, 0.2)
+    refuse_too_many(spec, space)
     with pytest.raises(RefusedError, match="400 files; 1999 inodes are free"):
-        refuse_too_many(spec, space._replace(inodes_free=1999), 0.2)
-    refuse_too_many(spec, space._replace(inodes=0, inodes_free=0), 0.2)  # Btrfs
+        refuse_too_many(spec, space._replace(inodes_free=1999))
+    refuse_too_many(spec, space._replace(inodes=0, inodes_free=0))  # Btrfs
     # What calls itself mdtest and says another number of tasks is no mdtest with MPI.
     outcome = run(probe, tmp_path)
     assert outcome.run.status is not RunStatus.OK

@@ -183,7 +183,7 @@ def test_the_watch_observes_an_approval_that_nobody_signed(
     with Store.open(tmp_path / "t.db") as store:
         store.add_events([valid, forged])
         observed = observe(known(place.site), store, NOW)
-    assert [entry.event for entry in observed.forged] == [forged.id]
+    assert [entry.id for entry in observed.forged] == [forged.id]
 
 
 def test_an_approval_counts_for_its_plan_alone_and_until_it_expires(plan):

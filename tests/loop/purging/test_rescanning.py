@@ -327,5 +327,5 @@ def test_directories_of_this_host_are_listed_by_their_identifier(tmp_path: Path)
     assert failed.keys() == {broken}
     assert listed[broken][1] != 0
     assert mdts_of_fids(str(tmp_path), [fid, gone]) == {fid: None, gone: None}, "this is no Lustre"
-    with raises(ToolError, "listing-failed"):
+    with raises(ToolError, "listing-failed", "cannot be listed: No such file or directory"):
         list(list_directories(str(tmp_path / "nowhere"), [fid]))

@@ -8,7 +8,7 @@ from tests.support.watched import Moving, a_log, a_site
 
 from trimtab.loop.alerting.alerting import Alerting
 from trimtab.loop.exporting.exporter import Exporter
-from trimtab.loop.watching.companions import observers_of
+from trimtab.loop.watching.observers import observers_of
 from trimtab.model.notifying import Alerts, MailAlerts, MetricsExport, Webhook
 from trimtab.record.store import Store
 

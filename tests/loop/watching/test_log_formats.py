@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.loop.watching import journal_log
-from trimtab.loop.watching.journal_log import JournalHandler
-from trimtab.loop.watching.log import configured, fields
+from trimtab.loop.watching.log import JournalHandler, configured, fields
 
 
 @pytest.mark.parametrize(("form", "is_json"), [("json", True), ("text", False), (None, True)])
@@ -82,7 +80,7 @@ def test_the_journal_gets_fields_and_nothing_can_be_smuggled_in(tmp_path: Path) 
 def test_without_a_journal_a_line_goes_to_stderr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(journal_log, "SOCKET", str(tmp_path / "none"))
+    monkeypatch.setattr("trimtab.loop.watching.log.SOCKET", str(tmp_path / "none"))
     log = configured(form="journal", site="scratch")
     log.warning("nobody listens")
     log.handlers[0].close()

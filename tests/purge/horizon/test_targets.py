@@ -17,6 +17,7 @@ from tests.purge.horizon.slow import (
 )
 from tests.support.codes import raises
 
+from trimtab.config.targets import ost_name
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve
 from trimtab.purge.horizon.horizon import HorizonStatus, find_horizon
@@ -24,7 +25,6 @@ from trimtab.purge.horizon.targets import (
     Group,
     find_group_horizons,
     ost_groups,
-    ost_name,
     pool_groups,
 )
 from trimtab.purge.horizon.usage import Usage

@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import ClaimLine, DoneLine, Line, TakeoverLine
 from trimtab.purge.run.result import RunResult
 from trimtab.purge.run.runner import Job, Sharing, boot_clock, run
-from trimtab.purge.run.shared import Shared, advanced
 from trimtab.purge.run.standing import Standing, replay
 from trimtab.purge.run.state import TOO_LATE
 
@@ -215,12 +214,6 @@ class Hosts:
 
     def clear(self) -> None:
         shutil.rmtree(self.directory)
-
-
-def after_each(lines: Sequence[Line], since: Any) -> Iterator[tuple[Line, Shared]]:
-    """Yield each line and how far all were with it: from the first on, by nothing but the lines."""
-    for number, line in enumerate(lines, start=1):
-        yield line, advanced(Shared(since), lines[:number])
 
 
 def audit(lines: Sequence[Line]) -> tuple[int, int]:

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.run.decide import Terms, begin, handle
+from trimtab.purge.run.decide import Terms, begin, handle, settling
 from trimtab.purge.run.messages import (
-    Begun,
     Delete,
     Ended,
     Look,
@@ -51,7 +50,7 @@ def running(terms=TERMS, todo=HUNDRED, **changes):
 
 
 def test_it_begins_with_a_measurement_once_nothing_is_being_destroyed():
-    state, instruction = handle(begin(TERMS, (Rows(0, 9),)), Begun(1000.0))
+    state, instruction = settling(begin(TERMS, (Rows(0, 9),)), 1000.0)
     assert instruction == Measure()
     state, instruction = handle(state, Measured(1000.0, FULL, 3))
     assert instruction == Wait(5.0, "objects of deleted files are being destroyed")
@@ -65,7 +64,7 @@ def test_it_begins_with_a_measurement_once_nothing_is_being_destroyed():
 
 
 def test_a_dry_run_measures_at_once():
-    state, _ = handle(begin(DRY, (Rows(0, 9),)), Begun(1000.0))
+    state, _ = settling(begin(DRY, (Rows(0, 9),)), 1000.0)
     assert handle(state, Measured(1000.0, FULL, 3))[1] == Look(Rows(0, 2))
 
 
@@ -258,7 +257,7 @@ class Lagging:
         raise AssertionError(instruction)
 
     def run(self, terms):
-        state, instruction = handle(begin(terms, (Rows(0, len(self.sizes)),)), Begun(self.at_s))
+        state, instruction = settling(begin(terms, (Rows(0, len(self.sizes)),)), self.at_s)
         steps = 0
         while not isinstance(instruction, Stop):
             state, instruction = handle(state, self.event(instruction))

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from tests.purge.run.world import FILE_BYTES, NOW_S, Surroundings, World
 
 from trimtab.cli.purge.run import _facts
-from trimtab.cli.render.purge_tables import fullness
 from trimtab.errors import ToolError
 from trimtab.purge.report import Day, report
 from trimtab.purge.run.journal import read
@@ -25,6 +24,7 @@ from trimtab.purge.run.result import RunResult
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts
 from trimtab.purge.run.state import Allowance
+from trimtab.units import format_percent
 
 ENDS = {
     "target": StopReason.TARGET,
@@ -146,6 +146,10 @@ def test_the_figures_of_a_run_are_those_of_the_file_system(end, files, at, touch
         if gone:
             assert day.after is not None
             assert day.after.usage == world.surroundings.usage()
+
+
+def fullness(usage: Any) -> str:
+    return format_percent(usage.fullness, 2)
 
 
 def assert_printed(result: RunResult, first: Any, last: Any) -> None:

@@ -164,6 +164,9 @@ def test_a_line_that_was_lost_put_in_or_moved_is_noticed():
         b'"do":"nothing"}',
         b'"do":"end","run":1,"at":"2026-11-22T08:00:00Z","reason":"","text":""}',
         b'"do":"end","run":"r","at":"2026-11-22T08:00:00Z","reason":"","text":"","new":1}',
+        b'"do":"synced","run":"r","run":"s","at":"2026-11-22T08:00:00Z"}',
+        b'"do":"shared","at":"2026-11-22T08:00:00Z","lease_s":NaN}',
+        b'"do":"shared","at":"2026-11-22T08:00:00Z","lease_s":1e999}',
         b"[]",
     ],
 )

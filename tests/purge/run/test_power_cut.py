@@ -53,6 +53,11 @@ class Disk:
     def again(self) -> None:
         # What is shut down answers no stat, so that it does not even look like a mount.
         subprocess.run(["umount", self.point], check=True)
+        # A program that was started in a mount namespace of its own meanwhile has the mount there
+        # too. Until it ends the next mount is of the same file system, which is shut down.
+        deadline = time.monotonic() + 60
+        while any(Path("/sys/fs").glob(f"*/{self.device.name}")) and time.monotonic() < deadline:
+            time.sleep(0.05)
         self.mount()
 
 

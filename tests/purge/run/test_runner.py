@@ -26,7 +26,7 @@ from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, ToolError
 from trimtab.purge.policy import Caps
-from trimtab.purge.run.journal import read
+from trimtab.purge.run.journal import Journal, read
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import (
     BeginLine,
@@ -167,9 +167,13 @@ def test_what_earlier_runs_freed_is_in_the_first_measurement_of_the_next(world):
     recover = world.restorer.recover
     world.restorer.recover = lambda *rows: replace(recover(*rows), freed_bytes=50 * FILE_BYTES)
     world.surroundings.others_bytes = 40 * FILE_BYTES
-    result = run(world.job(terms=late), apply=True)
+    told = []
+    result = run(world.job(terms=late), apply=True, progress=told.append)
     assert result.reason is StopReason.TARGET
     assert len(world.there()) == 10
+    # Nor is what an earlier run still needed a measurement of this one.
+    assert told[0].doing == "objects of deleted files are being destroyed"
+    assert told[0].needed_bytes is None
 
 
 def test_at_or_under_the_target_a_run_ends_and_nothing_is_wrong(world):
@@ -380,6 +384,22 @@ def test_a_signal_ends_it_after_the_batch_and_all_of_that_is_on_record(world, nu
     assert 21 in gone
     assert run(world.job(id="second"), apply=True).reason is StopReason.TARGET
     assert world.there() == set(range(50, 100))
+
+
+def test_a_line_is_written_whole_before_a_signal_ends_the_run(world, monkeypatch):
+    offer, whole = Journal.offer, []
+
+    def offered(journal, line):
+        if isinstance(line, NeedLine):
+            os.kill(os.getpid(), signal.SIGTERM)
+        taken = offer(journal, line)
+        whole.append(type(line))
+        return taken
+
+    monkeypatch.setattr(Journal, "offer", offered)
+    with pytest.raises(RunInterrupted):
+        run(world.job(), apply=True)
+    assert whole[-2:] == [NeedLine, EndLine]
 
 
 def test_what_was_moved_aside_is_put_back_though_the_plan_has_expired(world):

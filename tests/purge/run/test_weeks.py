@@ -372,6 +372,12 @@ def live(seed: str, directory, lease_s: float) -> Weeks:
     return weeks
 
 
+def test_what_a_lost_host_deleted_is_not_made_up_for_by_other_files(tmp_path, monkeypatch):
+    """Its files are gone and nobody says by whom; their objects are still being destroyed."""
+    monkeypatch.setattr(os, "fsync", lambda _file: None)
+    assert live("0.39354078842081675:169", tmp_path / "weeks", 60.0).deleted
+
+
 @pytest.mark.parametrize("lease_s", [0.0, 60.0], ids=["alone", "one of several"])
 @pytest.mark.parametrize("worlds", repetitions(gate=15, soak=3000))
 def test_whatever_happens_in_weeks_what_must_not_happen_does_not(

@@ -27,7 +27,7 @@ from trimtab.twin.scenario.model import (
 )
 
 START = datetime(2023, 7, 1, tzinfo=UTC)
-FLAGS = ("create_enabled", "degraded", "read_only", "failed_over", "answers")
+FLAGS = ("create_enabled", "degraded", "failover_active", "answers")
 HOURLY = ProbeLoad("hourly", "ior", "every 1h", 4, 8, 2**20, 4e12, 1800.0)
 DAILY = ProbeLoad("survey", "obdfilter-survey", "daily at 21:00")
 
@@ -62,11 +62,9 @@ def state_of(
         "inodes_total": np.full(count, 2e8),
         "inodes_used": 1e8 + number,
         "last_trim_s": np.full(count, START.timestamp() - 86400.0),
-        "free_space_fragmented_fraction": np.full(count, 0.25),
         "server_cpu_fraction": 0.25 + number / 1000,
         "drive_percentage_used": np.full(count, 0.05),
         "drive_write_amplification": 1.5 + number / 100,
-        "drive_media_errors_total": np.zeros(count),
     }
     own = np.arange(mdts, dtype=float)
     return TargetState(

@@ -67,6 +67,7 @@ def test_ranks_of_the_generator_are_its_tasks():
         (("trimtab-ioload", "--dir", "x", "--write", "--read"), "--write or --read"),
         (("trimtab-ioload", "--verify"), "--verify"),
         (("trimtab-ioload", "--dir"), "--dir"),
+        (("trimtab-ioload", "--dir", "x", "--write", "--tasks", "1k"), "1k"),
     ],
 )
 def test_an_option_that_the_twin_does_not_play_is_named(words, named):

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.codes import raises
 from tests.twin.instruments.masks import FIXTURES, squeezed
 
 from trimtab.errors import UsageError
@@ -163,22 +164,43 @@ def test_every_command_of_a_probe_is_understood():
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("words", "code", "named"),
     [
-        (["ior", "-z", "-o", "f"], "-z"),
-        (["ior", "--unheard-of", "-o", "f"], "--unheard-of"),
-        (["ior", "-O", "useO_DIRECT=1", "-o", "f"], "useO_DIRECT"),
-        (["ior", "-O", "summaryFormat=CSV", "-o", "f"], "CSV"),
-        (["ior", "-O", "verbose=2", "-o", "f"], "verbose"),
-        (["ior", "-a", "MPIIO", "-o", "f"], "MPIIO"),
-        (["ior", "-t", "many", "-o", "f"], "many"),
-        (["ior", "-o"], "-o"),
-        (["ior", "-w"], "-o"),
+        (["-z", "-o", "f"], "option-not-simulated", "-z"),
+        (["--unheard-of", "-o", "f"], "option-not-simulated", "--unheard-of"),
+        (["--summaryFormat", "JSON", "-o", "f"], "option-not-simulated", "--summaryFormat"),
+        (["--minTimeDuration", "5", "-o", "f"], "option-not-simulated", "--minTimeDuration"),
+        (["--minTimeDuration=5", "-o", "f"], "option-not-simulated", "--minTimeDuration"),
+        (["-O", "useO_DIRECT=1", "-o", "f"], "option-not-simulated", "useO_DIRECT"),
+        (["-O", "foo=1", "-o", "f"], "option-not-simulated", "foo=1"),
+        (["-O", "summaryFormat=JSON,foo=1", "-o", "f"], "option-not-simulated", "foo=1"),
+        (["-O", "posix.odirect", "-o", "f"], "option-not-simulated", "posix.odirect"),
+        (["-O", "summaryFormat=CSV", "-o", "f"], "option-not-simulated", "CSV"),
+        (["-O", "summaryFormat", "-o", "f"], "option-not-simulated", "summaryFormat"),
+        (["-O", "verbose=2", "-o", "f"], "option-not-simulated", "verbose"),
+        (["-O", "", "-o", "f"], "option-not-simulated", "-O"),
+        (["-O", "minTimeDuration=long", "-o", "f"], "wrong-type", "minTimeDuration=long"),
+        (["-a", "MPIIO", "-o", "f"], "option-not-simulated", "MPIIO"),
+        (["-l", "zero", "-o", "f"], "option-not-simulated", "zero"),
+        (["-t", "many", "-o", "f"], "wrong-type", "many"),
+        (["-o"], "option-without-value", "-o"),
+        (["-o", "f", "-O"], "option-without-value", "-O"),
+        (["-w"], "option-missing", "-o"),
     ],
 )
-def test_what_it_does_not_play_is_named(words, named):
-    with pytest.raises(UsageError, match=named):
-        parse_command(words, tasks=1)
+def test_what_it_does_not_play_is_named(words, code, named):
+    with raises(UsageError, code, named):
+        parse_command(["ior", *words], tasks=1)
+
+
+def test_directives_of_several_options_hold_together():
+    words = ["ior", "-O", "minTimeDuration=5", "-o", "f", "-O", "summaryFormat=JSON"]
+    command = parse_command(words, tasks=1)
+    assert (command.minimum_duration_s, command.json) == (5, True)
+    one = parse_command(["ior", "-O", "summaryFormat=JSON,minTimeDuration=5", "-o", "f"], tasks=1)
+    assert (one.minimum_duration_s, one.json) == (5, True)
+    last = parse_command([*words, "-O", "summaryFormat=default"], tasks=1)
+    assert (last.minimum_duration_s, last.json) == (5, False)
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -21,6 +21,7 @@ from trimtab.site.load import parse_site
 from trimtab.twin.instruments.failures import failure_of
 from trimtab.twin.instruments.state import SettingState
 from trimtab.twin.scenario.model import Change, Fault
+from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.site_file import site_of, site_text
 from trimtab.twin.site_store import SiteWriter
 from trimtab.twin.truth import CAUSE_OF, CAUSES, TrueCause, cause_of
@@ -117,7 +118,9 @@ def test_the_same_input_gives_the_same_rows(tmp_path):
             with SiteWriter(store, scenario_of()) as writer:
                 for place in range(3):
                     writer.ior(START + place * HOUR, HOURLY, write_s=10.0, read_s=8.0)
-                writer.event(START, EventKind.TRIM, "trimmed", targets=("OST0000",))
+                log = EventLog("toy")
+                log.add(EventKind.TRIM, START, "trimmed", osts=[0])
+                writer.event(log.events[0])
                 writer.snapshot(state_of())
             runs = [replace(run, samples=()) for run in store.runs()]
             contents.append((runs, store.events(), store.snapshots("toy")))
@@ -204,7 +207,9 @@ def fortnight(path) -> None:
                 recent = np.full(8, (at - timedelta(hours=hour % 24)).timestamp())
                 writer.snapshot(changed(state, last_trim_s=recent))
         changed_at = START + STEP_HOUR * HOUR
-        writer.event(changed_at, EventKind.CONFIG_CHANGE, "checksums on for all clients")
+        log = EventLog("toy")
+        log.add(EventKind.CONFIG_CHANGE, changed_at, "checksums on for all clients")
+        writer.event(log.events[0])
 
 
 @pytest.mark.cli

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.twin.instruments.states import START, changed, state_of
 
+from trimtab.config.targets import ost_name
 from trimtab.model.telemetry import CONNECTED, TELEMETRY_UNITS
 from trimtab.record import batch
-from trimtab.twin.instruments.layout import Layout, ost_name
+from trimtab.twin.instruments.layout import Layout
 from trimtab.twin.instruments.panel import Panel
 from trimtab.twin.instruments.snapshots import snapshot_of
 from trimtab.twin.instruments.state import CRITERIA, SettingState, expanded
@@ -70,7 +71,7 @@ def test_what_goes_in_comes_out_under_its_name():
 
 def test_an_ost_that_failed_over_is_served_by_the_partner_of_its_home():
     flags = np.array([False] * 6 + [True, True])
-    seen = snapshot(changed(state_of(), failed_over=flags))
+    seen = snapshot(changed(state_of(), failover_active=flags))
     servers = [one.value("server") for one in seen.targets[:8]]
     assert servers == ["oss0000"] * 2 + ["oss0001"] * 2 + ["oss0002"] * 4
     assert [one.value("failover_active") for one in seen.targets[:8]] == flags.tolist()
@@ -163,15 +164,12 @@ def _walks(draw):
         trims = draw(st.lists(st.booleans(), min_size=columns, max_size=columns))
         arrays: dict[str, object] = {
             name: np.array(draw(st.lists(st.booleans(), min_size=columns, max_size=columns)))
-            for name in ("create_enabled", "degraded", "failed_over")
+            for name in ("create_enabled", "degraded", "failover_active")
         }
         arrays["last_trim_s"] = np.where(trims, 1.6e9 + 3600.0 * hour, np.nan)
         if draw(st.integers(0, 4)) == 0:
             arrays["answers"] = np.arange(columns) != 1
-        if draw(st.booleans()):
-            arrays["free_space_fragmented_fraction"] = np.full(columns, np.nan)
-        jobs = draw(st.sampled_from([None, 5]))
-        states.append(replace(changed(state, **arrays), concurrent_jobs=jobs))
+        states.append(changed(state, **arrays))
     return states
 
 

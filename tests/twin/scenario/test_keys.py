@@ -19,7 +19,6 @@ from trimtab.twin.scenario.keys import (
     find_key,
     known_keys,
     read_value,
-    replace_key,
     replace_keys,
     replace_running,
     value_of,
@@ -66,16 +65,16 @@ def flat(value: Any, above: str = "") -> dict[str, Any]:
 )
 def test_text_is_read_by_the_key_s_own_type(name, text, value) -> None:
     base = replace(load_scenario("perlmutter"), changes=(), faults=())
-    changed = replace_key(base, name, text)
+    changed = replace_keys(base, {name: text})
     assert value_of(changed, name) == value
     assert type(value_of(changed, name)) is type(value)
     if value is not None:
-        assert replace_key(base, name, value) == changed
+        assert replace_keys(base, {name: value}) == changed
 
 
 def test_a_drive_is_replaced_whole() -> None:
     base = parse_scenario(SMALL, "f.toml")
-    assert replace_key(base, "osts.drive", "pm1735").osts.drive == PRESETS["pm1735"].model
+    assert replace_keys(base, {"osts.drive": "pm1735"}).osts.drive == PRESETS["pm1735"].model
     assert base.osts.drive == PRESETS["pm1733"].model
 
 
@@ -147,19 +146,19 @@ def test_keys_that_need_one_another_are_replaced_together() -> None:
 def test_what_is_replaced_is_no_longer_assumed() -> None:
     base = load_scenario("perlmutter")
     assert "trim.every" in base.assumptions
-    assert "trim.every" not in replace_key(base, "trim.every", "24h").assumptions
+    assert "trim.every" not in replace_keys(base, {"trim.every": "24h"}).assumptions
 
 
 def test_a_later_change_still_happens_unless_it_is_for_good() -> None:
     base = load_scenario("perlmutter")
-    once = replace_key(base, "trim.every", "never")
+    once = replace_keys(base, {"trim.every": "never"})
     assert once.trim.every_s is None
     assert at_the_end(once).trim.every_s == 86400
-    good = replace_key(base, "trim.every", "never", for_good=True)
+    good = replace_keys(base, {"trim.every": "never"}, for_good=True)
     assert at_the_end(good).trim.every_s is None
     assert len(good.changes) == len(base.changes) - 1
     # Of a change that sets several keys the others stay.
-    placed = replace_key(base, "placement.kind", "round-robin", for_good=True)
+    placed = replace_keys(base, {"placement.kind": "round-robin"}, for_good=True)
     end = at_the_end(placed).placement
     assert (end.kind, end.qos_threshold_rr) == ("round-robin", 0.05)
 

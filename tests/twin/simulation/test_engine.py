@@ -520,7 +520,7 @@ def test_what_is_over_is_no_longer_shown():
     for _ in range(8):
         of.step()
         osts = readings(of).osts
-        shown.append((not osts.answers[3], bool(osts.failed_over[4])))
+        shown.append((not osts.answers[3], bool(osts.failover_active[4])))
     # At the end of the third hour it is silent, at that of the fifth no longer.
     assert [silent for silent, _ in shown] == [hour in (3, 4) for hour in range(1, 9)]
     assert not any(moved for _, moved in shown)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ HOUR = timedelta(hours=1)
 
 
 def simulated(scenario: Scenario) -> Simulation:
-    def nothing(_scenario: Scenario, columns: int, _threads: int | None) -> NoLayout:
+    def nothing(_scenario: Scenario, columns: int, _threads: int | None) -> Any:
         return NoLayout(columns)
 
     of = Simulation(scenario, layout=nothing, windows=unthrottled)
@@ -99,7 +100,7 @@ def test_the_policy_that_ships_keeps_more_open_than_the_site_had():
     over = (ungated.trace.of("fullness") > 0.75).mean(axis=1)
     assert over.max() > 0.4, "far more are over the limit than the cap lets close"
 
-    def nothing(_scenario: Scenario, columns: int, _threads: int | None) -> NoLayout:
+    def nothing(_scenario: Scenario, columns: int, _threads: int | None) -> Any:
         return NoLayout(columns)
 
     begun = replace_keys(near_the_limit_scenario("gating.enabled", "false"), {"mdts.count": 1})

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.document import show_page
 from trimtab.errors import UsageError
 
 
@@ -23,15 +23,14 @@ from trimtab.errors import UsageError
 )
 @options.store
 @terms.place
-@options.extent_options
-@options.as_json
+@options.output
 def command(plan: Path, approved_on: str | None, store_url: str | None, place: str | None) -> None:
     """Approve a published plan in person.
 
     The policy then requires a delay, or the approval of a second person. A person is identified by
     the login behind this process, which `su` and `sudo` do not change.
     """
-    from trimtab.cli.render.purge_plan import print_armed
+    from trimtab.cli.render.purge_plan import armed_document
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.arming import approval_on, arm_plan
     from trimtab.loop.purging.place import purge_place
@@ -46,7 +45,7 @@ def command(plan: Path, approved_on: str | None, store_url: str | None, place: s
     armed = arm_plan(plan, place=purges, now=now, check=check)
     publication = armed.loaded.publication
     assert publication is not None
-    show(
+    show_page(
         lambda: documents.purged.PurgeArmDocument(
             plan=armed.loaded.plan.id,
             at=datetime.fromtimestamp(armed.by.at_s, UTC),
@@ -54,9 +53,9 @@ def command(plan: Path, approved_on: str | None, store_url: str | None, place: s
             name=armed.by.name,
             kind=armed.arming.kind,
             people=armed.people,
-            effective_at_s=None if armed.effective_at_s is None else int(armed.effective_at_s),
+            effective_at=armed.effective_at,
             not_before=publication.not_before,
             expires_at=armed.loaded.plan.expires_at,
         ),
-        lambda: print_armed(armed),
+        lambda: armed_document(armed),
     )

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
-from trimtab.cli.render.purge_tables import owner
-from trimtab.cli.render.screen import ROWS, print_screen
-from trimtab.cli.render.text import print_sentences, print_table, table
+from trimtab.cli.render.document import show_page
 from trimtab.purge.rules import moment
 from trimtab.purge.signs import KINDS, MAY_BE, statement
+from trimtab.report.kit import ROWS, row, table
+from trimtab.report.purge import owner_text
+from trimtab.report.sections import Document, Section
+from trimtab.report.text import sentences
 from trimtab.units import format_bytes, plural
-from trimtab.visible import shell_text, visible
+from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rich.console import Console
 
     from trimtab.purge.signs import Signs
 
@@ -41,8 +39,7 @@ if TYPE_CHECKING:
     "--files", type=click.IntRange(1), metavar="N",
     help="Ignore owners with fewer files than this. Default: 1,000.",
 )  # fmt: skip
-@options.as_json
-@options.extent_options
+@options.output
 def command(
     *,
     directory: Path,
@@ -57,52 +54,51 @@ def command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.purging.evading import look_for_evasion
-    from trimtab.purge.policy_file import load_policy
     from trimtab.report import documents
 
-    loaded = None if policy is None else load_policy(policy).policy
     with progress_bar() as progress:
         progress("reading the index", 0.0)
-        signs = look_for_evasion(directory, earlier=earlier, policy=loaded, files=files)
-    show(
+        known = terms.policy_of(policy)
+        signs = look_for_evasion(directory, earlier=earlier, policy=known, files=files)
+    show_page(
         lambda: documents.purged.PurgeEvasionDocument(str(directory), signs),
-        lambda: print_evasion(signs, directory),
+        lambda: evasion_document(signs, directory),
     )
 
 
-def print_evasion(signs: Signs, directory: Path) -> None:
-    """Print signs, what they may be, and what was not looked for."""
-    root = visible(signs.manifest.root.decode("utf-8", "surrogateescape"))
-    as_of = moment(signs.manifest.as_of_s)
+def evasion_document(signs: Signs, directory: Path) -> Document:
+    """Return signs, what they may be, and what was not looked for."""
+    root = signs.manifest.root.decode("utf-8", "surrogateescape")
     count = plural(len(signs.found), "sign").capitalize() if signs.found else "No sign"
-    answer = f"{count} that files are kept alive unused: {root}, as of {as_of}."
-    more = []
-    if signs.found:
-        argv = ["trimtab", "purge", "query", "--index", str(directory), statement(signs.found[0])]
-        more.append(f"the files of the first: {shell_text(argv)}")
-    print_screen(answer, partial(_print_body, signs), more=more)
-
-
-def _print_body(signs: Signs, out: Console) -> None:
-    top = options.extent().rows(ROWS)
-    if signs.found:
-        made = table("", "owner", "files>", "hold>", "from", "to")
-        for sign in signs.found[:top]:
-            made.add_row(
-                sign.kind,
-                owner(sign.uid),
-                f"{sign.files:,}",
-                format_bytes(sign.allocated_bytes),
-                moment(sign.first_s),
-                moment(sign.last_s),
-            )
-        print_table(out, made)
-        if len(signs.found) > top:
-            print_sentences(out, [f"... and {len(signs.found) - top:,} more"], "dim")
-    print_sentences(out, _meanings(signs))
+    argv = ["trimtab", "purge", "query", "--index", str(directory)]
+    rows = (
+        row(
+            sign.kind,
+            owner_text(sign.uid),
+            f"{sign.files:,}",
+            format_bytes(sign.allocated_bytes),
+            moment(sign.first_s),
+            moment(sign.last_s),
+        )
+        for sign in signs.found
+    )
     over = (f"not looked for: {kind}: {why}" for kind, why in signs.passed_over.items())
-    print_sentences(out, over, "dim")
-    print_sentences(out, signs.notes, "yellow")
+    more = (
+        f"the files of the first: {shell_text([*argv, statement(sign)])}"
+        for sign in signs.found[:1]
+    )
+    as_of = moment(signs.manifest.as_of_s)
+    return Document(
+        f"{count} that files are kept alive unused: {root}, as of {as_of}.",
+        (
+            Section(
+                lines=sentences((*_meanings(signs), *over)),
+                tables=(table(("", "owner", "files>", "hold>", "from", "to"), rows, first=ROWS),),
+            ),
+            Section(lines=sentences(signs.notes), tone="warning"),
+        ),
+        more=tuple(more),
+    )
 
 
 def _meanings(signs: Signs) -> Iterator[str]:
@@ -110,6 +106,6 @@ def _meanings(signs: Signs) -> Iterator[str]:
     for kind in KINDS:
         if kind in kinds:
             example = next(sign for sign in signs.found if sign.kind == kind)
-            yield f"{kind}, of {owner(example.uid)}: {example.words}. It may be {MAY_BE[kind]}"
+            yield f"{kind}, of {owner_text(example.uid)}: {example.words}. It may be {MAY_BE[kind]}"
     if kinds:
         yield "None of this is proof, and no plan or run goes by it: ask the owner."

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.document import show_page
 
 if TYPE_CHECKING:
     from trimtab.errors import TrimtabError
     from trimtab.loop.purging.following import Round
-    from trimtab.loop.purging.registering import Registration
-    from trimtab.purge.index.manifest import Manifest
+    from trimtab.report.documents.acting import RegistrationDocument
 
 
 @click.command("follow", cls=options.GroupedCommand)
@@ -84,8 +82,7 @@ def command(  # noqa: PLR0917 (one for each option)
     change since. Changes that were lost are reported with the MDT: --rescan then looks again at
     what they may have been about. May be killed at any moment; the same command goes on.
     """
-    from functools import partial
-
+    from trimtab.cli.render.purge_index import show_index
     from trimtab.loop.purging.following import compact_index, follow
 
     if register or deregister:
@@ -102,28 +99,24 @@ def command(  # noqa: PLR0917 (one for each option)
     if once + compact + rescan > 1:
         raise click.UsageError("--once, --compact and --rescan exclude one another")
     if compact:
-        _show_index(directory, lambda: compact_index(directory))
-        return
-    following = partial(follow, where, directory, every_s=every_s, once=once, threads=threads)
-    _show_index(directory, lambda: following(rescan=rescan, report=_report))
-
-
-def _show_index(directory: Path, make: Callable[[], Manifest]) -> None:
-    from trimtab.cli.render.purge_index import print_index
-    from trimtab.report import documents
-
-    manifest = make()
-    show(
-        lambda: documents.purged.IndexDocument(str(directory), manifest),
-        lambda: print_index(manifest, directory),
-    )
+        manifest = compact_index(directory)
+    else:
+        manifest = follow(
+            where,
+            directory,
+            every_s=every_s,
+            once=once,
+            threads=threads,
+            rescan=rescan,
+            report=_report,
+        )
+    show_index(manifest, directory)
 
 
 def _register(
     where: str, store_url: str | None, mdts: tuple[str, ...], *, registered: bool, yes: bool
 ) -> None:
     """Show what would be done on which server, and do it where that is confirmed."""
-    from trimtab.cli.render.acting import print_registration
     from trimtab.errors import RefusedError
     from trimtab.loop.acting.applying import reason_of
     from trimtab.loop.purging.registering import carry_out_registration, plan_registration
@@ -143,7 +136,7 @@ def _register(
                 ),
             )
             return
-        print_registration(planned)
+        _show(planned)
         if not click.confirm("Run these commands on the servers?", err=True):
             raise RefusedError("nothing was changed", code="registration-declined")
     done = carry_out_registration(
@@ -153,20 +146,17 @@ def _register(
     _show(done, RefusedError(reasons[0], code=reasons[0].code) if reasons else None)
 
 
-def _show(registration: Registration, error: TrimtabError | None = None) -> None:
-    from trimtab.cli.render.acting import print_registration
-    from trimtab.report import documents
+def _show(registration: RegistrationDocument, error: TrimtabError | None = None) -> None:
+    from trimtab.report.acting import plan_document
 
-    show(
-        lambda: documents.acting.RegistrationDocument(
-            registration.store,
-            registration.applied,
+    show_page(
+        lambda: registration,
+        lambda: plan_document(
             registration.plan,
-            tuple(map(str, registration.dangers)),
-            registration.settled,
             registration.actions,
+            settled=registration.settled,
+            dangers=() if registration.applied else registration.dangers,
         ),
-        lambda: print_registration(registration),
         error=error,
     )
 

@@ -38,8 +38,7 @@ from trimtab.errors import UsageError
 @options.store
 @options.keep
 @options.report
-@options.as_json
-@options.extent_options
+@options.output
 def command(directory: Path, report: str | None, keep: str | None, **options_given: Any) -> None:
     """Find the age cut-off that reaches a target, and what each cut-off frees, by owner.
 
@@ -49,24 +48,20 @@ def command(directory: Path, report: str | None, keep: str | None, **options_giv
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.horizons import ask_horizon
-    from trimtab.loop.results import horizon_page, horizon_result, keep_result
+    from trimtab.loop.results import horizon_result, keep_result
     from trimtab.report import documents
+    from trimtab.report.purge import horizon_document
 
-    if (options_given["used"] is None) != (options_given["available"] is None):
-        raise UsageError(
-            "--used and --available are given together",
-            code="usage-incomplete",
-            hint="as df --block-size=1",
-        )
+    policy = terms.policy_of(options_given.pop("policy"))
     targets = [options_given[name] for name in ("target", "target_ost", "target_pool")]
-    if [options_given["policy"], *targets] == [None, None, None, ()]:
+    if [policy, *targets] == [None, None, None, ()]:
         raise UsageError(
             "how full the file system may be is not said",
             code="target-missing",
             hint="--target 70%, or --policy POLICY.toml",
         )
     terms.one_target(*targets)
-    question = terms.horizon_question(directory, **options_given)
+    question = terms.horizon_question(directory, policy, **options_given)
     with progress_bar() as progress:
         progress("reading the index", 0.0)
         horizons = ask_horizon(question, now=utc_now())
@@ -83,6 +78,6 @@ def command(directory: Path, report: str | None, keep: str | None, **options_giv
             result.total,
             result.notes,
         ),
-        lambda: horizon_page(result),
+        lambda: horizon_document(result),
         report,
     )

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
 _FORMATS = ("gnu-find", "lfs-find", "mfu", "csv", "parquet")
@@ -71,12 +70,12 @@ def command(file: Path, directory: Path, root: str, source: str, **options_given
     Columns that the list lacks are recorded as lacking. A plan also requires what a list cannot
     state itself: when it was made, that it is complete, and its file system.
     """
-    from trimtab.cli.render.purge_index import print_index
-    from trimtab.cli.render.purge_progress import import_progress, meter
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.purge_index import show_index
+    from trimtab.cli.render.purge_progress import import_progress
     from trimtab.loop.purging.importing import import_index
     from trimtab.purge.index.importing import ListDescription
     from trimtab.purge.index.manifest import Source
-    from trimtab.report import documents
 
     described = ListDescription(
         Source(source),
@@ -87,10 +86,7 @@ def command(file: Path, directory: Path, root: str, source: str, **options_given
         column_map=options_given.pop("column_map"),
         delimiter=options_given.pop("delimiter"),
     )
-    with meter() as display:
+    with progress_bar(counts=True) as display:
         progress = import_progress(display)
         manifest = import_index(file, directory, described, progress=progress, **options_given)
-    show(
-        lambda: documents.purged.IndexDocument(str(directory), manifest),
-        lambda: print_index(manifest, directory),
-    )
+    show_index(manifest, directory)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.document import show_page
 from trimtab.errors import ToolError
 from trimtab.visible import visible
 
@@ -32,17 +33,8 @@ from trimtab.visible import visible
     help="Write this user's names beside the list that counts them. Repeatable.",
 )  # fmt: skip
 @terms.place
-@options.extent_options
-@options.as_json
-def command(
-    *,
-    plan: Path,
-    with_mail: bool,
-    again: bool,
-    accept_unknown: bool,
-    names: tuple[str, ...],
-    place: str | None,
-) -> None:
+@options.output
+def command(plan: Path, names: tuple[str, ...], place: str | None, **terms_given: Any) -> None:
     """Publish each user's list of files in a plan: starts the notice period.
 
     Each list is readable by its user alone, in the policy's directory of notices: as text, as JSON
@@ -50,7 +42,7 @@ def command(
     mail is sent once. Users with more files than [notice] names_most get counts by directory.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.cli.render.purge_plan import print_notified
+    from trimtab.cli.render.purge_plan import notified_document
     from trimtab.loop.purging.noticing import names_of, notify
     from trimtab.loop.purging.place import purge_place
     from trimtab.report import documents
@@ -59,9 +51,7 @@ def command(
         notified = notify(
             plan,
             place=purge_place(place),
-            with_mail=with_mail,
-            again=again,
-            accept_unknown=accept_unknown,
+            **terms_given,
             progress=lambda done, of: progress("writing lists", done / max(of, 1)),
         )
     published = notified.published
@@ -76,7 +66,7 @@ def command(
         code="mail-failed",
         hint="the same command tries them again",
     )
-    show(
+    show_page(
         lambda: documents.purged.PurgeNotifyDocument(
             plan=published.loaded.plan.id,
             directory=visible(published.publication.directory),
@@ -89,6 +79,6 @@ def command(
             mails=notified.mails,
             notes=notes,
         ),
-        lambda: print_notified(published, notified.mails, notes),
+        lambda: notified_document(published, notified.mails, notes),
         error=error if failed else None,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.document import show_page
 
 
 @click.command("plan", cls=options.GroupedCommand)
@@ -25,19 +26,8 @@ from trimtab.cli.purge import terms
 @terms.threads
 @options.dask_or_site
 @options.store
-@options.extent_options
-@options.as_json
-def command(
-    *,
-    directory: Path,
-    policy: Path,
-    out: Path,
-    site: str | None,
-    place: str | None,
-    threads: int,
-    dask: str | None,
-    store_url: str | None,
-) -> None:
+@options.output
+def command(directory: Path, policy: Path, out: Path, **options_given: Any) -> None:
     """Freeze and sign a list of purge candidates, the longest unused first.
 
     The list exceeds the present need: it covers the growth forecast until the plan expires, times
@@ -45,30 +35,21 @@ def command(
     the notice period is over. The first plan creates the signing key.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.cli.render.purge_plan import print_plan
+    from trimtab.cli.render.purge_plan import plan_document
     from trimtab.launch.process import utc_now
-    from trimtab.loop.purging.horizons import Question
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.planning import make_plan
     from trimtab.purge.policy_file import load_policy
     from trimtab.report import documents
 
-    loaded, where = load_policy(policy), purge_place(place)
-    question = Question(
-        directory=directory,
-        policy=loaded.policy,
-        site=site,
-        store_url=store_url,
-        place=where,
-        threads=threads,
-        dask=terms.dask_of(site, dask),
-    )
+    loaded, where = load_policy(policy), purge_place(options_given["place"])
+    question = terms.horizon_question(directory, loaded.policy, **options_given)
     with progress_bar() as progress:
         made = make_plan(question, loaded, out, place=where, now=utc_now(), progress=progress)
     notes = (*loaded.warnings, *made.horizon.notes)
-    show(
+    show_page(
         lambda: documents.purged.PurgePlanDocument(
             str(made.directory), made.plan, made.new_key, notes
         ),
-        lambda: print_plan(made, where, notes),
+        lambda: plan_document(made, where, notes),
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.document import show, show_page
 from trimtab.errors import UsageError
 from trimtab.visible import visible
 
@@ -39,10 +39,11 @@ def command(
     With --root, write it to FILE, which must not exist; without FILE, print it. Without --root,
     check FILE as `plan` would read it: each error names its line.
     """
-    from trimtab.cli.render.purge_index import print_policy
     from trimtab.loop.purging.policies import new_policy
     from trimtab.purge.policy_file import load_policy
     from trimtab.report import documents
+    from trimtab.report.sections import Document, Section
+    from trimtab.report.text import sentences
 
     targets = [target, target_ost, target_pool]
     if root is not None:
@@ -71,18 +72,18 @@ def command(
         )
     else:
         loaded = load_policy(file)
-    show(
-        lambda: documents.purged.PurgePolicyDocument(
-            file=None if file is None else str(file),
-            name=loaded.policy.name,
-            root=visible(loaded.policy.root),
-            sha256=loaded.sha256,
-            warnings=tuple(loaded.warnings),
-            text=loaded.text,
-        ),
-        lambda: (
-            click.echo(loaded.text, nl=False)
-            if file is None
-            else print_policy(loaded, file, written=root is not None)
-        ),
+    json = documents.purged.PurgePolicyDocument(
+        file=None if file is None else str(file),
+        name=loaded.policy.name,
+        root=visible(loaded.policy.root),
+        sha256=loaded.sha256,
+        warnings=tuple(loaded.warnings),
+        text=loaded.text,
     )
+    if file is None:
+        show(lambda: json, lambda: click.echo(loaded.text, nl=False))
+        return
+    done = "is good:" if root is None else "written to"
+    warnings = Section(lines=sentences(loaded.warnings), tone="warning")
+    answer = f"policy {loaded.policy.name} of {loaded.policy.root} {done} {file}"
+    show_page(lambda: json, lambda: Document(answer, (warnings,)))

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
-from trimtab.cli.render.screen import Column, print_rows, print_screen
-from trimtab.cli.render.text import print_sentences
+from trimtab.cli.render.document import show_page
 from trimtab.errors import UsageError
+from trimtab.report.kit import row, table
+from trimtab.report.sections import Document, Section
+from trimtab.report.text import sentences
 from trimtab.units import format_bytes, format_percent, plural
-from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from trimtab.purge.index.query import Answer
 
 
@@ -35,8 +32,7 @@ _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 @terms.index
 @click.option("--by", type=click.Choice(_BY), help="Report usage by this key, in place of SQL.")
 @options.dask
-@options.as_json
-@options.extent_options
+@options.output
 def command(statement: str | None, directory: Path, by: str | None, dask: str | None) -> None:
     """Query an index: one SELECT over its tables `names` and `files`, or --by.
 
@@ -69,12 +65,28 @@ def command(statement: str | None, directory: Path, by: str | None, dask: str | 
 
         assert by is not None
         answer = holdings_by(directory, By(by), top=most, dask=dask)
-    show(lambda: documents.purged.query_document(answer), lambda: print_answer(answer))
+    show_page(lambda: documents.purged.query_document(answer), lambda: answer_document(answer))
 
 
-def print_answer(answer: Answer) -> None:
-    """Print an answer; bytes and shares of known columns in people's units."""
-    print_screen(_answer_text(answer), partial(_print_rows, answer))
+def answer_document(answer: Answer) -> Document:
+    """Return an answer; bytes and shares of known columns in people's units."""
+    frame = answer.frame
+    columns = [
+        # A name that ends in a sign of `Table.columns` is that name all the same.
+        f"{name}{' ' * name.endswith(('>', '?'))}{'>' * kind.is_numeric()}"
+        for name, kind in frame.schema.items()
+    ]
+    rows = (
+        row(*(_shown(name, value) for name, value in named.items()))
+        for named in frame.iter_rows(named=True)
+    )
+    return Document(
+        _answer_text(answer),
+        (
+            Section(tables=(table(columns, rows, first=_ROWS),)),
+            Section(lines=sentences(answer.notes), tone="warning"),
+        ),
+    )
 
 
 def _answer_text(answer: Answer) -> str:
@@ -93,23 +105,6 @@ def _answer_text(answer: Answer) -> str:
     return f"{name} {_shown(name, value)} holds {held}, {share} of all; {count}."
 
 
-def _print_rows(answer: Answer, out: Console) -> None:
-    frame, shown = answer.frame, options.extent().rows(_ROWS)
-    numbers = {name for name, kind in frame.schema.items() if kind.is_numeric()}
-    columns = [
-        Column(visible(name), right=name in numbers, wraps=name not in numbers)
-        for name in frame.columns
-    ]
-    rows = [
-        tuple(_shown(name, value) for name, value in row.items())
-        for row in frame.head(shown).iter_rows(named=True)
-    ]
-    print_rows(out, columns, rows)
-    if frame.height > shown:
-        out.print(f"... {frame.height - shown:,} more rows: --all, or --json", style="dim")
-    print_sentences(out, answer.notes, "yellow")
-
-
 def _shown(name: str, value: object) -> str:
     if value is None:
         return "-"
@@ -125,4 +120,4 @@ def _shown(name: str, value: object) -> str:
         return value.isoformat(sep=" ") if isinstance(value, datetime) else value.isoformat()
     if isinstance(value, list):
         return ", ".join(str(cell) for cell in value)
-    return visible(str(value))
+    return str(value)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
-from trimtab.cli.render.purge_tables import owner
-from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen
+from trimtab.cli.render.document import show_page
 from trimtab.purge.plan.names import escape
+from trimtab.report.kit import ROWS, row, table
+from trimtab.report.purge import owner_text
+from trimtab.report.sections import Document, Section
 from trimtab.units import format_bytes, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rich.console import Console
 
     from trimtab.loop.purging.recovering import Recovered
 
@@ -36,13 +34,6 @@ _FATES = {
 }
 
 _QUIET_FATES = ("waits", "restored")
-_COLUMNS = (
-    Column("was at", wraps=True),
-    Column("owner"),
-    Column("size", right=True),
-    Column("now", wraps=True),
-    Column("lies in", wraps=True, drop=1),
-)
 
 
 @click.command("recover")
@@ -53,8 +44,7 @@ _COLUMNS = (
     help="A directory beneath ROOT for files whose own directory is gone.",
 )  # fmt: skip
 @terms.place
-@options.extent_options
-@options.as_json
+@options.output
 def command(root: Path, restore: bool, into: Path | None, place: str | None) -> None:
     """List files that interrupted runs put aside beneath ROOT; put them back with --restore.
 
@@ -67,20 +57,36 @@ def command(root: Path, restore: bool, into: Path | None, place: str | None) -> 
     from trimtab.report import documents
 
     recovered = recover(root.absolute(), place=purge_place(place), restore=restore, into=into)
-    show(
+    show_page(
         lambda: documents.purged.PurgeRecoverDocument(
             root=visible(recovered.root),
             restored=restore,
             files=recovered.files,
             interrupted=recovered.interrupted,
         ),
-        lambda: print_recovered(recovered),
+        lambda: recovered_document(recovered),
     )
 
 
-def print_recovered(recovered: Recovered) -> None:
-    """Print what lies aside, and how it gets back."""
-    print_screen(_answer(recovered), partial(_print_recovered, recovered), more=_next(recovered))
+def recovered_document(recovered: Recovered) -> Document:
+    """Return what lies aside, and how it gets back."""
+    # What cannot be put back at once needs a person, and comes first.
+    rows = (
+        row(
+            "-" if file.origin is None else escape(file.origin),
+            owner_text(file.uid),
+            format_bytes(file.size_bytes),
+            _FATES.get(file.fate, file.fate),
+            escape(file.place),
+        )
+        for file in sorted(recovered.files, key=lambda file: file.fate in _QUIET_FATES)
+    )
+    columns = ("was at", "owner", "size>", "now", "lies in??")
+    return Document(
+        _answer(recovered),
+        (Section(tables=(table(columns, rows, first=ROWS),)),),
+        more=tuple(_next(recovered)),
+    )
 
 
 def _answer(recovered: Recovered) -> str:
@@ -91,25 +97,6 @@ def _answer(recovered: Recovered) -> str:
     each = ", ".join(f"{count:,} {fate}" for fate, count in fates.most_common())
     count = plural(len(recovered.files), "file", ",")
     return f"{count} put aside beneath {root}: {each}."
-
-
-def _print_recovered(recovered: Recovered, out: Console) -> None:
-    # What cannot be put back at once needs a person, and comes first.
-    files = sorted(recovered.files, key=lambda file: file.fate in _QUIET_FATES)
-    shown = files[: options.extent().rows(ROWS)]
-    rows = [
-        (
-            "-" if file.origin is None else escape(file.origin),
-            owner(file.uid),
-            format_bytes(file.size_bytes),
-            _FATES.get(file.fate, file.fate),
-            escape(file.place),
-        )
-        for file in shown
-    ]
-    print_rows(out, _COLUMNS, rows)
-    if len(files) > len(shown):
-        out.print(f"... {len(files) - len(shown):,} more files: --all", style="dim")
 
 
 def _next(recovered: Recovered) -> Iterator[str]:

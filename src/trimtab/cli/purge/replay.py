@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
-from trimtab.cli.render.purge_tables import owner
-from trimtab.cli.render.screen import print_screen
-from trimtab.cli.render.text import print_sentences, print_table, table, utc_moment
-from trimtab.errors import UsageError
+from trimtab.cli.render.document import show_page
+from trimtab.report.kit import ALL, Row, row, table
+from trimtab.report.purge import owner_text
+from trimtab.report.sections import Document, Section
+from trimtab.report.text import sentences, utc_moment
 from trimtab.units import format_bytes, format_percent, plural
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from trimtab.loop.purging.replaying import Replayed
     from trimtab.purge.horizon.curve import Freed
 
@@ -44,8 +40,7 @@ if TYPE_CHECKING:
     "--reads-known", is_flag=True, help="Every class of client recorded reads in between."
 )
 @terms.threads
-@options.as_json
-@options.extent_options
+@options.output
 def command(directory: Path, later: Path, before: str | None, **options_given: Any) -> None:
     """Replay a policy at the time of --index, and count what was used afterwards.
 
@@ -57,28 +52,18 @@ def command(directory: Path, later: Path, before: str | None, **options_given: A
     from trimtab.report import documents
     from trimtab.units import parse_moment
 
-    if (options_given["used"] is None) != (options_given["available"] is None):
-        raise UsageError(
-            "--used and --available are given together",
-            code="usage-incomplete",
-            hint="as df --block-size=1",
-        )
+    policy = terms.policy_of(options_given.pop("policy"))
     cut_off = None if before is None else parse_moment(before)
-    if cut_off is not None and options_given["policy"] is None and options_given["target"] is None:
+    if cut_off is not None and policy is None and options_given["target"] is None:
         options_given["target"] = 1.0  # any: the cut-off is given
     reads_known = options_given.pop("reads_known")
-    question = terms.horizon_question(
-        directory,
-        **{"target_ost": None, "target_pool": (), "forecast_s": None},
-        **{"site": None, "store_url": None, "place": None, "dask": None},
-        **options_given,
-    )
+    question = terms.horizon_question(directory, policy, **options_given)
     with progress_bar() as progress:
         progress("reading both indexes", 0.0)
         replayed = replay_policy(question, later, before=cut_off, reads_known=reads_known)
-    show(
+    show_page(
         lambda: documents.purged.PurgeReplayDocument(replayed.replay, replayed.before_s),
-        lambda: print_replay(replayed),
+        lambda: replay_document(replayed),
     )
 
 
@@ -86,47 +71,49 @@ _USERS: Final = 5
 """On the screen."""
 
 
-def print_replay(replayed: Replayed) -> None:
-    """Print what would have been deleted and what became of it."""
+def replay_document(replayed: Replayed) -> Document:
+    """Return what would have been deleted and what became of it."""
     replay = replayed.replay
     deleted, missed = replay.deleted, replay.missed
-    answer = f"{plural(deleted.files, 'file', ',')} ({format_bytes(deleted.allocated_bytes)}) would"
-    answer += f" have been deleted; {missed.files:,} ({format_bytes(missed.allocated_bytes)}) of"
-    answer += " them were used later."
-    more = () if options.extent().everything else ("--all shows every age and user",)
-    print_screen(answer, partial(_print_body, replayed), more=more)
+    then, later, before = (
+        utc_moment(datetime.fromtimestamp(at_s, UTC))
+        for at_s in (replay.then_s, replay.later_s, replayed.before_s)
+    )
+    words = (
+        f"tried on {then}, looked at on {later}",
+        f"deleting what was last used before {before}",
+        *replay.words,
+    )
+    outcomes = [row(outcome.value, *_numbers(share)) for outcome, share in replay.outcomes.items()]
+    ages = [
+        _missed(f"{age.from_days} to {age.from_days + 28}", age.deleted, age.missed)
+        for age in replay.ages
+    ]
+    users = (_missed(owner_text(user.uid), user.deleted, user.missed) for user in replay.users)
+    held = ("files>", "deleted>", "used since>", "part>")
+    return Document(
+        f"{plural(deleted.files, 'file', ',')} ({format_bytes(deleted.allocated_bytes)}) would "
+        f"have been deleted; {missed.files:,} ({format_bytes(missed.allocated_bytes)}) of them "
+        "were used later.",
+        (
+            Section(lines=sentences(words)),
+            Section(
+                "what became of it",
+                tables=(table(("outcome", "files>", "held>"), outcomes, first=ALL),),
+            ),
+            Section("by age at the time", tables=(table(("days>", *held), ages, first=ALL),)),
+            Section(
+                "who would have missed something",
+                tables=(table(("user", *held), users, first=_USERS),),
+            ),
+        ),
+    )
 
 
-def _print_body(replayed: Replayed, out: Console) -> None:
-    replay, top = replayed.replay, options.extent().rows(_USERS)
-    then, later = (datetime.fromtimestamp(at_s, UTC) for at_s in (replay.then_s, replay.later_s))
-    span = f"tried on {utc_moment(then)}, looked at on {utc_moment(later)}"
-    print_sentences(out, [span])
-    cut_off = utc_moment(datetime.fromtimestamp(replayed.before_s, UTC))
-    print_sentences(out, [f"deleting what was last used before {cut_off}"])
-    print_sentences(out, replay.words)
-    out.print("what became of it", style="bold")
-    outcomes = table("", "files>", "held>")
-    for outcome, share in replay.outcomes.items():
-        outcomes.add_row(outcome.value, *_numbers(share))
-    print_table(out, outcomes)
-    out.print("by age at the time", style="bold")
-    ages = table("days>", "files>", "deleted>", "used since>", "part>")
-    for age in replay.ages:
-        _add(ages, f"{age.from_days} to {age.from_days + 28}", age.deleted, age.missed)
-    print_table(out, ages)
-    if replay.users:
-        out.print("who would have missed something", style="bold")
-        users = table("user", "files>", "deleted>", "used since>", "part>")
-        for user in replay.users[:top]:
-            _add(users, owner(user.uid), user.deleted, user.missed)
-        print_table(out, users)
-
-
-def _add(made: Table, name: str, deleted: Freed, missed: Freed) -> None:
+def _missed(name: str, deleted: Freed, missed: Freed) -> Row:
     whole = deleted.allocated_bytes
     part = format_percent(missed.allocated_bytes / whole) if whole else "-"
-    made.add_row(name, *_numbers(deleted), format_bytes(missed.allocated_bytes), part)
+    return row(name, *_numbers(deleted), format_bytes(missed.allocated_bytes), part)
 
 
 def _numbers(share: Freed) -> tuple[str, str]:

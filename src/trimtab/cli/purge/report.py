@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, tzinfo
+from datetime import date
 
 import click
 
@@ -25,8 +25,7 @@ from trimtab.visible import visible
 )
 @terms.place
 @options.report
-@options.as_json
-@options.extent_options
+@options.output
 def command(
     *,
     since: str | None,
@@ -39,6 +38,7 @@ def command(
 
     Dry runs are listed apart from runs that deleted. The progress of each plan comes last.
     """
+    from trimtab.config.schedule import find_zone
     from trimtab.loop.purging.place import purge_place
     from trimtab.purge.report import report as report_of
     from trimtab.purge.run.journal import journals, read
@@ -47,7 +47,9 @@ def command(
 
     where = purge_place(place)
     chronicles = [read(path) for path in journals(where.journals)]
-    deletions = report_of(chronicles, first=_day(since), last=_day(until), timezone=_zone(timezone))
+    deletions = report_of(
+        chronicles, first=_day(since), last=_day(until), timezone=find_zone(timezone)
+    )
     shown = visible(str(where.directory))
     show_page(
         lambda: documents.purged.PurgeReportDocument(shown, deletions.days, deletions.plans),
@@ -64,15 +66,4 @@ def _day(text: str | None) -> date | None:
     except ValueError as error:
         raise UsageError(
             f"{text[:40]!r} is not a day", code="date-malformed", hint="write 2026-11-20"
-        ) from error
-
-
-def _zone(name: str) -> tzinfo:
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, KeyError) as error:
-        raise UsageError(
-            f"{name[:40]!r} is no time zone", code="timezone-unknown", hint="as Europe/Zurich"
         ) from error

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
-from trimtab.cli.render.purge_tables import fullness
-from trimtab.cli.render.screen import print_wrapped
-from trimtab.cli.render.text import console, print_facts, print_sentences, print_table, table
+from trimtab.cli.render.document import show_page
 from trimtab.purge.run.facts import frees_late
 from trimtab.purge.run.state import DELETED, WOULD_DELETE
-from trimtab.units import format_bytes, format_duration, plural
-from trimtab.visible import visible
+from trimtab.report.kit import ALL, facts, row, table
+from trimtab.report.purge import counts_text
+from trimtab.report.sections import Document, Section
+from trimtab.report.text import sentences
+from trimtab.units import format_bytes, format_duration, format_percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rich.table import Table
-
     from trimtab.purge.plan.load import LoadedPlan
-    from trimtab.purge.run.messages import Objection
     from trimtab.purge.run.result import RunResult
 
 
@@ -61,17 +58,7 @@ if TYPE_CHECKING:
 @options.store
 @options.as_json
 def command(
-    *,
-    plan: Path,
-    apply: bool,
-    policy: Path | None,
-    whole_plan: bool,
-    within_s: float | None,
-    site: str | None,
-    shared: bool,
-    lease_s: float,
-    place: str | None,
-    store_url: str | None,
+    plan: Path, within_s: float | None, place: str | None, store_url: str | None, **terms_given: Any
 ) -> None:
     """Recheck every file of a plan, the longest unused first; delete with --apply.
 
@@ -81,23 +68,16 @@ def command(
     run are listed.
     """
     from trimtab import __version__
-    from trimtab.cli.render.purge_progress import meter, run_progress, watched
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.purge_progress import run_progress, watched
     from trimtab.loop.purging.log import run_logged
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.running import GOES_ON, RunOptions, error_of
     from trimtab.report import documents
 
     ends_at_s = None if within_s is None else time.time() + within_s
-    run_options = RunOptions(
-        apply=apply,
-        policy=policy,
-        whole_plan=whole_plan,
-        ends_at_s=ends_at_s,
-        site=site,
-        shared=shared,
-        lease_s=lease_s,
-    )
-    with meter(GOES_ON) as plain, watched(plain) as display:
+    run_options = RunOptions(ends_at_s=ends_at_s, **terms_given)
+    with progress_bar(remains=GOES_ON, counts=True) as plain, watched(plain) as display:
         ran = run_logged(
             plan,
             run_options,
@@ -108,7 +88,7 @@ def command(
         )
     loaded, result, notes = ran.loaded, ran.result, ran.notes
     error = error_of(result)
-    show(
+    show_page(
         lambda: documents.purged.PurgeRunDocument(
             loaded.plan.id,
             loaded.plan.file_system.root,
@@ -117,7 +97,7 @@ def command(
             tuple(notes),
             error,
         ),
-        lambda: print_run(result, loaded, notes),
+        lambda: run_document(result, loaded, notes),
         error=error,
     )
 
@@ -125,27 +105,32 @@ def command(
 _SHOWN = 20
 
 
-def print_run(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) -> None:
-    """Print what a run came to."""
-    out = console()
-    kind = "run" if result.apply else "dry run"
-    root = visible(loaded.plan.file_system.root)
-    print_wrapped(out, _answer(result), "bold")
-    out.print(f"{kind} of plan {loaded.plan.id}, {root}")
-    print_facts(out, _facts(result, loaded))
-    print_sentences(out, [f"it ended: {result.text}"])
-    if result.objections:
-        title = "what held it back" if result.apply else "what would hold a run back"
-        out.print(f"\n{title}", style="bold yellow")
-        print_table(out, _objections(result.objections))
-    if result.trim_due:
-        print_sentences(
-            out,
-            ["the drives do not know yet what became free: trim them (fstrim) when it is quiet"],
-            "dim",
-        )
-    print_sentences(out, (*notes, *_unexplained(result)), "yellow")
-    out.print(f"journal: {visible(str(result.journal))}", style="dim", soft_wrap=True)
+def run_document(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) -> Document:
+    """Return what a run came to."""
+    kind, held = "run", "what held it back"
+    if not result.apply:
+        kind, held = "dry run", "what would hold a run back"
+    objections = (
+        row(objection.guard, objection.reason, objection.hint or "")
+        for objection in result.objections
+    )
+    trim = "the drives do not know yet what became free: trim them (fstrim) when it is quiet"
+    return Document(
+        _answer(result),
+        (
+            Section(tables=(facts(_facts(result, loaded)),)),
+            Section(lines=sentences([f"it ended: {result.text}"])),
+            Section(
+                held,
+                tables=(table(("guard", "says", "what to do"), objections, first=ALL),),
+                tone="warning",
+            ),
+            Section(lines=sentences([trim] if result.trim_due else [])),
+            Section(lines=sentences((*notes, *_unexplained(result))), tone="warning"),
+            Section(tables=(facts([("journal", str(result.journal))]),)),
+        ),
+        details=(f"{kind} of plan {loaded.plan.id}, {loaded.plan.file_system.root}",),
+    )
 
 
 def _answer(result: RunResult) -> str:
@@ -156,16 +141,9 @@ def _answer(result: RunResult) -> str:
     return f"{word} {plural(result.files, 'file', ',')}, {format_bytes(result.bytes)}, of {users}"
 
 
-def _objections(objections: Sequence[Objection]) -> Table:
-    made = table("guard", "says", "what to do")
-    for objection in objections:
-        made.add_row(objection.guard, visible(objection.reason), visible(objection.hint or ""))
-    return made
-
-
 def _unexplained(result: RunResult) -> Iterator[str]:
     for path in result.unexplained[:_SHOWN]:
-        shown = visible(path.decode("utf-8", "surrogateescape"))
+        shown = path.decode("utf-8", "surrogateescape")
         yield (
             f"{shown}, which an interrupted run moved aside, fits no row of the plan and is left "
             "there: see whose it is, and move it back"
@@ -177,13 +155,9 @@ def _unexplained(result: RunResult) -> Iterator[str]:
 def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
     if result.apply:
         yield "freed", format_bytes(result.freed_bytes)
-    kept_lines = [
-        f"{outcome.replace('_', ' ')} {count:,}"
-        for outcome, count in sorted(result.outcomes.items(), key=lambda item: (-item[1], item[0]))
-        if outcome not in (DELETED, WOULD_DELETE)
-    ]
-    if kept_lines:
-        yield "kept", ", ".join(kept_lines)
+    outcomes = result.outcomes.items()
+    if counts := counts_text({o: n for o, n in outcomes if o not in (DELETED, WOULD_DELETE)}):
+        yield "kept", counts
     rows = loaded.plan.candidates.files
     yield "plan", f"{result.rows_left:,} of {plural(rows, 'row', ',')} not dealt with"
     if pace := result.pace.text():
@@ -191,7 +165,7 @@ def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
     if result.recovered_rows:
         yield "recovered", f"{plural(result.recovered_rows, 'row', ',')} of an interrupted batch"
     if result.before is not None:
-        yield "full", f"{fullness(result.before)}{_after(result, loaded)}"
+        yield "full", f"{format_percent(result.before.fullness, 2)}{_after(result, loaded)}"
 
 
 def _after(result: RunResult, loaded: LoadedPlan) -> str:
@@ -199,7 +173,7 @@ def _after(result: RunResult, loaded: LoadedPlan) -> str:
     if result.after is None or result.after_s is None:
         return f"; not measured since: {result.unmeasured}" if result.unmeasured else ""
     since = f"{format_duration(max(0.0, result.after_s))} after the last deletion"
-    text = f", then {fullness(result.after)}, measured {since}"
+    text = f", then {format_percent(result.after.fullness, 2)}, measured {since}"
     if result.in_flight:
         return f"{text}; {plural(result.in_flight, 'object', ',')} still being destroyed"
     late = result.in_flight is None and frees_late(loaded.plan.file_system.kind)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.errors import UsageError
 
@@ -75,15 +75,12 @@ def command(
     *,
     root: str,
     directory: Path,
-    threads: int,
     extras: tuple[str, ...],
-    checkpoint_s: float,
     sizes: str,
     calls_per_s: float | None,
     calls_per_mdt_s: float | None,
     latency_s_max: float | None,
-    base: Path | None,
-    dask: str | None,
+    **terms_given: Any,
 ) -> None:
     """Scan every file below ROOT into an index in a new directory.
 
@@ -93,36 +90,30 @@ def command(
     times, owners) are not seen in directories whose names did not change.
     """
     from trimtab import __version__
-    from trimtab.cli.render.purge_index import print_index
-    from trimtab.cli.render.purge_progress import meter, scan_progress
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.purge_index import show_index
+    from trimtab.cli.render.purge_progress import scan_progress
     from trimtab.loop.purging.answering import require_answer
     from trimtab.loop.purging.limits import Limits
     from trimtab.loop.purging.measuring import inodes_in_use
     from trimtab.loop.purging.scanning import ScanOptions, scan_index
     from trimtab.purge.index.manifest import SizesMode
-    from trimtab.report import documents
 
     columns = _extras(extras)
     require_answer(root, "the scan")
     top = os.path.realpath(root) if not os.path.isabs(root) else root  # noqa: PTH117
     scan = ScanOptions(
-        threads=threads,
-        checkpoint_s=checkpoint_s,
         project="project" in columns,
         layout="layout" in columns,
         sizes=SizesMode(sizes),
         limits=Limits(calls_per_s, calls_per_mdt_s, latency_s_max),
-        base=base,
-        dask=dask,
+        **terms_given,
     )
     inodes, whole = inodes_in_use(top)
-    with meter() as display:
+    with progress_bar(counts=True) as display:
         shown = scan_progress(display, inodes, whole=whole)
         manifest = scan_index(top, directory, scan, version=__version__, progress=shown)
-    show(
-        lambda: documents.purged.IndexDocument(str(directory), manifest),
-        lambda: print_index(manifest, directory),
-    )
+    show_index(manifest, directory)
 
 
 def _extras(texts: tuple[str, ...]) -> set[str]:

@@ -2,54 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab import units
+from trimtab.cli import options
 from trimtab.errors import UsageError
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.loop.purging.horizons import Question
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+    from trimtab.purge.policy import Policy
 
 PATH = click.Path(path_type=Path)
 
 
-class PoolLimit(click.ParamType):
-    """The name of a pool and the fullness that it is not to be above: ``flash=75%``."""
-
-    name = "pool"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, float]:
-        """Return name and fraction."""
-        if not isinstance(value, str):
-            return value
-        name, equals, text = value.partition("=")
-        if not name or not equals:
-            self.fail(f"{visible(value)!r} is no pool and fullness: flash=75%", param, ctx)
-        try:
-            return name, units.parse_fraction(text)
-        except UsageError as error:
-            hint = f" ({error.hint})" if error.hint else ""
-            self.fail(f"{error.message}{hint}", param, ctx)
+def _pool(text: str) -> tuple[str, float]:
+    """Return the name of a pool and the fullness that it is not to be above: ``flash=75%``."""
+    name, equals, fullness = text.partition("=")
+    if not name or not equals:
+        problem = f"{visible(text)!r} is no pool and fullness: flash=75%"
+        raise UsageError(problem, code="pool-malformed")
+    return name, units.parse_fraction(fullness)
 
 
-def target_pool(function: Decorated) -> Decorated:
-    """Add ``--target-pool``."""
-    return click.option(
-        "--target-pool",
-        type=PoolLimit(),
-        multiple=True,
-        metavar="POOL=FRACTION",
-        help="Target fullness of a pool of OSTs: flash=75%. Repeatable.",
-    )(function)
+target_pool = click.option(
+    "--target-pool",
+    type=options.Quantity("pool", _pool),
+    multiple=True,
+    metavar="POOL=FRACTION",
+    help="Target fullness of a pool of OSTs: flash=75%. Repeatable.",
+)
 
 
 def pool_limits(pairs: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
@@ -94,45 +80,33 @@ def one_target(*targets: object) -> None:
         )
 
 
-def index(function: Decorated) -> Decorated:
-    """Add ``--index``."""
-    return click.option(
-        "--index",
-        "directory",
-        type=PATH,
-        required=True,
-        metavar="DIR",
-        help="Directory of the index.",
-    )(function)
-
-
-def place(function: Decorated) -> Decorated:
-    """Add ``--place``."""
-    text = (
-        "Root-only directory for the signing key, journals and approvals. Default: "
-        "$TRIMTAB_PURGE, else /var/lib/trimtab/purge."
-    )
-    return click.option("--place", "place", metavar="DIR", help=text)(function)
-
-
-def site(function: Decorated) -> Decorated:
-    """Add ``--site``."""
-    text = (
-        "Site that provides whether reads are recorded (a canary is read through each class of "
-        "client), the use of each OST, the pools, and how use has grown."
-    )
-    return click.option("--site", "site", metavar="SITE", help=text)(function)
-
-
-def threads(function: Decorated) -> Decorated:
-    """Add ``--threads``."""
-    return click.option(
-        "--threads",
-        type=click.IntRange(0, 256),
-        default=0,
-        metavar="N",
-        help="Threads. Default: as many as suit the machine.",
-    )(function)
+index = click.option(
+    "--index",
+    "directory",
+    type=PATH,
+    required=True,
+    metavar="DIR",
+    help="Directory of the index.",
+)
+place = click.option(
+    "--place",
+    metavar="DIR",
+    help="Root-only directory for the signing key, journals and approvals. Default: "
+    "$TRIMTAB_PURGE, else /var/lib/trimtab/purge.",
+)
+site = click.option(
+    "--site",
+    metavar="SITE",
+    help="Site that provides whether reads are recorded (a canary is read through each class of "
+    "client), the use of each OST, the pools, and how use has grown.",
+)
+threads = click.option(
+    "--threads",
+    type=click.IntRange(0, 256),
+    default=0,
+    metavar="N",
+    help="Threads. Default: as many as suit the machine.",
+)
 
 
 def dask_of(site: str | None, dask: str | None) -> str | None:
@@ -143,29 +117,51 @@ def dask_of(site: str | None, dask: str | None) -> str | None:
     return with_dask(named, dask)
 
 
-def horizon_question(directory: Path, *, policy: Path | None, **options_given: Any) -> Question:
-    """Return the question that the options of ``horizon`` ask."""
+def policy_of(file: Path | None) -> Policy | None:
+    """Return the policy of a file."""
+    from trimtab.purge.policy_file import load_policy
+
+    return None if file is None else load_policy(file).policy
+
+
+def horizon_question(
+    directory: Path,
+    policy: Policy | None,
+    *,
+    used: float | None = None,
+    available: float | None = None,
+    target_pool: Sequence[tuple[str, float]] = (),
+    forecast_s: float | None = None,
+    site: str | None = None,
+    place: str | None = None,
+    dask: str | None = None,
+    **terms: Any,
+) -> Question:
+    """Return the question that the options of ``horizon``, ``replay`` and ``plan`` ask.
+
+    Raises
+    ------
+    UsageError
+        One of ``--used`` and ``--available`` is missing; a pool has two targets.
+    """
     from trimtab.loop.purging.horizons import Question
     from trimtab.loop.purging.place import purge_place
     from trimtab.purge.horizon.usage import Usage
-    from trimtab.purge.policy_file import load_policy
 
-    used, available, ahead_s = (
-        options_given["used"],
-        options_given["available"],
-        options_given["forecast_s"],
-    )
+    if (used is None) != (available is None):
+        raise UsageError(
+            "--used and --available are given together",
+            code="usage-incomplete",
+            hint="as df --block-size=1",
+        )
     return Question(
         directory=directory,
-        policy=None if policy is None else load_policy(policy).policy,
-        target=options_given["target"],
-        target_ost=options_given["target_ost"],
-        target_pool=pool_limits(options_given["target_pool"]),
-        usage=None if used is None else Usage(int(used), int(available)),
-        site=options_given["site"],
-        store_url=options_given["store_url"],
-        place=purge_place(options_given["place"]),
-        ahead_s=None if ahead_s is None else int(ahead_s),
-        threads=options_given["threads"],
-        dask=dask_of(options_given["site"], options_given["dask"]),
+        policy=policy,
+        target_pool=pool_limits(target_pool),
+        usage=None if used is None or available is None else Usage(int(used), int(available)),
+        site=site,
+        place=purge_place(place),
+        ahead_s=None if forecast_s is None else int(forecast_s),
+        dask=dask_of(site, dask),
+        **terms,
     )

@@ -1,25 +1,30 @@
-"""The page of a command on a terminal: the same answer, sections and tables, without its charts."""
+"""The page of a command on a terminal: the same answer, sections and tables, without its charts.
+
+The answer comes first, then the rows that carry it, then how to see more: ``--all``, ``--brief``
+and ``--top`` mean the same everywhere, and nothing is wider than the terminal.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from trimtab.cli import options
-from trimtab.cli.output import show
-from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
-from trimtab.cli.render.text import natural_width, taken_width
+from trimtab.cli.render.screen import console, natural_width, print_rows, print_wrapped, taken_width
+from trimtab.report.kit import FACTS
 from trimtab.units import plural
-from trimtab.visible import shell_text, visible
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
     from trimtab.errors import Interrupted, TrimtabError
-    from trimtab.model.finding import Finding
     from trimtab.report.kit import Cell, Row, Table, Tone
     from trimtab.report.sections import Document, Section
 
@@ -30,12 +35,39 @@ _STYLES: Final[dict[Tone, str]] = {
     "unclear": "yellow",
     "healthy": "green",
 }
-_ROWS: Final = 8
-"""Rows of a table that are printed without ``--all``, unless a command has more room."""
+SCREEN_LINES: Final = 40
+"""Lines that are printed unless ``--all`` or ``--top`` asks for more."""
 _NOTES: Final = 3
 """Notes of a section that are printed without ``--all``."""
-_COLUMN_LEAST: Final = 10
-"""Characters to which a column is narrowed before its words are broken."""
+
+
+def show(
+    document: Callable[[], object],
+    text: Callable[[], object],
+    *,
+    error: TrimtabError | Interrupted | None = None,
+) -> None:
+    """Print a result, then raise the error that kept it from being whole.
+
+    Parameters
+    ----------
+    document
+        Returns the envelope of `trimtab.report.documents`, which holds the error too; called
+        only with ``--json``.
+    text
+        Prints the result for people.
+    error
+        Raised when the result was printed; a document of its own is not printed for it then.
+    """
+    if options.wants_json():
+        from trimtab.report.documents.encode import to_json
+
+        click.echo(to_json(document()))
+    else:
+        text()
+    if error is not None:
+        error.reported = options.wants_json()
+        raise error
 
 
 def show_page(
@@ -43,7 +75,6 @@ def show_page(
     page: Callable[[], Document],
     report: str | None = None,
     *,
-    head: Callable[[Console], object] = lambda out: None,
     more: Iterable[str] = (),
     error: TrimtabError | Interrupted | None = None,
 ) -> None:
@@ -55,10 +86,10 @@ def show_page(
         Called for what is wanted alone.
     report
         File of the page; ``None``: it is not written.
-    head, more
-        As `print_document` has them.
+    more
+        As `print_document` has it.
     error
-        As `trimtab.cli.output.show` has it.
+        As `show` has it.
     """
     made = cache(page)
     if report is not None:
@@ -66,97 +97,141 @@ def show_page(
         from trimtab.report.write import write_report
 
         write_report(Path(report), render_document(made()))
-        more = (*more, f"report: {visible(report)}")
-    show(json, lambda: print_document(made(), head=head, more=more), error=error)
+        more = (*more, f"report: {report}")
+    show(json, lambda: print_document(made(), more), error=error)
 
 
-def print_document(
-    document: Document,
-    *,
-    head: Callable[[Console], object] = lambda out: None,
-    more: Iterable[str] = (),
-    rows: int = _ROWS,
-) -> None:
+def print_document(document: Document, more: Iterable[str] = ()) -> None:
     """Print a document: its answer, its first rows, and with ``--all`` everything.
+
+    ``--brief`` prints the answer alone. The rest is cut to a screen unless ``--all`` or ``--top``
+    is given.
 
     Parameters
     ----------
-    head
-        Prints what comes before the sections.
     more
-        Lines at the end.
-    rows
-        Of a table that are printed without ``--all``.
+        Lines at the end, beside those of the document.
     """
-    everything = options.extent().everything
-    hint = () if everything or not document.sections else ("--all shows every row and note",)
-    body = partial(_print_body, document, head, rows)
-    print_screen(visible(document.answer), body, more=(*hint, *more))
+    out, requested = console(), options.extent()
+    head = _captured(out, lambda: print_wrapped(out, document.answer, "bold"))
+    out.file.write(head)
+    if requested.brief:
+        return
+    waits = not requested.everything and any(map(_holds_more, document.sections))
+    hint = (f"{options.rest_option()} shows every row and note",) if waits else ()
+    tail = _captured(out, lambda: _print_tail(out, document, (*hint, *more)))
+    lines = _captured(out, lambda: _print_body(out, document)).splitlines()
+    room = SCREEN_LINES - head.count("\n") - tail.count("\n")
+    whole = requested.everything or requested.top is not None or len(lines) <= room
+    shown = lines if whole else lines[: room - 1]
+    out.file.writelines(f"{line}\n" for line in shown)
+    if len(lines) > len(shown):
+        out.print(
+            f"... {len(lines) - len(shown):,} more lines: {options.rest_option()}", style="dim"
+        )
+    out.file.write(tail)
 
 
-def _print_body(
-    document: Document, head: Callable[[Console], object], rows: int, out: Console
-) -> None:
-    for detail in document.details:
-        print_wrapped(out, detail)
-    print_wrapped(out, f"{document.heading}: {document.subtitle}", "dim")
-    head(out)
-    for section in document.sections:
-        _print_section(out, section, rows)
+def _captured(out: Console, printing: Callable[[], object]) -> str:
+    with out.capture() as captured:
+        printing()
+    return captured.get()
 
 
-def _print_section(out: Console, section: Section, rows: int) -> None:
+def _holds_more(section: Section) -> bool:
+    """Return whether ``--all`` shows more of a section."""
+    tables = (table for table in section.tables if table is not None)
+    return (
+        section.folded
+        or bool(section.folds)
+        or len(section.notes) > _NOTES
+        or any(table.caption or len(table.rows) > table.first for table in tables)
+    )
+
+
+def _print_tail(out: Console, document: Document, more: Iterable[str]) -> None:
+    for line in (*more, *document.more):
+        print_wrapped(out, line, "dim")
+    if document.command:
+        _print_command(out, document.command, indent=2)
+
+
+def _print_command(out: Console, command: str, indent: int) -> None:
     from rich.text import Text
 
+    out.print(Text(f"{' ' * indent}{visible(command)}", style="cyan"), soft_wrap=True)
+
+
+def _print_body(out: Console, document: Document) -> None:
+    for detail in document.details:
+        print_wrapped(out, detail)
+    if document.heading:
+        print_wrapped(out, f"{document.heading}: {document.subtitle}", "dim")
+    for section in document.sections:
+        print_section(out, section)
+
+
+def print_section(out: Console, section: Section) -> None:
+    """Print a section; one that waits for ``--all`` shows its title alone."""
     everything = options.extent().everything
-    folds = section.folds if everything or section.folded else ()
-    if not (section.lines or any(section.tables) or folds or section.notes):
+    if not (everything or section.folded):
+        section = replace(section, folds=())
+    if section.is_empty:
         return  # charts alone
     if section.folded and not everything:
         print_wrapped(out, section.title, "dim")
         return
     style = _STYLES[section.tone] if section.tone is not None else ""
-    print_wrapped(out, section.title, f"{style} bold")
+    if section.title:
+        print_wrapped(out, section.title, f"{style} bold")
     for line in section.lines:
-        print_wrapped(out, line, indent=2)
+        print_wrapped(out, line, "" if section.title else style, indent=2)
     for command in section.commands:
-        out.print(Text(f"    {visible(command)}", style="cyan"), soft_wrap=True)
+        _print_command(out, command, indent=4)
     for table in section.tables:
-        print_table(out, table, rows)
-    for title, folded in folds:
+        _print_table(out, table, indent=2 if section.title else 0)
+    for title, folded in section.folds:
         print_wrapped(out, title, "bold", indent=2)
-        print_table(out, folded, rows)
+        _print_table(out, folded)
     shown = options.extent().rows(_NOTES)
     for note in section.notes[:shown]:
         print_wrapped(out, f"- {note}", indent=2)
     _print_left(out, len(section.notes) - shown, "note")
 
 
-def print_table(out: Console, table: Table | None, rows: int) -> None:
+def _print_table(out: Console, table: Table | None, indent: int = 2) -> None:
     """Print the first rows of a table, and how many are left."""
     if table is None:
         return
-    shown = table.rows[: options.extent().rows(rows)]
-    columns = [
-        Column(visible(name), right=number, wraps=True, least=_COLUMN_LEAST)
-        if not column.endswith("?")
-        else Column(visible(name), right=number, wraps=True, drop=1)
-        for column, (name, number) in zip(table.columns, table.heads, strict=True)
-    ]
-    beside = [[_words(cell, " ") for cell in row.cells] for row in shown]
-    widths = map(natural_width, zip([column.title for column in columns], *beside, strict=True))
-    gap = " " if taken_width(widths) <= out.width else "\n"
-    cells = [[_cell(cell, row, gap) for cell in row.cells] for row in shown]
-    print_rows(out, columns, cells, indent=2)
+    shown = table.rows[: options.extent().rows(table.first)]
+    if table.columns == FACTS:
+        _print_facts(out, shown)
+    else:
+        titles = [visible(name) for name, _ in table.heads]
+        beside = [[_words(cell, " ") for cell in row.cells] for row in shown]
+        widths = map(natural_width, zip(titles, *beside, strict=True))
+        gap = " " if taken_width(widths) <= out.width else "\n"
+        cells = [[_cell(cell, row, gap) for cell in row.cells] for row in shown]
+        print_rows(out, table.columns, cells, indent=indent)
     notes: dict[str, list[str]] = {}
     for row in shown:
         notes.setdefault(row.note, []).append(row.cells[0].text)
     for note, names in notes.items():
         if note:
-            print_wrapped(out, f"{', '.join(dict.fromkeys(names))}: {note}", "dim", indent=2)
-    _print_left(out, len(table.rows) - len(shown), "row")
+            print_wrapped(out, f"{', '.join(dict.fromkeys(names))}: {note}", "dim", indent=indent)
+    _print_left(out, len(table.rows) - len(shown), "row", indent)
     if table.caption and options.extent().everything:
-        print_wrapped(out, table.caption, "dim", indent=2)
+        print_wrapped(out, table.caption, "dim", indent=indent)
+
+
+def _print_facts(out: Console, rows: Iterable[Row]) -> None:
+    """Print names with their values, one a line, which is never broken."""
+    from rich.text import Text
+
+    pairs = [[visible(cell.text) for cell in row.cells] for row in rows]
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        out.print(Text(f"  {name:<{width}}  {value}"), soft_wrap=True)
 
 
 def _words(cell: Cell, gap: str) -> str:
@@ -172,16 +247,6 @@ def _cell(cell: Cell, row: Row, gap: str) -> Text:
     return Text(_words(cell, gap), style=f"{style} bold" if row.marked else style)
 
 
-def _print_left(out: Console, count: int, noun: str) -> None:
+def _print_left(out: Console, count: int, noun: str, indent: int = 2) -> None:
     if count > 0:
-        print_wrapped(out, f"... {plural(count, f'more {noun}', ',')}", "dim", indent=2)
-
-
-def print_trouble(out: Console, trouble: Finding) -> None:
-    """Print one entry of a site's troubles in two lines: what is wrong, and its repair."""
-    from trimtab.report.kit import SEVERITY_TONES
-
-    style = f"{_STYLES[SEVERITY_TONES[trouble.severity]]} bold"
-    print_wrapped(out, f"{trouble.severity.value}  {visible(trouble.title)}", style, indent=2)
-    command = f" {shell_text(trouble.fix.argv)}" if trouble.fix.argv else ""
-    print_wrapped(out, f"do  {trouble.fix.prose}{command}", "dim", indent=4, hang=4)
+        print_wrapped(out, f"... {plural(count, f'more {noun}', ',')}", "dim", indent=indent)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Final
 
 from trimtab.cli.options import wants_json
-from trimtab.cli.render.text import console
+from trimtab.cli.render.screen import console
 from trimtab.errors import Interrupted
 from trimtab.launch.moving import NOW
 from trimtab.units import format_duration
@@ -25,38 +25,31 @@ Show = Callable[[str, float | None], None]
 
 
 @contextmanager
-def meter(lines: Show, *, percentage: bool = False, remains: str = NOTHING_KEPT) -> Iterator[Show]:
-    """Yield what shows progress: a bar on a terminal, nothing with ``--json``, else ``lines``.
-
-    Parameters
-    ----------
-    remains
-        What an interruption leaves, and how to go on: the hint of its error.
-    """
-    try:
-        if sys.stderr.isatty():
-            with _bar(percentage=percentage) as show:
-                yield show
-        else:
-            yield (lambda text, part: None) if wants_json() else lines
-    except Interrupted as error:
-        error.hint = error.hint or remains
-        raise
-
-
 def progress_bar(
-    *, quiet_s: float = 0.0, remains: str = NOTHING_KEPT
-) -> AbstractContextManager[Callable[[str, float], None]]:
-    """Return what yields a function that shows progress, with an estimate of what is left.
+    *, quiet_s: float = 0.0, remains: str = NOTHING_KEPT, counts: bool = False
+) -> Iterator[Show]:
+    """Yield what shows progress: a bar on a terminal, nothing with ``--json``, else lines.
 
     Parameters
     ----------
     quiet_s
         Seconds without a line: most commands of this kind have ended by then.
     remains
-        As `meter` has it.
+        What an interruption leaves, and how to go on: the hint of its error.
+    counts
+        Whether the texts are counts that say themselves what is left, and no steps of which each
+        has a line.
     """
-    return meter(_Lines(quiet_s), percentage=True, remains=remains)
+    try:
+        if sys.stderr.isatty():
+            with _bar(counts=counts) as show:
+                yield show
+        else:
+            lines = _Lines(quiet_s, counts=counts)
+            yield (lambda text, part: None) if wants_json() else lines
+    except Interrupted as error:
+        error.hint = error.hint or remains
+        raise
 
 
 class _Left:
@@ -82,12 +75,12 @@ class _Left:
 
 
 @contextmanager
-def _bar(*, percentage: bool) -> Iterator[Show]:
+def _bar(*, counts: bool) -> Iterator[Show]:
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
     columns = [TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()]
-    if percentage:
+    if not counts:
         columns.insert(2, TaskProgressColumn())
     with Bar(*columns, console=console(to_error=True), transient=True) as bar:
         task = bar.add_task("starting", total=None)
@@ -95,7 +88,7 @@ def _bar(*, percentage: bool) -> Iterator[Show]:
 
         def show(text: str, part: float | None) -> None:
             total = None if part is None else 1.0
-            words = text + left(part) if percentage else text
+            words = text if counts else text + left(part)
             bar.update(task, description=words, completed=part or 0.0, total=total)
 
         yield show
@@ -106,18 +99,21 @@ _LINE_EVERY_S: Final = 10.0
 
 
 class _Lines:
-    """One line whenever the step changes, and how far it is now and then: readable in a log."""
+    """A line at once and whenever the step changes, and one now and then: readable in a log."""
 
-    def __init__(self, quiet_s: float) -> None:
+    def __init__(self, quiet_s: float, *, counts: bool) -> None:
         self._last = ""
         self._from_s = time.monotonic() + quiet_s
         self._again_s = 0.0
         self._left = _Left()
+        self._counts = counts
 
-    def __call__(self, step: str, fraction: float | None) -> None:
+    def __call__(self, step: str, part: float | None) -> None:
         now_s = time.monotonic()
-        name, left = step.partition(NOW)[0], self._left(fraction)
-        due = name != self._last or now_s >= self._again_s
+        name, left = step.partition(NOW)[0], self._left(part)
+        due = now_s >= self._again_s or (name != self._last and not self._counts)
         if due and now_s >= self._from_s:
             self._last, self._again_s = name, now_s + _LINE_EVERY_S
-            print(f"[{fraction or 0.0:4.0%}] {step}{left}", file=sys.stderr, flush=True)
+            share = "" if part is None else f"[{part:4.0%}] "
+            words = step if self._counts else f"{step}{left}"
+            print(f"{share}{words}", file=sys.stderr, flush=True)

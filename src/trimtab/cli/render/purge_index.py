@@ -1,4 +1,4 @@
-"""An index and a policy as text."""
+"""An index of a purge, as its commands show it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trimtab.cli.render.text import console, print_facts, print_sentences, utc_moment
+from trimtab.cli.render.document import show_page
 from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode, TimeTrust
-from trimtab.purge.policy_file import LoadedPolicy
+from trimtab.report.documents.purged import IndexDocument
+from trimtab.report.kit import facts
+from trimtab.report.sections import Document, Section
+from trimtab.report.text import sentences, utc_moment
 from trimtab.units import format_bytes, format_duration, plural
-from trimtab.visible import shell_text, visible
+from trimtab.visible import shell_text
 
 _SHOWN = 10
 _NS = 10**9
@@ -21,53 +24,52 @@ _TIMES = {
 }
 
 
-def print_index(manifest: Manifest, directory: Path) -> None:
-    """Print what an index is, and why nothing may be deleted by it, where that is so."""
-    out = console()
-    names = plural(manifest.rows, "name", ",")
-    out.print(f"index of {_shown(manifest.root)}: {names}", style="bold")
-    print_facts(out, _facts(manifest, directory))
+def show_index(manifest: Manifest, directory: Path) -> None:
+    """Print an index that was just made, as JSON or for people."""
+    show_page(
+        lambda: IndexDocument(str(directory), manifest),
+        lambda: index_document(manifest, directory),
+    )
+
+
+def index_document(manifest: Manifest, directory: Path) -> Document:
+    """Return what an index is, and why nothing may be deleted by it, where that is so."""
+    obstacles = manifest.obstacles
+    argv = ["trimtab", "purge", "horizon", "--index", str(directory), "--target", "70%"]
+    return Document(
+        f"index of {_shown(manifest.root)}: {plural(manifest.rows, 'name', ',')}",
+        (
+            Section(tables=(facts(_facts(manifest, directory)),)),
+            Section(lines=sentences(_gaps(manifest)), tone="warning"),
+            Section(lines=sentences(manifest.notes)),
+            Section(
+                "no plan can be carried out that is made from it",
+                lines=sentences(obstacles),
+                tone="warning",
+            ),
+        ),
+        more=() if obstacles else ("next:",),
+        command="" if obstacles else shell_text(argv),
+    )
+
+
+def _gaps(manifest: Manifest) -> Iterator[str]:
     for subtree in manifest.unread[:_SHOWN]:
-        print_sentences(
-            out, [f"not read: {_shown(subtree.path) or '.'}: {subtree.reason}"], "yellow"
-        )
+        yield f"not read: {_shown(subtree.path) or '.'}: {subtree.reason}"
     if len(manifest.unread) > _SHOWN:
-        print_sentences(out, [f"... and {len(manifest.unread) - _SHOWN} more"], "yellow")
-    for refused_example in manifest.refused_examples[:_SHOWN]:
-        where = "" if refused_example.record is None else f" {refused_example.record}"
-        print_sentences(
-            out,
-            [f"refused record{where}: {refused_example.reason}: {refused_example.text}"],
-            "yellow",
-        )
-    print_sentences(out, manifest.notes, "dim")
-    if manifest.obstacles:
-        out.print("\nno plan can be carried out that is made from it", style="bold yellow")
-        print_sentences(out, manifest.obstacles)
-    else:
-        out.print(
-            f"\nnext: trimtab purge horizon --index {shell_text([str(directory)])} --target 70%",
-            style="dim",
-            soft_wrap=True,
-        )
-
-
-def print_policy(loaded: LoadedPolicy, file: Path, *, written: bool) -> None:
-    """Print that a policy was written, or read and found good."""
-    out = console()
-    policy, shown = loaded.policy, visible(str(file))
-    done = "written to" if written else "is good:"
-    out.print(f"policy {policy.name} of {visible(policy.root)} {done} {shown}", soft_wrap=True)
-    print_sentences(out, loaded.warnings, "yellow")
+        yield f"... and {len(manifest.unread) - _SHOWN} more"
+    for refused in manifest.refused_examples[:_SHOWN]:
+        where = "" if refused.record is None else f" {refused.record}"
+        yield f"refused record{where}: {refused.reason}: {refused.text}"
 
 
 def _facts(manifest: Manifest, directory: Path) -> Iterator[tuple[str, str]]:
-    yield "stored in", visible(str(directory))
+    yield "stored in", str(directory)
     yield "id", manifest.index_id
-    yield "made by", visible(manifest.tool)
+    yield "made by", manifest.tool
     system = manifest.filesystem
     if system is not None:
-        yield "file system", visible(f"{system.kind} {system.name or ''}".strip())
+        yield "file system", f"{system.kind} {system.name or ''}".strip()
     yield "taken", _taken(manifest)
     if manifest.followed is not None:
         marks = (f"{mdt.mdt} to record {mdt.mark:,}" for mdt in manifest.followed.mdts)
@@ -118,4 +120,4 @@ def _taken(manifest: Manifest) -> str:
 
 
 def _shown(path: bytes) -> str:
-    return visible(path.decode("utf-8", "surrogateescape"))
+    return path.decode("utf-8", "surrogateescape")

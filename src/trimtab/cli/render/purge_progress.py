@@ -1,58 +1,24 @@
-"""Progress of a scan, an import and a run, with rate and estimate, on standard error.
-
-On a terminal in place; elsewhere a line now and then, so that a log stays short.
-"""
+"""Progress of a scan, an import and a run in words, with rate and estimate."""
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
-from trimtab.cli.render import progress
-from trimtab.cli.render.progress import NOTHING_KEPT, Show
+from trimtab.cli.render.progress import Show
 from trimtab.units import format_bytes, format_duration, plural
 
 if TYPE_CHECKING:
+    from trimtab._core import ScanProgress
+    from trimtab.loop.purging.scanning import Progress as ScanShown
+    from trimtab.loop.purging.spreading import SpreadProgress
     from trimtab.purge.run.messages import Progress
-
-LINE_S = 10.0
-"""Between two lines of a log."""
 
 STILL_S = 10.0
 """A count that has not moved for so long is told: the file system may hang."""
-
-
-class ScanLike(Protocol):
-    """What is read of `trimtab._core.ScanProgress`."""
-
-    @property
-    def entries(self) -> int:
-        """Names seen."""
-        ...
-
-    @property
-    def pending(self) -> int:
-        """Directories that are known and not read yet."""
-        ...
-
-    @property
-    def unread(self) -> int:
-        """Subtrees that could not be read."""
-        ...
-
-    @property
-    def elapsed_s(self) -> float:
-        """Since it was started, or went on."""
-        ...
-
-
-def meter(remains: str = NOTHING_KEPT) -> AbstractContextManager[Show]:
-    """Return what yields a function that shows progress, with a line now and then in a log."""
-    return progress.meter(_Lines(), remains=remains)
 
 
 @contextmanager
@@ -88,7 +54,7 @@ def watched(show: Show, *, every_s: float = 1.0) -> Iterator[Show]:
         watcher.join()
 
 
-def scan_progress(show: Show, total: int, *, whole: bool) -> Callable[[ScanLike], None]:
+def scan_progress(show: Show, total: int, *, whole: bool) -> ScanShown:
     """Return what shows a scan: names, rate, and how long it takes.
 
     Parameters
@@ -100,7 +66,7 @@ def scan_progress(show: Show, total: int, *, whole: bool) -> Callable[[ScanLike]
     """
     state, stillness = _Rate(), _Stillness()
 
-    def shown(now: ScanLike) -> None:
+    def shown(now: ScanProgress | SpreadProgress) -> None:
         rate = state.of(now.entries, now.elapsed_s)
         words = [plural(now.entries, "name", ",")]
         still_s = stillness.of(now.entries, now.elapsed_s)
@@ -182,17 +148,3 @@ class _Stillness:
         if self._last is None or self._last[0] != entries:
             self._last = (entries, elapsed_s)
         return elapsed_s - self._last[1]
-
-
-class _Lines:
-    """A line at once, then one every `LINE_S`: readable in a log."""
-
-    def __init__(self) -> None:
-        self._last_s = -LINE_S
-
-    def __call__(self, text: str, part: float | None) -> None:
-        now_s = time.monotonic()
-        if now_s - self._last_s >= LINE_S:
-            self._last_s = now_s
-            share = "" if part is None else f"[{part:4.0%}] "
-            print(f"{share}{text}", file=sys.stderr, flush=True)

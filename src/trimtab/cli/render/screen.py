@@ -1,126 +1,62 @@
-"""A screen: the answer first, then the rows that carry it, then how to see more.
-
-Commands that list something print through `print_screen` and `print_rows`, so that ``--all``,
-``--brief`` and ``--top`` mean the same everywhere and nothing is wider than the terminal.
-"""
+"""The console, and text on it: paragraphs and tables that fit it, whose words are not broken."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trimtab.cli.options import extent, rest_option
-from trimtab.cli.render.text import GAP, console, fixed_table, natural_width, taken_width
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    Cell = str | Text
-
-SCREEN_LINES: Final = 40
-"""Lines that are printed unless ``--all`` or ``--top`` asks for more."""
-ROWS: Final = 15
-"""Rows of the main table on a screen."""
-_WRAPPED_LEAST: Final = 24
-"""Characters of a column of sentences: in fewer they cannot be read."""
+_GAP: Final = 2
+"""Between two columns of a table."""
+_SENTENCE_LEAST: Final = 24
+"""Characters of a column that gives way: in fewer its sentences cannot be read."""
+_COLUMN_LEAST: Final = 10
+"""Characters to which any other column is narrowed before its words are broken."""
+_CELL_LEAST: Final = 8
+"""Characters of any column, where nothing else is left to give way."""
 _WORD_MOST: Final = 40
 """Characters of a word for which room is made; a longer one is broken."""
-_CELL_LEAST: Final = 8
-"""Characters of any column that wraps, where nothing else is left to give way."""
 _NOTHING: Final = ("", "-")
 _BOUND: Final = "\ue000"
 """Stands for a space at which no line is broken; it is of no writing."""
 _FIGURE: Final = re.compile(r"(?<=\d) (?=(?:%|[kKMGTP]?i?B(?:/s)?|UTC|[+-]\d{4})(?![A-Za-z]))")
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of `print_rows`.
-
-    Attributes
-    ----------
-    title
-        Its heading.
-    right
-        Whether it holds numbers.
-    drop
-        Columns of the highest number are left out first where the terminal is narrow; those of 0
-        never are.
-    wraps
-        Whether its cells may be wrapped between words, down to ``least`` characters.
-    """
-
-    title: str
-    right: bool = False
-    drop: int = 0
-    wraps: bool = False
-    least: int = _WRAPPED_LEAST
+WIDTH_WITHOUT_TERMINAL: Final = 120
+"""Unless ``COLUMNS`` is exported."""
+WIDTH_LEAST: Final = 40
 
 
-def print_screen(
-    answer: Cell,
-    body: Callable[[Console], None],
-    *,
-    more: Iterable[str] = (),
-    command: str = "",
-    style: str = "bold",
-    whole: bool = False,
-) -> None:
-    """Print the answer to a command's question, what carries it, and how to see more.
+def console(*, to_error: bool = False) -> Console:
+    """Return a console on standard output (or error) that respects ``NO_COLOR``."""
+    from rich.console import Console
 
-    Parameters
-    ----------
-    answer
-        One sentence; ``--brief`` prints nothing else.
-    body
-        Prints the rest, `ROWS` rows of a table at most. It is cut to a screen unless ``--all`` or
-        ``--top`` is given.
-    more
-        Lines at the end: commands that show more.
-    command
-        One to copy, at the very end: it is never broken.
-    whole
-        Print all of the body, since an option asked for it.
-    """
-    from rich.text import Text
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
 
-    out, requested = console(), extent()
-    head = _captured(out, lambda: print_wrapped(out, answer, style))
-    out.file.write(head)
-    if requested.brief:
-        return
-    lines = tuple(more)
-    tail = _captured(out, lambda: [print_wrapped(out, line, "dim") for line in lines])
-    if command:
-        paste = Text(f"  {visible(command)}", style="cyan")
-        tail += _captured(out, lambda: out.print(paste, soft_wrap=True))
-    if whole or requested.everything or requested.top is not None:
-        body(out)
-    else:
-        room = SCREEN_LINES - head.count("\n") - tail.count("\n")
-        _print_cut(out, _captured(out, lambda: body(out)).splitlines(), room)
-    out.file.write(tail)
+    stream = sys.stderr if to_error else sys.stdout
+    width = None if stream.isatty() else _width_without_terminal()
+    return PlainConsole(
+        file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False, width=width
+    )
 
 
-def _captured(out: Console, printing: Callable[[], object]) -> str:
-    with out.capture() as captured:
-        printing()
-    return captured.get()
-
-
-def _print_cut(out: Console, lines: Sequence[str], room: int) -> None:
-    shown = lines if len(lines) <= room else lines[: room - 1]
-    out.file.writelines(f"{line}\n" for line in shown)
-    if len(lines) > len(shown):
-        out.print(f"... {len(lines) - len(shown):,} more lines: {rest_option()}", style="dim")
+def _width_without_terminal() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    return max(int(columns), WIDTH_LEAST) if columns.isdecimal() else WIDTH_WITHOUT_TERMINAL
 
 
 def print_wrapped(
-    out: Console, text: Cell, style: str = "", *, indent: int = 0, hang: int = 2
+    out: Console, text: str, style: str = "", *, indent: int = 0, hang: int = 2
 ) -> None:
     """Print a paragraph, wrapped between words to the page.
 
@@ -131,10 +67,9 @@ def print_wrapped(
     """
     from rich.text import Text
 
-    paragraph = Text(visible(text), style=style) if isinstance(text, str) else text.copy()
     # A figure is not parted from its unit.
-    paragraph.plain = _FIGURE.sub(_BOUND, paragraph.plain)
-    room = max(out.width - indent, _WRAPPED_LEAST + hang)
+    paragraph = Text(_FIGURE.sub(_BOUND, visible(text)), style=style)
+    room = max(out.width - indent, _SENTENCE_LEAST + hang)
     first, *rest = paragraph.wrap(out, room) or [paragraph]
     if rest:
         following = paragraph[len(first.plain) :]
@@ -146,50 +81,66 @@ def print_wrapped(
         out.print(Text(" " * (indent + (hang if place else 0))).append_text(line), soft_wrap=True)
 
 
+def natural_width(cells: Iterable[str]) -> int:
+    """Return the width of the longest line in cells: letters of Asia are two wide."""
+    from rich.cells import cell_len
+
+    return max(cell_len(line) for cell in cells for line in cell.split("\n"))
+
+
+def taken_width(widths: Iterable[int]) -> int:
+    """Return the width that columns take, each with the gap after it."""
+    return sum(width + _GAP for width in widths)
+
+
 def print_rows(
-    out: Console, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, indent: int = 0
+    out: Console, columns: Sequence[str], rows: Sequence[Sequence[Text]], *, indent: int = 0
 ) -> None:
     """Print a table that fits the page.
-
-    Words are not broken, and rows that are alike say it once.
 
     Columns without any content are left out, and those that may give way on a narrow page.
 
     Parameters
     ----------
+    columns
+        Headings, as `trimtab.report.kit.Table` has them.
     rows
         Cells that are shown as they are: make hostile text `visible` first.
     """
     from rich.padding import Padding
+    from rich.table import Table
     from rich.text import Text
 
-    if not rows:
-        return
+    titles = [visible(column.rstrip(">?")) for column in columns]
+    signs = [column[len(column.rstrip(">?")) :] for column in columns]
     widths = {
-        place: natural_width((column.title, *(_plain(row[place]) for row in rows)))
-        for place, column in enumerate(columns)
-        if any(_plain(row[place]) not in _NOTHING for row in rows)
+        place: natural_width((title, *(row[place].plain for row in rows)))
+        for place, title in enumerate(titles)
+        if any(row[place].plain not in _NOTHING for row in rows)
     }
-    room = out.width - indent + GAP
-    words = {
-        place: min(_longest_word(row[place] for row in rows), _WORD_MOST)
-        for place in widths
-        if columns[place].wraps
-    }
-    for place in sorted(widths, key=lambda place: -columns[place].drop):
-        if columns[place].drop == 0 or _least(columns, widths, words) <= room:
-            break
-        del widths[place]
+    least = {p: _SENTENCE_LEAST if "?" in signs[p] else _COLUMN_LEAST for p in widths}
+    words = {p: min(_longest_word(row[p].plain for row in rows), _WORD_MOST) for p in widths}
+    room = out.width - indent + _GAP
+    for place in [place for place in widths if "?" in signs[place]]:
+        most = _SENTENCE_LEAST if "??" in signs[place] else 0
+        if taken_width(min(widths[p], max(least[p], most, words[p])) for p in widths) > room:
+            del widths[place]
     # Narrow columns are better than broken words, and those better than what is cut.
     for kept_words in (words, {}):
-        for least in (_WRAPPED_LEAST, _CELL_LEAST):
-            _narrow(columns, widths, room, kept_words, least)
-    titles = [columns[place].title for place in widths]
-    made = fixed_table(zip(titles, widths.values(), strict=True), show_header=any(titles))
-    for column, place in zip(made.columns, widths, strict=True):
-        column.justify = "right" if columns[place].right else "left"
-        column.no_wrap = not columns[place].wraps
-        column.overflow = "fold" if columns[place].wraps else "ellipsis"
+        for most in (_SENTENCE_LEAST, _CELL_LEAST):
+            _narrow(
+                widths, room, {p: max(min(least[p], most), kept_words.get(p, 0)) for p in widths}
+            )
+    made = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, _GAP, 0, 0),
+        header_style="dim",
+        show_header=any(titles[place] for place in widths),
+    )
+    for place, width in widths.items():
+        justify = "right" if ">" in signs[place] else "left"
+        made.add_column(titles[place], justify=justify, width=width, overflow="fold")
     for row in rows:
         made.add_row(*(_bound(row[place]) for place in widths))
     for line in out.render_lines(Padding(made, (0, 0, 0, indent), expand=False), pad=False):
@@ -199,47 +150,24 @@ def print_rows(
         out.print(text, soft_wrap=True)
 
 
-def _bound(cell: Cell) -> Cell:
+def _bound(cell: Text) -> Text:
     """Return a cell whose figures are not parted from their units."""
-    if isinstance(cell, str):
-        return _FIGURE.sub(_BOUND, cell)
     copy = cell.copy()
     copy.plain = _FIGURE.sub(_BOUND, copy.plain)
     return copy
 
 
-def _longest_word(cells: Iterable[Cell]) -> int:
-    return max((natural_width(_plain(cell).split() or [""]) for cell in cells), default=0)
+def _longest_word(cells: Iterable[str]) -> int:
+    return max(natural_width(cell.split() or [""]) for cell in cells)
 
 
-def _least(columns: Sequence[Column], widths: dict[int, int], words: Mapping[int, int]) -> int:
-    return taken_width(
-        min(width, max(columns[place].least, words[place])) if columns[place].wraps else width
-        for place, width in widths.items()
-    )
-
-
-def _narrow(
-    columns: Sequence[Column],
-    widths: dict[int, int],
-    room: int,
-    words: Mapping[int, int],
-    least: int,
-) -> None:
-    """Narrow the columns that wrap, the widest first, to fit the room.
-
-    None is narrower than ``least``, or than its longest word where ``words`` has it.
-    """
+def _narrow(widths: dict[int, int], room: int, least: Mapping[int, int]) -> None:
+    """Narrow columns, the widest first, to fit the room: none to fewer characters than least."""
     while (excess := taken_width(widths.values()) - room) > 0:
-        least_of = {p: max(min(columns[p].least, least), words.get(p, 0)) for p in widths}
-        wide = [p for p in widths if columns[p].wraps and widths[p] > least_of[p]]
+        wide = [place for place in widths if widths[place] > least[place]]
         if not wide:
             return
         widest, *others = sorted(wide, key=lambda place: -widths[place])
-        next_width = max([least_of[widest], *(widths[place] for place in others)])
+        next_width = max([least[widest], *(widths[place] for place in others)])
         step = min(excess, max(widths[widest] - next_width, 1))
         widths[widest] -= step
-
-
-def _plain(cell: Cell) -> str:
-    return cell if isinstance(cell, str) else cell.plain

@@ -36,7 +36,7 @@ _LIST_ORDER: Final = re.compile(r"list_order_(\d+)_groups:\s*(\d+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class CriterionStatistics:
-    """How often one criterion of the search was tried for nothing, and in how many groups at all.
+    """How often a criterion of the search was tried in vain, in how many groups, and found some.
 
     ``None`` where the format does not count it.
     """
@@ -44,6 +44,7 @@ class CriterionStatistics:
     name: str
     useless_loops: int
     groups_considered: int | None = None
+    hits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,12 @@ def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
         family="criteria-by-number" if numbered else "criteria-by-name",
         requests=top["reqs"][0],
         criteria=tuple(
-            CriterionStatistics(name, section["useless_loops"], section.get("groups_considered"))
+            CriterionStatistics(
+                name,
+                section["useless_loops"],
+                section.get("groups_considered"),
+                section.get("hits"),
+            )
             for name, section in sections.items()
         ),
         groups_loaded=loaded if groups is not None else None,

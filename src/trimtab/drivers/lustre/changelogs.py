@@ -18,10 +18,9 @@ from trimtab.drivers.lustre.changelog import ChangelogUsers, mdts_of
 from trimtab.drivers.lustre.changelog_child import clear, read
 from trimtab.drivers.lustre.reads import OF_FOLLOWING, request
 from trimtab.errors import ToolError
-from trimtab.launch.child import ask_child
+from trimtab.launch.child import ask_child, reason_of
 from trimtab.launch.fleet import FanOut
 from trimtab.model.site import Servers
-from trimtab.visible import visible
 
 DEVICES: Final = Path("/dev")
 READ_MAX_BYTES: Final = 32 * 2**20
@@ -121,9 +120,8 @@ def clear_records(
 
 
 def _failed(failure: str, error: OSError | ToolError) -> ToolError:
-    reason = error.strerror if isinstance(error, OSError) else error
     return ToolError(
-        f"{failure}: {visible(str(reason))}",
+        f"{failure}: {reason_of(error)}",
         code="changelog-unreachable",
         hint="what is in the index stays; the same command goes on. Reading changelogs needs root",
     )

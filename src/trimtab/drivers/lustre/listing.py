@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from trimtab.drivers.lustre.listing_child import Names, list_by_fid, mdt_indices
 from trimtab.errors import ToolError
-from trimtab.launch.child import ask_child
+from trimtab.launch.child import ask_child, reason_of
 from trimtab.visible import visible
 
 _TIMEOUT_S: Final = 600.0
@@ -57,7 +57,7 @@ def _answer(question: Callable[[], _Answer], root: str) -> _Answer:
         return ask_child(question, root, deadline_s=_TIMEOUT_S)
     except (OSError, ToolError) as error:
         raise ToolError(
-            f"directories of {visible(root)} cannot be listed: {visible(str(error))}",
+            f"directories of {visible(root)} cannot be listed: {reason_of(error)}",
             code="listing-failed",
             hint="the index is as it was or better; give the same command again",
         ) from error

@@ -26,7 +26,6 @@ from trimtab.explain.breadth import breadth, on_servers
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import levels, of_incident, onset_within, value_of
 from trimtab.explain.causes.shared import log_is_kept, named, names_are_stable, with_circumstance
-from trimtab.explain.causes.trims import end_of
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign
 from trimtab.explain.telemetry import OSTS, SettingChange, observe
@@ -113,7 +112,7 @@ def _event(context: Context) -> tuple[Event | None, float]:
     near = [
         change
         for change in changes
-        if begun - _BEFORE <= end_of(change) and change.at <= begun + _AFTER
+        if begun - _BEFORE <= change.end and change.at <= begun + _AFTER
     ]
     if not near:
         return None, 0.0
@@ -128,7 +127,7 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     if event.at > begun + within and _down_before(context, event.at):
         # Written down later, or another change: neither speaks against one.
         return 0.0
-    far = timedelta() if event.at <= begun <= end_of(event) else max(abs(gap) - within, timedelta())
+    far = timedelta() if event.at <= begun <= event.end else max(abs(gap) - within, timedelta())
     soon = next((chance for limit, chance in _CHANCE_OF_GAP if far <= limit), 0.02)
     # How often the log book has such an entry: where there are many, one near by is no wonder.
     first = min([event.at for event in context.events] + [begun - timedelta(days=14)])

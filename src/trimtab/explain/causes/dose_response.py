@@ -18,7 +18,7 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.causes.trims import end_of, trims
+from trimtab.explain.causes.trims import trims
 from trimtab.explain.context import Context
 from trimtab.explain.telemetry import OSTS, Observations
 from trimtab.message import Message
@@ -132,12 +132,12 @@ def _targets(
     first = dict(totals.group_by("target").agg(pl.min("at")).iter_rows())
     discarded = _latest(seen.values("bytes_discarded_total", kinds=OSTS))
     events = trims(context)
-    of_all = [end_of(event) for event in events if not event.targets]
+    of_all = [event.end for event in events if not event.targets]
     of_some = [event for event in events if event.targets]
     by_target = {}
     for target, size in sizes.items():
         if size > 0 and target in per_s:
-            event = [*of_all, *(end_of(event) for event in of_some if target in event.targets)]
+            event = [*of_all, *(event.end for event in of_some if target in event.targets)]
             by_target[target] = _Target(
                 per_s=per_s[target] / size,
                 written=written.get(target, 0.0) / size,

@@ -203,7 +203,7 @@ def _logged(context: Context) -> Evidence:
         event
         for event in failures
         if any(
-            event.at <= window.to + _NEAR and (event.until or event.at) >= window.from_ - _NEAR
+            event.at <= window.to + _NEAR and event.end >= window.from_ - _NEAR
             for window in context.bad
         )
     ]

@@ -24,7 +24,6 @@ from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import SLACK, UNSEEN, disks, named
 from trimtab.explain.causes.trims import (
     distinct,
-    end_of,
     last_seen,
     mount_trims,
     recovery_evidence,
@@ -174,18 +173,18 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
         source="trims in the log book, last_trim_at",
         unit="s",
     )
-    events = [event for event in trims(context) if end_of(event) <= _end(context)]
+    events = [event for event in trims(context) if event.end <= _end(context)]
     names = sorted(
         {*shown, *(target for event in events for target in event.targets), *context.home}
     )
     last = still_last(observe(context))
-    of_all = {end_of(event) for event in events if not event.targets}
+    of_all = {event.end for event in events if not event.targets}
     of_some = [event for event in events if event.targets]
     # Most targets are trimmed together, and a year of nights is long.
     logged = cache(lambda known: _wait(context, sorted(known)))
     waits: list[_Wait] = []
     for name in names or [""]:
-        of_log = frozenset(of_all | {end_of(e) for e in of_some if name in e.targets})
+        of_log = frozenset(of_all | {e.end for e in of_some if name in e.targets})
         wait = logged(of_log) or _shown_wait(context, name, shown.get(name, ()), last)
         if wait is not None:
             waits.append(wait)

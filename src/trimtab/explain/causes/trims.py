@@ -89,11 +89,6 @@ def trims(context: Context) -> tuple[Event, ...]:
     return tuple(context.entries(lambda event: event.kind is EventKind.TRIM))
 
 
-def end_of(event: Event) -> datetime:
-    """Return when an event was over; a moment is over at once."""
-    return event.at if event.until is None else max(event.at, event.until)
-
-
 def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     """Return for each target the trims that telemetry shows, whoever made them.
 
@@ -161,7 +156,7 @@ def recovery(context: Context) -> Recovery | Message:
         event
         for event in trims(context)
         if context.incident.at <= event.at <= (context.incident.until or context.now) + _ENDS_WITH
-        and end_of(event) <= context.now
+        and event.end <= context.now
     ]
     if not within:
         return Message("no-trim", "no trim since it began")
@@ -245,7 +240,7 @@ def _share(context: Context, trim: Event, near: timedelta) -> float | None:
     if context.incident.key is None:
         # Runs of several probes have no level in common.
         return None
-    end, until = end_of(trim), context.incident.until
+    end, until = trim.end, context.incident.until
     good, bad = of_incident(context, bad=False), of_incident(context, bad=True)
     after = [run for run in (*bad, *good) if end < run.at <= end + near]
     before = [run for run in bad if trim.at - near <= run.at < trim.at]
@@ -282,7 +277,7 @@ def _share_of_some(context: Context, trim: Event) -> float | None:
         .filter(pl.col("value").is_finite())
     )
     before = relative.filter(pl.col("bad") & (pl.col("at") < trim.at))["value"]
-    after = relative.filter(pl.col("at") > end_of(trim))["value"]
+    after = relative.filter(pl.col("at") > trim.end)["value"]
     if before.is_empty() or after.is_empty():
         return None
     low, now = (float(level) for level in (before.median(), after.median()))  # pyrefly: ignore[bad-argument-type]

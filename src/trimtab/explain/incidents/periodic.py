@@ -208,8 +208,8 @@ def _joined(patterns: Sequence[_Pattern]) -> Iterator[_Pattern]:
         yield _Pattern(weekdays, widest.columns, min(other.loss for other in alike))
 
 
-def _is_sure(losses: Any, loss: float, scatter: float) -> bool:
-    error = 1.25 * max(scatter, 0.01) / math.sqrt(len(losses))
+def _is_sure(losses: Any, loss: float, spread: float) -> bool:
+    error = 1.25 * max(spread, 0.01) / math.sqrt(len(losses))
     often = float(np.mean(losses <= loss / 2)) >= _LOW_SHARE
     return often and loss <= math.log(1 - LOST) and loss <= -SIGMAS * error
 

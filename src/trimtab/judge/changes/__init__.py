@@ -27,12 +27,10 @@ from trimtab.model.series import ChangePoint
 if TYPE_CHECKING:
     import polars
 
-    from trimtab.judge.arrays import Floats
     from trimtab.judge.changes.walk_forward import Detection, Walked, WalkForward
 
 __all__ = [
     "Changes",
-    "Recollection",
     "find_changes",
     "suspect_among",
     "suspect_now",
@@ -67,6 +65,8 @@ class Changes:
         the series; 0 where nothing could be detected.
     untested
         Why no change could be looked for; ``None``: it was.
+    walked
+        What a look at this series and later runs goes on with.
     """
 
     points: tuple[ChangePoint, ...]
@@ -74,59 +74,7 @@ class Changes:
     autocorrelation: float
     scale: float
     untested: Message | None = None
-
-
-@dataclass(slots=True)
-class Recollection:
-    """What was found when a growing series was looked at last: the next look goes on from there.
-
-    It gives what a look at all of the series would give. Where earlier runs are others by now,
-    all are looked at anew. Of one series, in one time zone.
-    """
-
-    _time_s: Floats | None = field(default=None, init=False)
-    _value: Floats | None = field(default=None, init=False)
-    _walked: Walked | None = field(default=None, init=False)
-    _points: dict[tuple[int | None, ...], ChangePoint] = field(default_factory=dict, init=False)
-
-    def go(self, walk: WalkForward) -> None:
-        """Walk along runs, from where the last walk was before its last look."""
-        if not self._begins(walk.runs):
-            self._walked, self._points = None, {}
-        self._walked = walk.go(after=self._walked)
-        self._time_s, self._value = walk.runs.time_s, walk.runs.value
-
-    def _begins(self, runs: Runs) -> bool:
-        """Return whether runs begin with those that were looked at.
-
-        The last of them may be an occasion that went on.
-        """
-        import numpy as np
-
-        if self._time_s is None or self._value is None or len(self._time_s) > len(runs):
-            return False
-        count = max(0, len(self._time_s) - 1)
-        return np.array_equal(self._time_s[:count], runs.time_s[:count]) and np.array_equal(
-            self._value[:count], runs.value[:count], equal_nan=True
-        )
-
-    def points(
-        self, runs: Runs, detected: Sequence[tuple[Detection, int, int]]
-    ) -> list[ChangePoint]:
-        """Return the report of each change; one that no later run can alter is not made again."""
-        from trimtab.judge.changes.change_point import NEAR_RUNS, change_point
-
-        known, self._points = self._points, {}
-        points = []
-        for detection, begin, end in detected:
-            last = min(end, detection.place + NEAR_RUNS)
-            stages = detection.suspected, detection.confirmed, detection.dismissed
-            key = (detection.place, *stages, max(begin, detection.place - NEAR_RUNS), last)
-            point = known.get(key) or change_point(runs, detection, begin, end)
-            if last < len(runs):
-                self._points[key] = point
-            points.append(point)
-        return points
+    walked: Walked | None = field(default=None, compare=False)
 
 
 def find_changes(
@@ -135,7 +83,7 @@ def find_changes(
     more_is_better: bool = True,
     timezone: str = "UTC",
     dismissed: bool = False,
-    recollection: Recollection | None = None,
+    after: Walked | None = None,
 ) -> Changes:
     """Detect the changes of level of a series.
 
@@ -149,29 +97,30 @@ def find_changes(
         IANA name of the time zone for weekly seasonality.
     dismissed
         Whether to include dismissed suspects.
-    recollection
-        Of the last look at this series: the same changes, found sooner.
+    after
+        `Changes.walked` of a look at the first of these runs: the same changes, found sooner.
 
     Returns
     -------
     Changes
         Change points by time, with the noise of the series.
     """
+    from trimtab.judge.changes.change_point import change_point
     from trimtab.judge.changes.walk_forward import WalkForward
 
     runs = of_frame(frame, more_is_better=more_is_better, timezone=timezone)
     walk = WalkForward(by_occasion(runs, RUNS_MOST))
-    recollection = recollection or Recollection()
-    recollection.go(walk)
-    points = recollection.points(walk.runs, _detected(walk, dismissed=dismissed))
+    walked = walk.go(after=after)
+    detected = _detected(walk, dismissed=dismissed)
+    points = tuple(change_point(walk.runs, *detection) for detection in detected)
     noise = walk.noise
     if noise is None:
-        return Changes(tuple(points), False, 0.0, 0.0, _untested(walk.runs))
+        return Changes(points, False, 0.0, 0.0, _untested(walk.runs), walked)
     seasonal = (
         walk.seasonality is not None
         and float(abs(walk.seasonality).max()) > SEASONALITY_MINIMUM * noise.scale
     )
-    return Changes(tuple(points), seasonal, noise.autocorrelation, noise.scale)
+    return Changes(points, seasonal, noise.autocorrelation, noise.scale, None, walked)
 
 
 def suspect_now(

@@ -8,10 +8,10 @@ it, so a series cut there gives the same result.
 
 from __future__ import annotations
 
-import copy
+import hashlib
 import math
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -65,16 +65,6 @@ YOUNG_S: Final = 21 * DAY_S
 """Age of a series up to which a change is confirmed only if seasonality cannot explain it."""
 
 _SEASONALITY_CLIP: Final = 3.0
-_STATE: Final = (
-    "levels",
-    "armed_from",
-    "open",
-    "detections",
-    "noise",
-    "seasonality",
-    "renewed_s",
-    "looked_back_s",
-)
 
 
 @dataclass(slots=True)
@@ -96,12 +86,24 @@ class Walked:
     ----------
     place
         The first run of that look.
-    state
-        What `WalkForward` knew.
+    runs
+        Digest of the runs before it.
+    is_open
+        Whether the last detection is still open.
+    renewed_s
+        ``None``: noise and seasonality are to be estimated at once.
     """
 
     place: int
-    state: dict[str, Any]
+    runs: str
+    levels: tuple[int, ...]
+    armed_from: int
+    is_open: bool
+    detections: tuple[Detection, ...]
+    noise: Noise | None
+    seasonality: tuple[float, ...] | None
+    renewed_s: float | None
+    looked_back_s: float | None
 
 
 @dataclass(slots=True)
@@ -138,7 +140,7 @@ class WalkForward:
         Parameters
         ----------
         after
-            What an earlier walk along the first of these runs returned: it is gone on with.
+            What an earlier walk returned, gone on with where its runs are the first of these.
 
         Returns
         -------
@@ -152,20 +154,44 @@ class WalkForward:
         look = np.floor((time_s - time_s[0]) / LOOK_S)
         begins = np.flatnonzero(np.concatenate(([True], np.diff(look) != 0)))
         walked, place = None, 0
-        if after is not None:
+        if after is not None and after.runs == _digest(self.runs, after.place):
             place = after.place
-            for name, value in copy.deepcopy(after.state).items():
-                setattr(self, name, value)
+            self._resume(after)
         for begin, end in zip(begins, np.append(begins[1:], len(time_s)), strict=True):
             if begin < place:
                 continue
             if end == len(time_s):
-                known = {name: getattr(self, name) for name in _STATE}
-                walked = Walked(int(begin), copy.deepcopy(known))  # the open one stays one of all
+                walked = self._walked(int(begin))
             first = max(int(begin), OCCASIONS_MINIMUM - 1)
             if first < end and time_s[first] >= since_s:
                 self._look(first, int(end))
         return walked
+
+    def _walked(self, place: int) -> Walked:
+        """Return what is known before a look."""
+        return Walked(
+            place,
+            _digest(self.runs, place),
+            tuple(self.levels),
+            self.armed_from,
+            self.open is not None,
+            tuple(map(replace, self.detections)),
+            self.noise,
+            None if self.seasonality is None else tuple(self.seasonality.tolist()),
+            _finite(self.renewed_s),
+            _finite(self.looked_back_s),
+        )
+
+    def _resume(self, walked: Walked) -> None:
+        self.levels, self.armed_from = [*walked.levels], walked.armed_from
+        self.detections = [*map(replace, walked.detections)]
+        # Only the last can be: while one is open no other is raised.
+        self.open = self.detections[-1] if walked.is_open else None
+        self.noise = walked.noise
+        self.seasonality = None if walked.seasonality is None else np.array(walked.seasonality)
+        never = float("-inf")
+        self.renewed_s = never if walked.renewed_s is None else walked.renewed_s
+        self.looked_back_s = never if walked.looked_back_s is None else walked.looked_back_s
 
     def _look(self, begin: int, end: int) -> None:
         now_s = float(self.runs.time_s[begin])
@@ -413,6 +439,17 @@ class WalkForward:
         apart_s = abs(float(self.runs.time_s[suspect.place] - self.runs.time_s[shift.place]))
         near = apart_s <= 2 * DAY_S or abs(suspect.place - shift.place) <= 2
         return suspect.up == shift.up and raised >= shift.place and near
+
+
+def _digest(runs: Runs, place: int) -> str:
+    """Return what differs where any of the first runs does."""
+    digest = hashlib.sha256(runs.time_s[:place].tobytes())
+    digest.update(runs.value[:place].tobytes())
+    return digest.hexdigest()
+
+
+def _finite(seconds: float) -> float | None:
+    return seconds if math.isfinite(seconds) else None
 
 
 def _middle(heights: Floats, scale: float) -> float:

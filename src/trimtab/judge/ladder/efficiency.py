@@ -34,48 +34,16 @@ _SINGULAR: Final[dict[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """Counts of the whole file system, each from the others where it can be."""
-
-    drives: float | None
-    osts: float | None
-    servers: float | None
-
-    @classmethod
-    def of(cls, hardware: Hardware) -> Built:
-        """Return the counts of a hardware table."""
-        drives: float | None = hardware.drives
-        osts: float | None = hardware.osts
-        each = hardware.drives_per_ost
-        if drives is None and osts is not None and each is not None:
-            drives = osts * each
-        if osts is None and drives is not None and each is not None:
-            osts = drives / each
-        return cls(drives, osts, hardware.oss)
-
-    def count(self, unit: Unit) -> float | None:
-        """Return how many of a unit there are."""
-        return {"drives": self.drives, "osts": self.osts, "servers": self.servers}[unit]
-
-
-def count_in(
-    coverage: Coverage, unit: Unit, built: Built, drives_per_ost: int | None = None
-) -> float | None:
-    """Return how many of a unit a rate is of, ``None`` where that does not follow."""
-    stated = {"drives": coverage.drives, "osts": coverage.osts, "servers": coverage.servers}
-    if stated[unit] is not None:
-        return stated[unit]
-    for other in UNITS:
-        count = stated[other]
-        if count is None:
-            continue
-        if drives_per_ost is not None and {unit, other} == {"drives", "osts"}:
-            return count * drives_per_ost if unit == "drives" else count / drives_per_ost
-        wanted, known = built.count(unit), built.count(other)
-        if wanted is not None and known is not None:
-            return count * wanted / known
-    return None
+def built_of(hardware: Hardware) -> Coverage:
+    """Return the counts of the whole file system, each from the others where it can be."""
+    drives: float | None = hardware.drives
+    osts: float | None = hardware.osts
+    each = hardware.drives_per_ost
+    if drives is None and osts is not None and each is not None:
+        drives = osts * each
+    if osts is None and drives is not None and each is not None:
+        osts = drives / each
+    return Coverage(drives, osts, hardware.oss)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +54,25 @@ class Comparer:
     level: float = LEVEL
 
     @property
-    def built(self) -> Built:
+    def built(self) -> Coverage:
         """Counts of the whole."""
-        return Built.of(self.hardware)
+        return built_of(self.hardware)
 
     def counts(self, rung: Rung, unit: Unit) -> float | None:
-        """Return how many of a unit a rung is of."""
-        return count_in(rung.coverage, unit, self.built, self.hardware.drives_per_ost)
+        """Return how many of a unit a rung is of, ``None`` where that does not follow."""
+        stated, built, per_ost = rung.coverage, self.built, self.hardware.drives_per_ost
+        if stated.count(unit) is not None:
+            return stated.count(unit)
+        for other in UNITS:
+            count = stated.count(other)
+            if count is None:
+                continue
+            if per_ost is not None and {unit, other} == {"drives", "osts"}:
+                return count * per_ost if unit == "drives" else count / per_ost
+            wanted, known = built.count(unit), built.count(other)
+            if wanted is not None and known is not None:
+                return count * wanted / known
+        return None
 
     def efficiency(self, above: Rung, beneath: Rung) -> Efficiency:
         """Return how much of one rung another delivers, both for the same hardware."""

@@ -164,7 +164,7 @@ class Client:
 
         return self.patience.until(once, lambda result: silence_of(result) is None, limit_s)
 
-    def job(self, job_id: str, *, patience_s: float | None = None) -> JobView | None:
+    def job(self, job_id: str) -> JobView | None:
         """Return what Slurm says about a job; ``None`` when it knows no such job any more.
 
         Raises
@@ -178,7 +178,6 @@ class Client:
             "--states=all",
             f"--jobs={job_id}",
             f"--format={SQUEUE_FORMAT}",
-            patience_s=patience_s,
         )
         _raise_if_silent(result)
         complaint = result.stderr.decode("utf-8", "replace")

@@ -38,20 +38,17 @@ class Slurm:
     version
         Of its commands, as ``22.05.8``.
     programs
-        Name to path.
+        Name to path; ``sacct`` where ended jobs can be asked for with it.
     cluster
         As Slurm names it.
     mpi
         How ranks find one another where the site file says nothing (``MpiDefault``).
-    accounting
-        Whether ended jobs can be asked for with sacct.
     """
 
     version: str
     programs: Mapping[str, str]
     cluster: str | None = None
     mpi: str | None = None
-    accounting: bool = False
     patience: Patience = field(default_factory=Patience)
     kind: str = "slurm"
     name: str = "srun"
@@ -131,15 +128,13 @@ def find_slurm(*, path: str | None = None, run: Execute = execute) -> Slurm | No
         complaint = last_line(answer.stderr.decode("utf-8", "replace"))
         return not_available("slurm-unusable", f"Slurm cannot be used here: {complaint}")
     settings = _settings(answer.stdout.decode("utf-8", "replace"))
-    accounting = settings.get("AccountingStorageType", "").endswith("/slurmdbd")
-    if not accounting:
+    if not settings.get("AccountingStorageType", "").endswith("/slurmdbd"):
         programs.pop("sacct", None)
     return Slurm(
         version,
         programs,
         cluster=settings.get("ClusterName"),
         mpi=settings.get("MpiDefault"),
-        accounting=accounting,
     )
 
 

@@ -68,12 +68,11 @@ def of_squeue(text: str, job_id: str) -> JobView | None:
     >>> of_squeue("7|RUNNING|None|1795220235|1795220236|1795223836|2|n[1-2]", "7").node_list
     'n[1-2]'
     """
-    for line in text.splitlines():
-        fields = [field.strip() for field in line.split("|")]
-        if len(fields) == 8 and fields[0] == job_id:
-            _, state, reason, submitted, started, ended, count, nodes = fields
-            return _view(job_id, state, reason, (submitted, started, ended), (count, nodes))
-    return None
+    fields = _fields_of(text, job_id, 8)
+    if fields is None:
+        return None
+    state, reason, *rest = fields
+    return _view(job_id, state, reason, rest)
 
 
 def of_sacct(text: str, job_id: str) -> JobView | None:
@@ -84,13 +83,17 @@ def of_sacct(text: str, job_id: str) -> JobView | None:
     >>> of_sacct("7|CANCELLED by 0|1795220235|Unknown|1795220236|2|None assigned", "7").state
     'CANCELLED'
     """
-    for line in text.splitlines():
-        fields = [field.strip() for field in line.split("|")]
-        if len(fields) == 7 and fields[0] == job_id:
-            _, state, submitted, started, ended, count, nodes = fields
-            word = state.partition(" ")[0]  # "CANCELLED by 1000"
-            return _view(job_id, word, None, (submitted, started, ended), (count, nodes))
-    return None
+    fields = _fields_of(text, job_id, 7)
+    if fields is None:
+        return None
+    state, *rest = fields
+    return _view(job_id, state.partition(" ")[0], None, rest)  # "CANCELLED by 1000"
+
+
+def _fields_of(text: str, job_id: str, count: int) -> list[str] | None:
+    """Return what follows the id of a job in its line of so many fields."""
+    lines = ([field.strip() for field in line.split("|")] for line in text.splitlines())
+    return next((line[1:] for line in lines if len(line) == count and line[0] == job_id), None)
 
 
 def unfold(node_list: str, count: int | None) -> tuple[str, ...]:
@@ -129,10 +132,8 @@ def unfold(node_list: str, count: int | None) -> tuple[str, ...]:
     return names
 
 
-def _view(
-    job_id: str, state: str, reason: str | None, times: tuple[str, str, str], nodes: tuple[str, str]
-) -> JobView:
-    count, node_list = nodes
+def _view(job_id: str, state: str, reason: str | None, rest: list[str]) -> JobView:
+    *times, count, node_list = rest
     had_nodes = node_list not in {"", "(null)", "None assigned"}
     stage = stage_of(state)
     submitted, started, ended = map(_time, times)

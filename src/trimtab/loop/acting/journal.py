@@ -11,7 +11,7 @@
     end    action, unknown
 
 One file a site, in a directory that only its user can write to. The ledger in the store is made
-from the same lines and filled from them again after a kill (`trimtab.loop.acting.recovering`).
+from the same lines and filled from them again after a kill (`trimtab.loop.acting.session`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.launch.process import utc_now
 from trimtab.message import Message, code_of
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 from trimtab.record import rows
-from trimtab.record.chain import ChainedFile, locked, opened_chain, value_of
+from trimtab.record.chain import ChainedFile, StrictLine, locked, opened_chain, value_of
 from trimtab.record.location import SYSTEM_DIRECTORY
 from trimtab.record.system_errors import system_errors
 from trimtab.record.trusted import trusted_directory
@@ -51,14 +51,12 @@ _UNRELEASED_HINT: Final = (
 )
 _LONGEST_BYTES: Final = 64 * 1024
 """Of a line."""
-_STRICT: Final = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyLine:
+class ApplyLine(StrictLine):
     """A plan begins to be applied."""
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     at: datetime
     site: str
     policy: str
@@ -70,10 +68,9 @@ class ApplyLine:
 
 
 @dataclass(frozen=True, slots=True)
-class BeginLine:
+class BeginLine(StrictLine):
     """An instruction is about to be carried out."""
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     at: datetime
     action: str
     policy: str
@@ -94,10 +91,9 @@ class BeginLine:
 
 
 @dataclass(frozen=True, slots=True)
-class RangeLine:
+class RangeLine(StrictLine):
     """A part of a target was trimmed; without a length up to its end."""
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     at: datetime
     action: str
     start_bytes: int
@@ -107,10 +103,9 @@ class RangeLine:
 
 
 @dataclass(frozen=True, slots=True)
-class EndLine:
+class EndLine(StrictLine):
     """What became of an instruction."""
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     at: datetime
     action: str
     outcome: str
@@ -121,7 +116,7 @@ class EndLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ContinuesLine:
+class ContinuesLine(StrictLine):
     """The first line of a journal that took the place of a full one.
 
     Attributes
@@ -130,7 +125,6 @@ class ContinuesLine:
         The full one's name beside it, and the sum of its last line.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT
     at: datetime
     file: str
     sum_of_file: str

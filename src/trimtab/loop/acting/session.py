@@ -6,9 +6,9 @@ import contextlib
 import getpass
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,8 +21,7 @@ from trimtab.errors import RefusedError, UsageError
 from trimtab.loop import event_log
 from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
 from trimtab.loop.acting.deadman import DeadMan, dead_man
-from trimtab.loop.acting.events import log_actions
-from trimtab.loop.acting.journal import directory_of, ends_open, opened
+from trimtab.loop.acting.journal import EndLine, Journal, directory_of, ended, ends_open, opened
 from trimtab.loop.acting.measuring import (
     changed,
     first_targets,
@@ -32,30 +31,31 @@ from trimtab.loop.acting.measuring import (
 )
 from trimtab.loop.acting.observing import LongAgo, observe
 from trimtab.loop.acting.pacing import Pacing
-from trimtab.loop.acting.recovering import recover
 from trimtab.loop.sites import (
     clock_of,
     know_site,
     open_acting_driver,
     open_driver,
     site_file,
-    with_store,
 )
 from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import open_store
 from trimtab.loop.watching.lease import is_gone, this_process
-from trimtab.model.action import Action, Plan
+from trimtab.model.action import INTERRUPTED, Action, ActionKind, Outcome, Plan
 from trimtab.model.driver import DRIVERS
+from trimtab.model.event import Event, EventKind
 from trimtab.model.site import Site
 from trimtab.model.standing import SiteStanding
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, Setting
 from trimtab.site.load import known_sites
+from trimtab.units import enumerated
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
     from trimtab.model.telemetry import Snapshot
     from trimtab.record.store import Store
+
 
 CONTROLLERS: Final = {
     "tunables": "trimtab.act.tunables",
@@ -149,7 +149,7 @@ def visit(
         The site cannot be opened, or the store or journal cannot be used.
     """
     site = acting_site(where)
-    with open_store(with_store(site, store_url), create=True) as store:
+    with open_store(store_url, site, create=True) as store:
         know_site(store, site)
         place = Place(site, store, clock_of(site))
         location = str(store.location)
@@ -400,3 +400,134 @@ def _known(observed: Observed, names: tuple[str, ...]) -> frozenset[str]:
                 hint=f"known: {', '.join(sorted(known)[:12])}",
             )
     return frozenset(names)
+
+
+# What was done to a site, in its log book: incidents are compared with it
+
+SOURCE: Final = "act"
+_KINDS: Final = {
+    "trim": EventKind.TRIM,
+    "close": EventKind.TARGET_CLOSED,
+    "open": EventKind.TARGET_OPENED,
+    "migrate": EventKind.NOTE,
+}
+_NAMED: Final = 3
+"""So many actions and settings are named: an explanation shows the beginning of an entry."""
+_ID_SHOWN: Final = 13
+
+
+def log_actions(store: Store, site: str, actions: Iterable[Action]) -> None:
+    """Write an event for each kind of change; what the log book has already is not repeated.
+
+    An event has the id of the first action that it tells of.
+    """
+    wrote = [each for each in actions if each.outcome is not None and each.outcome.wrote]
+    if not wrote:
+        return
+    logged = {
+        event.id: event
+        for event in store.events(site=site, since=min(action.at for action in wrote))
+        if event.source == SOURCE
+    }
+    for plan, kind in dict.fromkeys((each.plan, each.instruction.kind) for each in wrote):
+        of_kind = [e for e in wrote if (e.plan, e.instruction.kind) == (plan, kind)]
+        for action in tuple(of_kind):
+            event = logged.get(action.id)
+            until = None if event is None else event.end
+            of_kind = [each for each in of_kind if until is None or each.at > until]
+        if of_kind:
+            store.add_event(_event(site, of_kind))
+
+
+def _event(site: str, actions: list[Action]) -> Event:
+    first, last = actions[0], actions[-1]
+    kind = first.instruction.kind
+    settings = dict.fromkeys(
+        f"{action.instruction.setting} = {action.instruction.value}"
+        for action in actions
+        if action.instruction.setting is not None and kind is not ActionKind.MIGRATE
+    )
+    ids = enumerated((action.id[:_ID_SHOWN] for action in actions), _NAMED)
+    words = [first.policy, f"action {ids}:", kind.value, enumerated(settings, _NAMED)]
+    return Event(
+        id=first.id,
+        site=site,
+        kind=_KINDS.get(kind.value, EventKind.CONFIG_CHANGE),
+        at=first.at,
+        until=last.until,
+        targets=tuple(dict.fromkeys(action.instruction.target for action in actions)),
+        detail=" ".join(word for word in words if word),
+        source=SOURCE,
+    )
+
+
+# After a kill: the ledger is filled from the journal, and what was open is looked at again
+
+_REGISTRATIONS: Final = {ActionKind.REGISTER: True, ActionKind.DEREGISTER: False}
+"""Whether the MDT then has a user."""
+MARGIN: Final = timedelta(minutes=2)
+"""A server begins a write that long after the journal's line at the most."""
+
+
+def recover(
+    journal: Journal, store: Store, driver: Driver, site: str, now: datetime
+) -> tuple[Action, ...]:
+    """Settle every action that was begun and did not end, and return them.
+
+    The ledger afterwards has whatever the journal has.
+    """
+    done = journal.past
+    first = min((action.at for action in done.actions), default=None)
+    stored = {} if first is None else {a.id: a for a in store.actions(site, since=first)}
+    settled = []
+    for action in done.actions:
+        final = action
+        if action.outcome is None:
+            line = _end_of(action, driver, now)
+            journal.write(line)
+            final = ended(action, line)
+            settled.append(final)
+        if stored.get(action.id) != final:
+            store.put_action(final)
+    return tuple(settled)
+
+
+def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:  # noqa: C901
+    """Return what is to be said of an action whose process was killed."""
+    instruction = action.instruction
+    outcome, state = Outcome.UNKNOWN, None
+    detail = "its process was killed: whether it was done is not known"
+    wait_s = driver.dead_man_s
+    puts_back = not isinstance(wait_s, NotAvailable)
+    pending = puts_back and now - action.at < timedelta(seconds=wait_s) + MARGIN
+    if pending and instruction.kind in {ActionKind.SET, ActionKind.CLOSE}:
+        detail = "its process was killed, and its server may be about to put back the value"
+    elif instruction.kind is ActionKind.SET and instruction.setting is not None:
+        setting = driver.settings(instruction.target).get(instruction.setting)
+        if isinstance(setting, Setting):
+            state = setting.value
+            if state == instruction.value:
+                outcome, detail = Outcome.DONE, "its process was killed after it was written"
+            elif state == instruction.before:
+                outcome, detail = Outcome.SKIPPED, "its process was killed, the value is as before"
+    elif instruction.kind in {ActionKind.CLOSE, ActionKind.OPEN}:
+        snapshot = driver.snapshot(now).of(instruction.target)
+        enabled = None if snapshot is None else snapshot.value("create_enabled")
+        if isinstance(enabled, bool):
+            wanted = instruction.kind is ActionKind.OPEN
+            outcome = Outcome.DONE if enabled is wanted else Outcome.SKIPPED
+            state = "open" if enabled else "closed"
+            detail = "its process was killed; this is how the target is now"
+    elif instruction.kind in _REGISTRATIONS:
+        state = _changelog_user(driver, instruction.target)
+        if state is not None and bool(state) is _REGISTRATIONS[instruction.kind]:
+            outcome, detail = Outcome.DONE, "its process was killed after it was done"
+    elif instruction.kind in {ActionKind.TRIM, ActionKind.RESET_ALLOCATOR, ActionKind.MIGRATE}:
+        outcome, detail = Outcome.FAILED, "its process was killed; it can be repeated"
+    return EndLine(now, action.id, outcome.value, state, detail, {INTERRUPTED: "killed"})
+
+
+def _changelog_user(driver: Driver, target: str) -> str | None:
+    changelogs = driver.changelogs
+    answer = changelogs if isinstance(changelogs, NotAvailable) else changelogs.user(target)
+    return answer if isinstance(answer, str) else None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.alert.observed import (
     ActionView,
-    ForgedApproval,
     IncidentView,
     Observed,
     PlaceView,
@@ -19,7 +18,7 @@ from trimtab.explain.troubles import host_troubles, is_loss_confirmed, target_tr
 from trimtab.loop.purging.place import purge_place
 from trimtab.loop.standing import purging_of
 from trimtab.loop.status import GOING_ON
-from trimtab.measure.plain import as_number
+from trimtab.measure.plain import as_number, as_text
 from trimtab.model.action import Action, Outcome
 from trimtab.model.site import Site
 from trimtab.record.kept import KeptIncident
@@ -112,10 +111,10 @@ def _incident(stored: KeptIncident) -> IncidentView:
         certainty=stored.certainty,
         summary=stored.summary,
         effect=stored.effect,
-        cause=_text(named.get("id")),
-        cause_title=_text(named.get("title")),
+        cause=as_text(named.get("id")),
+        cause_title=as_text(named.get("title")),
         confidence=as_number(named.get("confidence")),
-        deciding=_text(stored.document.get("deciding")),
+        deciding=as_text(stored.document.get("deciding")),
         runs=as_number(stored.document.get("runs")),
     )
 
@@ -130,11 +129,7 @@ def _bad_checksums(readings: Iterable[Reading]) -> float | None:
     return sum(counts) if counts else None
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _forged(events: Iterable[Event]) -> tuple[ForgedApproval, ...]:
+def _forged(events: Iterable[Event]) -> tuple[Event, ...]:
     """Return the approvals that this host's key did not sign; none where it has no key."""
     from trimtab.loop.purging.approval import claimed, is_signed
 
@@ -146,11 +141,7 @@ def _forged(events: Iterable[Event]) -> tuple[ForgedApproval, ...]:
         key = place.signing_key()
     except TrimtabError:
         return ()
-    return tuple(
-        ForgedApproval(entry.id, entry.at, entry.source)
-        for entry in entries
-        if not is_signed(entry, key)
-    )
+    return tuple(entry for entry in entries if not is_signed(entry, key))
 
 
 def _is_failure(action: Action) -> bool:

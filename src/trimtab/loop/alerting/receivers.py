@@ -22,12 +22,17 @@ from typing import Any, Final
 from trimtab import __version__
 from trimtab.alert import payloads
 from trimtab.alert.parcels import Parcel
-from trimtab.errors import Undelivered
+from trimtab.alert.table import TEST
+from trimtab.errors import Undelivered, UsageError
 from trimtab.loop.mail import Mailer
 from trimtab.loop.secret import secret_of
+from trimtab.message import Message
 from trimtab.model.alert import Alert, Phase
+from trimtab.model.finding import Severity
+from trimtab.model.identifier import new_identifier
 from trimtab.model.notifying import MailAlerts, Webhook
 from trimtab.model.site import Site
+from trimtab.report.documents.kept import ReceiverRow
 from trimtab.visible import visible
 
 TIMEOUT_S: Final = 10.0
@@ -36,6 +41,7 @@ _ANSWER_MAX: Final = 64 * 1024
 _REFUSED_FOR_GOOD: Final = frozenset({400, 413, 415, 422})
 """The message is at fault: sent again it would be refused again (RFC 9110, 15.5)."""
 _SHOWN: Final = 120
+_HINT: Final = 'add [alerts.mail] with to = ["ops@example.org"], or a [webhook.NAME]'
 
 _READERS: Final[dict[str, Callable[[Parcel, str | None], dict[str, Any]]]] = {
     "generic": payloads.generic,
@@ -95,6 +101,43 @@ def receivers_of(site: Site) -> tuple[Receiver, ...]:
     if site.alerts.mail.to:
         mail = (MailReceiver(site.alerts.mail, runbook),)
     return (*mail, *(_over_http(webhook, runbook) for webhook in site.webhooks))
+
+
+def try_receivers(site: Site, now: datetime) -> Iterator[ReceiverRow]:
+    """Send a test message to each receiver, one after another: ``trimtab alerts test``.
+
+    Raises
+    ------
+    UsageError
+        The site file names no receiver.
+    """
+    receivers = receivers_of(site)
+    if not receivers:
+        raise UsageError(
+            f"no receiver of alerts is set up for {site.name}",
+            code="receiver-missing",
+            hint=_HINT,
+        )
+    identifier = new_identifier(now)
+    alert = Alert(
+        identifier,
+        site.name,
+        TEST,
+        TEST,
+        Phase.TEST,
+        Severity.INFO,
+        now,
+        now,
+        f"test of the alerts of {site.name}: this one has no cause; nothing is to be done",
+        (f"What was told before: trimtab alerts {site.name}",),
+    )
+    for receiver in receivers:
+        try:
+            receiver.deliver(Parcel(identifier, (alert,)), now)
+        except Undelivered as error:
+            yield ReceiverRow(receiver.name, False, Message(error.code, error.message))
+        else:
+            yield ReceiverRow(receiver.name, True)
 
 
 def _over_http(webhook: Webhook, runbook: str | None) -> Receiver:

@@ -13,6 +13,7 @@ from trimtab.loop.comparing.sides import SideOfStore, side_of_site
 from trimtab.loop.importing.importer import import_files
 from trimtab.loop.importing.storing import Terms
 from trimtab.loop.sites import SITE_FILE
+from trimtab.model.grouping import grouped
 from trimtab.units import enumerated, plural
 from trimtab.visible import visible
 
@@ -44,9 +45,7 @@ def sides_of(arguments: Sequence[str]) -> tuple[str, str]:
     """
     if len(arguments) == 2:
         return arguments[0], arguments[1]
-    sides: dict[Path, list[str]] = {}
-    for name in arguments:
-        sides.setdefault(Path(name).parent, []).append(name)
+    sides = grouped(arguments, lambda name: Path(name).parent)
     odd = [name for name in arguments if "," in name or not Path(name).is_file()]
     if not odd and len(sides) == 2:
         before, after = map(",".join, sides.values())

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trimtab.config.problems import did_you_mean
-from trimtab.errors import DataError, UsageError
+from trimtab.config.files import parse_toml, read_text
+from trimtab.config.kinds import DURATION, TEXT, choice, of_text, real, whole
+from trimtab.config.lines import key_lines
+from trimtab.config.problems import config_error, problem_of
+from trimtab.config.schema import Schema, key, tables
+from trimtab.errors import UsageError
 from trimtab.model.compare import Summary
 from trimtab.model.run import LAYERS, METRIC_UNITS
+from trimtab.record.rows import value_of
 from trimtab.units import parse_bytes, parse_duration
+from trimtab.visible import visible
 
 _NUMBER: Final = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _TEXT: Final = re.compile(
@@ -23,9 +28,7 @@ _LOOKS_LIKE_ONE: Final = re.compile(r"[^/@:=]*(?:±|\+/?-)")
 """No site and no run has a sign like that in its name; a path may, behind a slash."""
 _SIGN: Final = re.compile(r"±|\+/?-")
 _RATES: Final = {"": 1.0, "1/s": 1.0, "/s": 1.0, "iops": 1.0, "kiops": 1e3, "k/s": 1e3}
-_KEYS: Final = frozenset({"metric", "layer", "mean", "deviation", "n", "unit", "window", "source"})
 _HINT: Final = "write it as 673320±31779/240 MB/s: mean, standard deviation, number of runs, unit"
-_FILE_BYTES_MAXIMUM: Final = 1_000_000
 
 
 def is_published(text: str) -> bool:
@@ -89,88 +92,27 @@ def published_file(path: str) -> tuple[Summary, ...] | None:
 
     Raises
     ------
-    DataError
+    UsageError
         It cannot be read, is no TOML, or a table in it is wrong.
     """
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(_FILE_BYTES_MAXIMUM + 1)
-    except OSError as error:
-        raise DataError(
-            f"cannot be read: {error.strerror}", code="cannot-read", file=path
-        ) from error
-    if len(content) > _FILE_BYTES_MAXIMUM:
-        raise DataError("is larger than 1 MB", code="file-too-large", file=path)
-    try:
-        tables = tomllib.loads(content.decode("utf-8-sig")).get("summary")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"is not TOML: {error}", code="not-toml", file=path) from error
-    if tables is None:
+    name = visible(path)
+    text = read_text(Path(path), "the file of published results", names_programs=False)
+    of_file = parse_toml(text, name).get("summary")
+    if of_file is None:
         return None
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise DataError(
-            "summary is not a list of tables: [[summary]]", code="published-malformed", file=path
-        )
-    return tuple(_of_table(table, number, path) for number, table in enumerate(tables, start=1))
-
-
-def _of_table(table: Mapping[str, object], number: int, path: str) -> Summary:
-    try:
-        return _read_table(table)
-    except UsageError as error:
-        message = f"summary {number}: {error.message}"
-        raise DataError(message, code=error.code, file=path, hint=error.hint) from error
-
-
-def _read_table(table: Mapping[str, object]) -> Summary:
-    unknown = sorted(table.keys() - _KEYS)
-    if unknown:
-        raise UsageError(
-            f"unknown key {unknown[0]!r}",
-            code="key-unknown",
-            hint=f"known: {', '.join(sorted(_KEYS))}",
-        )
-    unit, factor = _unit(_text(table, "unit") or "")
-    metric, layer, window = (_text(table, key) for key in ("metric", "layer", "window"))
-    if metric is not None and metric not in METRIC_UNITS:
-        raise UsageError(
-            f"{metric!r} is not a metric",
-            code="metric-unknown",
-            hint=did_you_mean(metric, METRIC_UNITS) or ", ".join(METRIC_UNITS),
-        )
-    if layer is not None and layer not in LAYERS:
-        raise UsageError(f"{layer!r} is not a layer", code="layer-unknown", hint=", ".join(LAYERS))
-    n = _number(table, "n")
-    if not n.is_integer() or n > 1e9:
-        raise UsageError(f"n is {n}: it must be a whole number of runs", code="number-of-runs")
-    return _checked(
-        Summary(
-            mean=_number(table, "mean") * factor,
-            deviation=_number(table, "deviation") * factor,
-            n=int(n),
-            unit=unit,
-            metric=metric,
-            layer=layer,
-            window_s=None if window is None else parse_duration(window),
-        )
-    )
-
-
-def _text(table: Mapping[str, object], key: str) -> str | None:
-    value = table.get(key)
-    if value is not None and not isinstance(value, str):
-        raise UsageError(f"{key} is {value!r}, which is not text", code="value-not-text")
-    return value
-
-
-def _number(table: Mapping[str, object], key: str) -> float:
-    value = table.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UsageError(
-            f"{key} is {'missing' if value is None else f'{value!r}, no number'}",
-            code="value-not-number",
-        )
-    return float(value)
+    stated, mistakes = _SCHEMA.read({"summary": of_file})
+    summaries: list[Summary] = []
+    for number, each in enumerate(() if mistakes else _SCHEMA.build(stated).summaries):
+        unit, factor = each.unit
+        mean, deviation = each.mean * factor, each.deviation * factor
+        summary = value_of(Summary, each, unit=unit, mean=mean, deviation=deviation)
+        try:
+            summaries.append(_checked(summary))
+        except UsageError as error:
+            mistakes.append(problem_of(error, ("summary", str(number))))
+    if mistakes:
+        raise config_error(mistakes, name, key_lines(text))
+    return tuple(summaries)
 
 
 def _unit(text: str) -> tuple[str, float]:
@@ -186,6 +128,31 @@ def _unit(text: str) -> tuple[str, float]:
         raise UsageError(
             f"{text!r} is not a unit", code="unit-unknown", hint="MB/s, GiB/s, IOPS, 1/s, s, ms ..."
         ) from None
+
+
+_FIGURE: Final = real(0, 1e300)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """One ``[[summary]]``."""
+
+    mean: float = key(_FIGURE, "Mean over runs.")
+    deviation: float = key(_FIGURE, "Standard deviation, not the error of the mean.")
+    n: int = key(whole(2, 10**9), "Number of runs.")
+    unit: tuple[str, float] = key(of_text(_unit, "unit", "MB/s"), "Of both.", _unit(""))
+    metric: str | None = key(choice([*METRIC_UNITS]), "What was measured.", None)
+    layer: str | None = key(choice(LAYERS), "At which layer of the stack.", None)
+    window_s: float | None = key(DURATION, "Time span of the runs.", None)
+    source: str | None = key(TEXT, "Where it is printed.", None)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    summaries: tuple[_Stated, ...] = tables(_Stated, "summary", "A published result.")
+
+
+_SCHEMA: Final = Schema(_File)
 
 
 def _checked(summary: Summary) -> Summary:

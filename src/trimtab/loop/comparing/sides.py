@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
 from trimtab.loop.comparing.operands import Operand
+from trimtab.measure.plain import as_dict, as_text
 from trimtab.model.check import HistoryPoint
 from trimtab.model.compare import Stretch
+from trimtab.model.grouping import grouped
 from trimtab.model.run import METRIC_UNITS, Run, RunStatus
 from trimtab.model.sweep import SWEEP
 from trimtab.record.comparability import ASKED, comparability_key
@@ -125,12 +127,13 @@ def _timeless(
 ) -> list[Group]:
     """Return the groups of series none of whose runs has a time, as imports may have them."""
     keys = {entry.comparability for entry in series}
-    by_key: dict[str, list[Run]] = {}
-    for run in store.runs(site=site):
-        key = comparability_key(run)
-        if key in keys and run.status in JUDGED and (wanted is None or run.id in wanted):
-            by_key.setdefault(key, []).append(run)
-    return [_group_of_runs(store, (site, key), runs) for key, runs in by_key.items()]
+    judged = (
+        run
+        for run in store.runs(site=site)
+        if run.status in JUDGED and (wanted is None or run.id in wanted)
+    )
+    by_key = grouped(judged, comparability_key)
+    return [_group_of_runs(store, (site, key), by_key[key]) for key in by_key if key in keys]
 
 
 def side_of_runs(store: Store, prefixes: Iterable[str]) -> SideOfStore:
@@ -147,13 +150,12 @@ def side_of_runs(store: Store, prefixes: Iterable[str]) -> SideOfStore:
         for run in runs.values()
         if run.status not in JUDGED
     )
-    judged: dict[tuple[str, str], list[Run]] = {}
-    for run in runs.values():
-        if run.status in JUDGED:
-            judged.setdefault((run.site, comparability_key(run)), []).append(run)
-    return SideOfStore(
-        tuple(_group_of_runs(store, key, runs_of_key) for key, runs_of_key in judged.items()), notes
+    judged = grouped(
+        (run for run in runs.values() if run.status in JUDGED),
+        lambda run: (run.site, comparability_key(run)),
     )
+    groups = (_group_of_runs(store, key, runs_of_key) for key, runs_of_key in judged.items())
+    return SideOfStore(tuple(groups), notes)
 
 
 def matches(run: Run, levels: Sequence[tuple[str, str]]) -> bool:
@@ -179,15 +181,10 @@ def _of_setting(
 
 def _settings(run: Run) -> dict[str, object]:
     """Return what a run was asked for and set to, options among them, by name."""
-    parameters, sweep = run.parameters.get(ASKED), run.parameters.get(SWEEP)
-    settings: dict[str, object] = {}
-    if isinstance(parameters, dict):
-        for nested in (parameters.get("options"), parameters.get("settings")):
-            settings |= nested if isinstance(nested, dict) else {}
-        settings |= {key: value for key, value in parameters.items() if not isinstance(value, dict)}
-    if isinstance(sweep, dict) and isinstance(sweep.get("levels"), dict):
-        settings |= sweep["levels"]
-    return settings
+    requested, sweep = (as_dict(run.parameters.get(name)) for name in (ASKED, SWEEP))
+    nested = as_dict(requested.get("options")) | as_dict(requested.get("settings"))
+    plain = {name: value for name, value in requested.items() if not isinstance(value, dict)}
+    return {**nested, **plain, **as_dict(sweep.get("levels"))}
 
 
 def _same(value: object, text: str) -> bool:
@@ -254,7 +251,6 @@ def _figure(run: Run, metric: str) -> float | None:
 def _of(
     run: Run, stretches: Mapping[str, Stretch], *, ids: frozenset[str], newest: datetime | None
 ) -> Group:
-    recorded, layer = run.parameters.get("told"), run.parameters.get("layer")
     repetitions: dict[str, Stretch] = {}
     if len(ids) == 1 and run.status is not RunStatus.UNFINISHED:
         repetitions = {metric: Stretch(tuple(_believed(run, metric))) for metric in stretches}
@@ -263,9 +259,9 @@ def _of(
         site=run.site,
         probe=run.probe,
         kind=run.kind,
-        layer=layer if isinstance(layer, str) else None,
+        layer=as_text(run.parameters.get("layer")),
         asked=_settings(run),
-        told=recorded if isinstance(recorded, dict) else {},
+        told=as_dict(run.parameters.get("told")),
         stretches=stretches,
         repetitions=repetitions,
         runs=ids,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import UnreadableError, UsageError
@@ -25,18 +25,16 @@ from trimtab.loop.explaining.parallel import (
     questions_of,
 )
 from trimtab.loop.explaining.store_telemetry import StoreTelemetry
+from trimtab.loop.keeping import keeping
 from trimtab.loop.site_judgement import (
     NOTHING_TO_JUDGE,
     Judged,
     Progress,
-    Recollections,
     Terms,
-    edge,
     judge_site,
 )
 from trimtab.loop.stores import at_hand
 from trimtab.loop.workers import Together, one_by_one, processors, side_by_side
-from trimtab.measure.plain import as_dict, as_list
 from trimtab.model.incident import (
     Assessment,
     Explanation,
@@ -54,6 +52,7 @@ from trimtab.units import is_date, parse_moment
 
 if TYPE_CHECKING:
     from trimtab.model.series import LevelNow, SeriesJudgement
+    from trimtab.record.derived import Sums
     from trimtab.record.store import Store
     from trimtab.report.documents.judged import IncidentsDocument
 
@@ -66,8 +65,6 @@ _MINUTE: Final = timedelta(minutes=1)
 _MANY_RUNS: Final = 3000
 """From four months of hourly runs on a second process is worth the second that it takes."""
 _HINT: Final = "--until and a shorter record take less memory; what is kept stands as it was"
-_BASIS: Final = "basis"
-"""Key of a kept document: what the explanation rests on; it is not printed."""
 _ORDER: Final = (IncidentState.OPEN, IncidentState.LASTING, IncidentState.ENDED)
 
 
@@ -93,8 +90,6 @@ class Explained:
         Runs that failed or did not finish while those around them did, the latest first.
     bases
         Incident to what its explanation rests on, of those that ended long ago.
-    unchanged
-        Incidents whose explanation was taken over from an earlier look.
     """
 
     site: str
@@ -105,7 +100,6 @@ class Explained:
     standing: tuple[Assessment, ...] = ()
     lone_runs: tuple[LoneRun, ...] = ()
     bases: Mapping[str, ExplainedBy] = field(default_factory=dict)
-    unchanged: tuple[KeptIncident, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +134,6 @@ def incidents_of(
     now: datetime,
     since: str | None = None,
     until: str | None = None,
-    earlier: Sequence[KeptIncident] = (),
-    recollections: Recollections | None = None,
     progress: Progress = lambda text, fraction: None,
 ) -> Explained:
     """Return the incidents of a site with their causes, open ones first.
@@ -154,12 +146,8 @@ def incidents_of(
         Those that were over before are left out. All of the record is judged nevertheless: what
         goes on may have begun long before.
     until
-        What came later is not looked at.
-    earlier
-        What an earlier look kept: explanations of incidents that ended long ago, and of which
-        nothing new is known, are taken over. They are in `Explained.unchanged` alone.
-    recollections
-        As `judge_site` takes them: one process answers then, however long the record is.
+        What came later is not looked at. Without it the search is kept in the store, and one of
+        before is taken over as far as it still holds.
 
     Raises
     ------
@@ -167,28 +155,84 @@ def incidents_of(
         Nothing is kept of it.
     """
     begin = place.moment(since)
-    processes = _processes(store, place) if recollections is None else 1
+    if until is not None:
+        explained = search(store, place, now, until=until, progress=progress)
+    else:
+        with keeping(store, place.name) as look:
+            noun, rests_on = "incidents", partial(_rests_on, place)
+            explained = look.remembered(
+                noun,
+                Explained,
+                rests_on,
+                lambda: search(
+                    store, place, now, earlier=look.before(noun, Explained), progress=progress
+                ),
+            )
+        explained = replace(explained, store=str(store.location))
+    if begin is None:
+        return explained
+    return replace(
+        explained,
+        explanations=tuple(
+            each for each in explained.explanations if not _is_over(each.incident, begin)
+        ),
+        lone_runs=tuple(run for run in explained.lone_runs if run.at >= begin),
+    )
+
+
+def _rests_on(place: Place, sums: Sums) -> object:
+    """Return what a search of the whole record rests on."""
+    rows = (sorted(sums.runs.items()), sorted(sums.slots.items()))
+    tables = (sums.tables.get("snapshot"), sums.tables.get("event"))
+    site = place.site
+    of_file = None if site is None else (site.hardware, sorted(site.servers.home.items()))
+    return *rows, *tables, place.limits, place.timezone, of_file
+
+
+def search(
+    store: Store,
+    place: Place,
+    now: datetime,
+    *,
+    until: str | None = None,
+    earlier: Explained | None = None,
+    progress: Progress = lambda text, fraction: None,
+) -> Explained:
+    """Search a record for incidents and explain them, whatever is kept.
+
+    Parameters
+    ----------
+    until
+        As `incidents_of` has it.
+    earlier
+        What an earlier search found: explanations of incidents that ended long ago, and of which
+        nothing new is known, are taken over.
+
+    Raises
+    ------
+    UsageError
+        As `incidents_of`.
+    """
+    processes = _processes(store, place)
     with at_hand(store), side_by_side(processes, hint=_HINT) as together:
-        ways: dict[str, Any] = {"together": together, "recollections": recollections}
-        known, troubles, standing = _looked(store, place, until=until, progress=progress, **ways)
+        known, troubles, standing = _looked(
+            store, place, until=until, together=together, progress=progress
+        )
         incidents = troubles.incidents
-        in_range = [each for each in incidents if not _is_over(each, begin)]
-        takeover = _Takeover({incident.id: incident for incident in earlier})
-        questions = takeover.unanswered(questions_of(store, in_range, known, others=incidents))
-        explanations: list[Explanation] = []
+        takeover = _Takeover(earlier)
+        questions = takeover.unanswered(questions_of(store, incidents, known, others=incidents))
         for explanation in together(questions):
             takeover.note(explanation)
-            explanations.append(with_standing(explanation, standing()))
-            count, of = len(explanations) + len(takeover.unchanged), len(in_range)
+            count, of = len(takeover.explanations), len(incidents)
             progress(f"explaining {count} of {of}", 0.5 + 0.5 * count / of)
-        explanations.sort(
-            key=lambda incident: (
-                _ORDER.index(incident.incident.state),
-                -(incident.incident.until or known.now).timestamp(),
-            )
+        explanations = sorted(
+            (with_standing(each, standing()) for each in takeover.explanations),
+            key=lambda each: (
+                _ORDER.index(each.incident.state),
+                -(each.incident.until or known.now).timestamp(),
+            ),
         )
         progress("explained", 1.0)
-        notes = tuple(run for run in troubles.lone_runs if begin is None or run.at >= begin)
         return Explained(
             known.site,
             str(store.location),
@@ -196,9 +240,8 @@ def incidents_of(
             known.now,
             tuple(explanations),
             standing(),
-            notes,
+            troubles.lone_runs,
             takeover.explained_by,
-            tuple(takeover.unchanged),
         )
 
 
@@ -234,47 +277,51 @@ def _is_over(incident: Incident, begin: datetime | None) -> bool:
 
 @dataclass(slots=True)
 class _Takeover:
-    """What is taken over from an earlier look, and what the explanations of this one rest on."""
+    """What is taken over from an earlier search, and what the explanations of this one rest on."""
 
-    earlier: Mapping[str, KeptIncident]
-    unchanged: list[KeptIncident] = field(default_factory=list)
+    earlier: Explained | None
+    explanations: list[Explanation] = field(default_factory=list)
     explained_by: dict[str, ExplainedBy] = field(default_factory=dict)
     _bases: dict[str, Basis] = field(default_factory=dict)
 
     def unanswered(self, questions: Iterator[IncidentQuestion]) -> Iterator[IncidentQuestion]:
-        """Yield the questions whose answer is not known from the earlier look."""
+        """Yield the questions whose answer is not known from the earlier search."""
+        before = {} if self.earlier is None else self.earlier.bases
+        known = () if self.earlier is None else self.earlier.explanations
+        by_id = {each.incident.id: each for each in known if each.incident.id in before}
         for question in questions:
             incident, basis = question.incident, question.basis()
             if basis is not None:
-                before = self.earlier.get(incident.id)
-                if before is not None and still_holds(before, incident, basis):
-                    self.unchanged.append(before)
-                    continue
+                answered = by_id.get(incident.id)
+                if answered is not None:
+                    by = before[incident.id]
+                    if still_holds(answered.incident, by.basis, incident, basis):
+                        whole = replace(answered, incident=incident, standing=by.standing)
+                        self.explanations.append(whole)
+                        self.explained_by[incident.id] = by
+                        continue
                 self._bases[incident.id] = basis
             yield question
 
     def note(self, explanation: Explanation) -> None:
-        """Note what a new explanation rests on."""
+        """Note a new explanation, and what it rests on."""
+        self.explanations.append(explanation)
         basis = self._bases.get(explanation.incident.id)
         if basis is not None:
             by = ExplainedBy(basis, explanation.standing)
             self.explained_by[explanation.incident.id] = by
 
 
-def still_holds(earlier: KeptIncident, incident: Incident, now: Basis) -> bool:
-    """Return whether a new explanation would say what the kept one says, or less.
+def still_holds(before: Incident, rested_on: Basis, incident: Incident, now: Basis) -> bool:
+    """Return whether a new explanation would say what the one of before says, or less.
 
     Where snapshots have outlived their retention since, it would know less.
     """
-    basis = as_dict(earlier.document.get(_BASIS))
-    snapshots = basis.get("snapshots")
-    if not isinstance(snapshots, int):
-        return False  # kept before it was settled
-    is_same = (earlier.at, earlier.until, earlier.effect, earlier.summary) == (
+    is_same = (before.at, before.until, before.effect, before.summary) == (
         *(incident.at, incident.until, incident.effect, incident.summary),
     )
-    knows_less = now.are_removed and now.snapshots < snapshots
-    return is_same and (knows_less or now.digest == basis.get("digest"))
+    knows_less = now.are_removed and now.snapshots < rested_on.snapshots
+    return is_same and (knows_less or now.digest == rested_on.digest)
 
 
 def _processes(store: Store, place: Place) -> int:
@@ -294,38 +341,25 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
     from trimtab.report.documents import judged  # noqa: F401 (declares what is written)
     from trimtab.report.documents.encode import dumps
 
-    def plain(value: object) -> Any:
-        return json.loads(dumps(value))
-
-    standing = [plain(condition) for condition in explained.standing]
+    if store.judged(explained.site) == JudgedMark(explained.judged_at, explained.judged_until):
+        return None  # as they are kept
     records = [
-        replace(incident, document=_with_standing(incident.document, standing))
-        for incident in explained.unchanged
-    ]
-    for explanation in explained.explanations:
-        incident, document = explanation.incident, plain(explanation)
-        by = explained.bases.get(incident.id)
-        if by is not None:
-            document[_BASIS] = {
-                "digest": by.basis.digest,
-                "snapshots": by.basis.snapshots,
-                "standing": [plain(condition) for condition in by.standing],
-            }
-        records.append(
-            KeptIncident(
-                id=incident.id,
-                site=explained.site,
-                at=incident.at,
-                until=incident.until,
-                detected_at=incident.detected_at,
-                shape=incident.shape.value,
-                state=incident.state.value,
-                certainty=incident.certainty.value,
-                effect=incident.effect,
-                summary=incident.summary,
-                document=document,
-            )
+        KeptIncident(
+            id=incident.id,
+            site=explained.site,
+            at=incident.at,
+            until=incident.until,
+            detected_at=incident.detected_at,
+            shape=incident.shape.value,
+            state=incident.state.value,
+            certainty=incident.certainty.value,
+            effect=incident.effect,
+            summary=incident.summary,
+            document=json.loads(dumps(explanation)),
         )
+        for explanation in explained.explanations
+        for incident in [explanation.incident]
+    ]
     marks = JudgedMark(explained.judged_at, explained.judged_until)
     try:
         store.keep_incidents(explained.site, records, since=None, judged=marks)
@@ -347,20 +381,9 @@ def kept_document(store: Store, site: str, incidents: Iterable[KeptIncident]) ->
         ),
     )
     # They are kept as they are printed.
-    printed: Any = tuple(
-        {key: value for key, value in each.document.items() if key != _BASIS} for each in ordered
-    )
+    printed: Any = tuple(each.document for each in ordered)
     at, until = (None, None) if judged is None else (judged.at, judged.until)
     return IncidentsDocument(str(store.location), site, at, until, printed, None, None)
-
-
-def _with_standing(document: dict[str, Any], standing: list[Any]) -> dict[str, Any]:
-    """Return an explanation of an earlier look with what is wrong in all of the record now."""
-    known = {condition["id"] for condition in standing}
-    of_incident = as_list(as_dict(document[_BASIS])["standing"])
-    return document | {
-        "standing": [*standing, *(each for each in of_incident if as_dict(each)["id"] not in known)]
-    }
 
 
 def explain_at(
@@ -416,7 +439,6 @@ def _looked(
     *,
     until: str | None = None,
     together: Together = one_by_one,
-    recollections: Recollections | None = None,
     progress: Progress,
 ) -> tuple[Known, Troubles, Callable[[], Conditions]]:
     """Return what is known of a site, its troubles, and what was wrong with it all along.
@@ -432,9 +454,7 @@ def _looked(
 
     # Asked first: where there are workers they begin with these while histories are read here.
     read = together([Facts(url, place.name, end), Checksums(url, place.name)])
-    judged = judge_site(
-        store, place, terms, together=together, recollections=recollections, progress=judging
-    )
+    judged = judge_site(store, place, terms, together=together, progress=judging)
     progress("looking for incidents", 0.4)
     known = _known(place, judged, terms, next(read))
     known = replace(known, events=store.events(site=place.name, until=known.now))
@@ -497,7 +517,7 @@ def _known(
     surveys = judged.surveys
     assert surveys is not None  # of a site, not of a file
     surveyed = (surveys["at"].min(), surveys["at"].max())
-    edges = (edge(judged.frames, min), edge(judged.frames, max), *surveyed)
+    edges = (judged.judgement.from_, judged.judgement.to, *surveyed)
     times = [at for at in edges if isinstance(at, datetime)]
     begin, end = min(times), max(times)
     site = place.site

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
@@ -10,18 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab import __version__
-from trimtab.loop.exporting.plans import plans_waiting
 from trimtab.loop.judging import by_metric
+from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.status import GOING_ON
 from trimtab.loop.watching.agenda import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.site import Site
 from trimtab.record.kept import Series
-from trimtab.record.slots import SlotState
-from trimtab.report.metrics import ReceiverNow, SeriesNow, SiteNow, SlotNow
+from trimtab.record.slots import Slot, SlotState
+from trimtab.report.metrics import ReceiverNow, SeriesNow, SiteNow
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
+
 
 _LONGEST: Final = timedelta(days=60)
 """As far back as a verdict goes where runs are rare (`judge.variability.WINDOW_LONGEST_S`)."""
@@ -129,16 +131,11 @@ class Collector:
             named = stored.likeliest
             yield "unexplained" if named.get("title") is None else str(named.get("id"))
 
-    def _last_slots(self) -> Iterator[SlotNow]:
+    def _last_slots(self) -> Iterator[Slot]:
         for item in self._items:
             slot = self._store.last_slot(self._site.name, item, state=SlotState.DONE)
-            if slot is None or slot.started_at is None:
-                continue
-            lag_s = (slot.started_at - slot.due_at).total_seconds()
-            duration_s = None
-            if slot.ended_at is not None:
-                duration_s = (slot.ended_at - slot.started_at).total_seconds()
-            yield SlotNow(item, slot.due_at, lag_s, duration_s)
+            if slot is not None and slot.started_at is not None:
+                yield slot
 
 
 def _of(
@@ -164,3 +161,40 @@ def _size(path: Path | None) -> int | None:
         except OSError:
             continue
     return total
+
+
+# Purge plans that wait for a person: made on schedule, not armed, not expired
+
+_MOST_BYTES: Final = 16 * 2**20
+
+
+def plans_waiting(site: Site, now: datetime, place: PurgePlace | None = None) -> Mapping[str, int]:
+    """Return policy to the number of plans that wait; without those that cannot be told.
+
+    Nothing rests on these figures: signatures and owners are not checked here.
+    """
+    directory = site.policies.purge.directory
+    if directory is None:
+        return {}
+    from trimtab.purge.plan.freeze import PLAN_FILE
+
+    journals = (place or purge_place()).journals
+    try:
+        files = list(Path(directory).glob(f"*.plan/{PLAN_FILE}"))
+        return {"purge": sum(_waits(file, journals, now) for file in files)}
+    except OSError:  # it is root's: the metric is missing where this process is not
+        return {}
+
+
+def _waits(file: Path, journals: Path, now: datetime) -> bool:
+    from trimtab.purge.run.arming import SUFFIX
+
+    with file.open("rb") as stream:
+        data = stream.read(_MOST_BYTES)
+    try:
+        plan = json.loads(data)
+        expires_at = datetime.fromisoformat(plan["expires_at"])
+        armed = journals / f"{plan['id']}{SUFFIX}"
+        return now < expires_at and not armed.exists()
+    except (ValueError, KeyError, TypeError):
+        return False

@@ -12,6 +12,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
 from typing import cast
 
 from trimtab.config.schedule import find_zone
@@ -40,6 +42,7 @@ from trimtab.measure.measurement import Measurement
 from trimtab.measure.plain import unix_lines
 from trimtab.measure.source import Source
 from trimtab.message import Message, code_of
+from trimtab.model.grouping import grouped
 from trimtab.model.identifier import identifier_of
 from trimtab.model.imported import FileStatus, Imported, ImportedFile
 from trimtab.model.run import Layer, Run, RunStatus
@@ -70,14 +73,6 @@ _STATUS = {
     RunStatus.PARTIAL: FileStatus.PARTIAL,
     RunStatus.UNFINISHED: FileStatus.PARTIAL,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadingTerms:
-    """What a person says that reading needs to know."""
-
-    kind: str | None
-    timezone: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +126,9 @@ def import_files(
     files_found = list(candidates(paths))
     raw = None if store is None else store.raw
     keeper, done = _Keeper(terms, store), 0
-    reading_terms = _ReadingTerms(kind, terms.timezone)
+    read = partial(read_file, kind=kind, timezone=terms.timezone)
     count = _worker_count(len(files_found), workers)
-    for batch in _read_batches(files_found, reading_terms, raw, count):
+    for batch in _read_batches(files_found, read, raw, count):
         files = keeper.keep(batch)
         done += len(files)
         progress(f"{done} of {len(files_found)} files", done / len(files_found))
@@ -147,18 +142,21 @@ def _worker_count(files: int, requested: int | None) -> int:
 
 
 def _read_batches(
-    files: Sequence[Candidate], terms: _ReadingTerms, raw: RawDirectory | None, workers: int
+    files: Sequence[Candidate],
+    read: Callable[..., Reading],
+    raw: RawDirectory | None,
+    workers: int,
 ) -> Iterator[list[_Read]]:
     tasks, put = _tasks(files), None if raw is None else raw.put_many
     batches = [tasks[start : start + BATCH] for start in range(0, len(tasks), BATCH)]
     if workers == 0:
         for batch in batches:
-            yield _read_batch(batch, terms, put)
+            yield _read_batch(batch, read, put)
         return
     with worker_pool(workers, hint=_HINT) as pool:
         waiting: deque[Future[list[_Read]]] = deque()
         for batch in batches:
-            waiting.append(pool.submit(_read_batch, batch, terms, put))
+            waiting.append(pool.submit(_read_batch, batch, read, put))
             # A few ahead, so that memory does not grow with the number of files.
             if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
@@ -176,22 +174,18 @@ def _tasks(files: Sequence[Candidate]) -> list[_Task]:
 
 
 def _read_batch(
-    batch: Sequence[_Task], terms: _ReadingTerms, put: Callable[[Mapping[str, bytes]], None] | None
+    batch: Sequence[_Task],
+    read: Callable[..., Reading],
+    put: Callable[[Mapping[str, bytes]], None] | None,
 ) -> list[_Read]:
     """Read files, each with its mains that are read too; put raw outputs where they are kept."""
-    read: list[_Read] = []
+    done: list[_Read] = []
     contents: dict[str, bytes] = {}
     for candidate, others in batch:
         if candidate.problem is not None:
-            read.append(_Read(candidate, Reading(candidate.path, problem=candidate.problem)))
+            done.append(_Read(candidate, Reading(candidate.path, problem=candidate.problem)))
             continue
-        reading = read_file(
-            candidate.path,
-            terms.kind,
-            others=others,
-            follow=candidate.named,
-            timezone=terms.timezone,
-        )
+        reading = read(candidate.path, others=others, follow=candidate.named)
         source = reading.source
         outputs: list[tuple[str, int, str]] = []
         for label, content in _contents(reading):
@@ -204,10 +198,10 @@ def _read_batch(
         name = None if source is None else Source(source.name, b"")
         sha256 = None if source is None else _identity(reading, source)
         reading = replace(reading, source=name, original=None)
-        read.append(_Read(candidate, reading, tuple(outputs), sha256))
+        done.append(_Read(candidate, reading, tuple(outputs), sha256))
     if put is not None:
         put(contents)
-    return read
+    return done
 
 
 def _identity(reading: Reading, source: Source) -> str:
@@ -251,17 +245,19 @@ class _Keeper:
         """Keep the results of a batch; return what came of each file."""
         runs: list[ImportedRun] = []
         files = [self._file(reading, runs) for reading in batch]
-        if self.store is None or not runs:
-            return [self._with_snapshots(file) for file in files]
+        store = self.store
+        if store is None:
+            return files
         # In the order of the files and of the results in each, as the runs are.
-        stored = iter(self._add(self.store, runs))
+        stored = iter(self._add(store, runs) if runs else ())
         return [
-            self._with_snapshots(file)
-            if file.kind in OF_TARGETS
-            else replace(
+            replace(
                 file,
                 results=tuple(
-                    _with_run(self.store, result, *next(stored)) for result in file.results
+                    self._kept_snapshot(store, result)
+                    if file.kind in OF_TARGETS
+                    else _with_run(store, result, *next(stored))
+                    for result in file.results
                 ),
             )
             for file in files
@@ -293,20 +289,14 @@ class _Keeper:
             outcomes[place] = (before, lacks)
         return outcomes
 
-    def _with_snapshots(self, file: ImportedFile) -> ImportedFile:
-        """Keep the snapshots of a file; return it with what came of them."""
-        if self.store is None:
-            return file
-        return replace(file, results=tuple(map(self._kept_snapshot, file.results)))
-
-    def _kept_snapshot(self, imported: Imported) -> Imported:
-        if self.store is None or imported.snapshot is None or imported.run is None:
+    def _kept_snapshot(self, store: Store, imported: Imported) -> Imported:
+        """Return a result with whether its snapshot is new, once that is kept."""
+        if imported.snapshot is None or imported.run is None:
             return imported
-        new = self.store.snapshot(imported.run) is None
+        new = store.snapshot(imported.run) is None
         if new:
-            self.store.add_snapshot(
-                imported.site or self.terms.site, imported.snapshot, identifier=imported.run
-            )
+            site = imported.site or self.terms.site
+            store.add_snapshot(site, imported.snapshot, identifier=imported.run)
         return replace(imported, new=new)
 
     def _file(self, read: _Read, runs: list[ImportedRun]) -> ImportedFile:
@@ -449,18 +439,15 @@ def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:
 
 def _summed(results: Sequence[Imported]) -> str:
     """Return the reasons of many results, the most frequent first, each with where it is met."""
-    by_reason: dict[str, list[str | None]] = {}
-    for result in results:
-        if result.reason is not None:
-            by_reason.setdefault(result.reason, []).append(result.name)
+    by_reason = grouped((each for each in results if each.reason is not None), attrgetter("reason"))
     most = sorted(by_reason.items(), key=lambda item: -len(item[1]))
     reasons = [
-        f"{reason} ({len(names)} results, the first {names[0]})"
-        if len(names) > 1
-        else f"{names[0]}: {reason}"
-        for reason, names in most[:_REASONS]
+        f"{reason} ({len(alike)} results, the first {alike[0].name})"
+        if len(alike) > 1
+        else f"{alike[0].name}: {reason}"
+        for reason, alike in most[:_REASONS]
     ]
-    rest = sum(len(names) for _, names in most[_REASONS:])
+    rest = sum(len(alike) for _, alike in most[_REASONS:])
     more = [f"and {rest} more of {len(results)} results"] if rest else []
     return "; ".join((*reasons, *more))
 

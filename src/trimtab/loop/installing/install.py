@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
@@ -19,6 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from trimtab.config.files import written_beside
 from trimtab.errors import RefusedError, UnreadableError
 from trimtab.model.site import Site
 from trimtab.record.system_errors import system_errors
@@ -120,7 +120,8 @@ def install(planned: Sequence[InstalledFile], *, replace: bool = False) -> tuple
         path = Path(file.path)
         with system_errors(f"cannot write {visible(file.path)}", code="file-unwritable"):
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            _write(path, file.text)
+            with written_beside(path, file.text.encode("utf-8"), 0o644) as partial:
+                partial.replace(path)
         written.append(file.path)
     return tuple(written)
 
@@ -133,20 +134,6 @@ def commands(site: Site) -> tuple[str, ...]:
         f"systemctl enable --now trimtab-watch@{site.name}",
         f"trimtab watch {site.name} --status",
     )
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with partial.open("x", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o644)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _state(path: Path, text: str) -> FileState:

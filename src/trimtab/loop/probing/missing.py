@@ -67,8 +67,8 @@ class Absent:
 
     @property
     def run_id(self) -> str:
-        """The id that the slot's run has, whatever comes of it."""
-        return run_id(self.site, self.item, self.due_at)
+        """The id of the slot's run, whatever comes of it; after every restart the same."""
+        return identifier_of(self.due_at, self.site, self.item)
 
     def run(
         self, status: RunStatus, reason: str, like: Likeness, at: datetime | None = None
@@ -90,16 +90,6 @@ class Absent:
             parameters=parameters,
             problem=reason,
         )
-
-
-def run_id(site: str, item: str, due_at: datetime) -> str:
-    """Return the id of the run of a slot: the same after every restart, so it is kept once."""
-    return identifier_of(due_at, site, item)
-
-
-def snapshot_id(site: str, item: str, due_at: datetime, part: str) -> str:
-    """Return the id of a snapshot of a slot; ``part`` is ``before`` or ``after``."""
-    return identifier_of(due_at, site, item, part)
 
 
 def stretch(site: str, item: str, first: datetime, last: datetime, reason: str) -> Event:

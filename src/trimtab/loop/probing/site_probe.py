@@ -30,7 +30,12 @@ from trimtab.loop.probing.probe import (
     run_probe,
 )
 from trimtab.loop.probing.reach import THIS_HOST, Directories, PathDriver, Reach
-from trimtab.loop.probing.site_command import command_of, refuse_too_many, tasks_of
+from trimtab.loop.probing.site_command import (
+    FREE_SHARE_SCHEDULED,
+    command_of,
+    refuse_too_many,
+    tasks_of,
+)
 from trimtab.loop.probing.tools import Instrument, choose
 from trimtab.loop.probing.write_read import WriteRead
 from trimtab.loop.sites import kept_identity, know_site, open_driver
@@ -44,12 +49,6 @@ from trimtab.units import format_bytes
 if TYPE_CHECKING:
     from trimtab.model.action import Action
     from trimtab.record.store import Store
-
-FREE_SHARE_SCHEDULED: Final = 0.2
-"""Nobody looks on while a scheduled probe writes: it takes at most a fifth of what is free.
-
-A person who asks `trimtab check` for a certain space may have nine tenths (`plan.py`). What a
-probe takes has to be the same each time, so it is refused when that is too much, never shrunk."""
 
 
 _SHARED: Final = tuple(
@@ -225,7 +224,7 @@ class SiteProbeRunner:
         """Return what came of a probe that is one command."""
         kind, path = launcher_of(probe, self.site).kind, driver.description.real_path
         spec, launcher = command_of(probe, kind, path, self.reach)
-        refuse_too_many(spec, space, FREE_SHARE_SCHEDULED)
+        refuse_too_many(spec, space)
         step, directories = Command(spec, launcher), self._striped(probe)
         return self._run(step, probe, context, driver, directories, space)
 

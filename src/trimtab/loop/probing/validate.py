@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
+from trimtab.launch.bounded import Space
 from trimtab.loop.probing.mount_check import why_wrong_mount
 from trimtab.loop.probing.reach import Reach
 from trimtab.loop.probing.site_command import command_of, refuse_too_many
 from trimtab.loop.probing.site_probe import (
-    FREE_SHARE_SCHEDULED,
     directory_of,
     instrument_of,
     launcher_of,
@@ -83,18 +84,25 @@ def _kind(site: Site, description: PathDescription, identity: str | None) -> Ite
 
 
 def _probes(site: Site, reach: Reach) -> Iterator[Checked]:
+    space_of = cache(reach.writable_space)
     for probe in site.probes:
         label = f"probe {probe.name}"
         try:
-            yield _probe(label, probe, site, reach)
+            yield _probe(label, probe, site, reach, space_of)
         except TrimtabError as error:
             yield Checked(label, False, error.message)
 
 
-def _probe(label: str, probe: SiteProbe, site: Site, reach: Reach) -> Checked:
+def _probe(
+    label: str,
+    probe: SiteProbe,
+    site: Site,
+    reach: Reach,
+    space_of: Callable[[str], Space],
+) -> Checked:
     """Return what a probe would run with and write; raise why it could not be started."""
     directory = directory_of(site, probe)
-    space = reach.writable_space(directory)
+    space = space_of(directory)
     if not probe.is_one_command:
         benchmark = instrument_of(probe, site, reach).benchmark.name
         available = space.available_bytes
@@ -102,7 +110,7 @@ def _probe(label: str, probe: SiteProbe, site: Site, reach: Reach) -> Checked:
         size = format_bytes(spec.tasks * spec.block_size_bytes)
         return Checked(label, True, f"{benchmark}, {size} of {format_bytes(available)}")
     command, launcher = command_of(probe, launcher_of(probe, site).kind, directory, reach)
-    refuse_too_many(command, space, FREE_SHARE_SCHEDULED)
+    refuse_too_many(command, space)
     program = command.command[0]
     if launcher.kind == "slurm":
         return Checked(label, None, f"{visible(program)} is looked for on the nodes of its job")

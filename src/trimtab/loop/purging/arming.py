@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError
@@ -12,7 +12,7 @@ from trimtab.loop.event_log import place_of
 from trimtab.loop.purging.approval import require_approval
 from trimtab.loop.purging.noticing import policy_of
 from trimtab.loop.purging.place import PurgePlace, prepared
-from trimtab.loop.sites import site_file, with_store
+from trimtab.loop.sites import site_file
 from trimtab.loop.stores import open_store
 from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.policy import Arming
@@ -45,11 +45,15 @@ class Armed:
         return len({armed.person for armed in self.everybody if armed.person is not None})
 
     @property
-    def effective_at_s(self) -> float | None:
-        """Seconds since 1970 from which on it counts; ``None``: a second person is missing."""
+    def effective_at(self) -> datetime | None:
+        """Whole second from which on it counts; ``None``: a second person is missing."""
         if self.arming.kind == "delay":
-            return min(armed.at_s for armed in self.everybody) + self.arming.delay_s
-        return self.by.at_s if self.people > 1 else None
+            at_s = min(armed.at_s for armed in self.everybody) + self.arming.delay_s
+        elif self.people > 1:
+            at_s = self.by.at_s
+        else:
+            return None
+        return datetime.fromtimestamp(int(at_s), UTC)
 
 
 def approval_on(
@@ -60,7 +64,7 @@ def approval_on(
     def check(loaded: LoadedPlan) -> object:
         loaded_site = site_file(where)
         site = None if loaded_site is None else loaded_site.site
-        with open_store(with_store(site, store_url)) as store:
+        with open_store(store_url, site) as store:
             name = place_of(store, where).name
             key = place.signing_key()
             return require_approval(store.events(site=name), loaded, key, site=name, now=now)

@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import uuid4
 
+import polars as pl
+
 from trimtab.loop.answers import plain_file
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.purging.core_errors import core_errors
@@ -19,8 +21,6 @@ from trimtab.purge.index.questions import By, check, holdings, merged, totals
 from trimtab.purge.rules import RulesInForce
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from trimtab._core import Tally
     from trimtab.purge.index.manifest import Manifest, Shard
     from trimtab.purge.index.query import Answer
@@ -256,8 +256,6 @@ def totals_by_workers(directory: Path, manifest: Manifest, by: By, dask: str) ->
     UsageError, ToolError, DataError
         As `merged_tally` has them.
     """
-    import polars as pl
-
     parts = [
         TotalsPart(directory.absolute(), piece, by)
         for piece in piece_manifests(directory, manifest)

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
+
+import polars as pl
 
 from trimtab.drivers.lustre.changelog import ChangelogUsers
 from trimtab.purge.follow.decide import Clear
 from trimtab.purge.follow.place import Name, Places, place
 from trimtab.purge.index.delta import Delta, beneath, find
 from trimtab.purge.index.manifest import Manifest
+from trimtab.purge.index.reading import joined
 from trimtab.purge.index.schema import columns
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _IN_THE_WAY_MAX: Final = 10
 _LEVELS_MAX: Final = 10_000
@@ -127,8 +127,6 @@ class Search:
 
     def rows(self) -> pl.DataFrame:
         """Return a row for each name of what was looked at; ``parent`` is the directory's FID."""
-        import polars as pl
-
         return pl.concat(self._frames) if self._frames else pl.DataFrame(schema=columns())
 
     def beneath(self, directories: frozenset[bytes]) -> frozenset[bytes]:
@@ -219,8 +217,6 @@ class Search:
         return place(self._names, self._gone | self.failed.keys(), self._root, self._stripes)
 
     def _add(self, answer: Looked, files: set[bytes]) -> None:
-        import polars as pl
-
         self._root = answer.root
         self.looked |= files
         self._gone |= answer.gone
@@ -237,8 +233,6 @@ class Search:
 
     def _placed(self, places: Places) -> pl.DataFrame:
         """Return rows under the paths of their directories."""
-        import polars as pl
-
         paths = pl.DataFrame(
             {"parent": list(places.directories), "path": list(places.directories.values())},
             schema={"parent": pl.Binary, "path": pl.Binary},
@@ -249,15 +243,11 @@ class Search:
 
 
 def _is_one_of(values: Set[bytes]) -> pl.Expr:
-    import polars as pl
-
     return pl.col("id").is_in(pl.Series(list(values), dtype=pl.Binary).implode())
 
 
 def _compare(delta: Delta, before: pl.DataFrame, now: pl.DataFrame) -> None:
     """Add to a delta what is different now."""
-    import polars as pl
-
     of_now = now.unique(_KEY, keep="any")
     both = before.with_row_index("at").join(of_now, on=_KEY, suffix=_NOW)
     alike = [pl.col(name).eq_missing(pl.col(name + _NOW)) for name in columns() if name not in _KEY]
@@ -284,10 +274,5 @@ def _moved(
 
 
 def _paths(rows: pl.DataFrame) -> dict[bytes, bytes]:
-    import polars as pl
-
     directories = rows.filter(pl.col("type") == "d").select("id", "parent", "name")
-    return {
-        file: parent + b"/" + name if parent else name
-        for file, parent, name in directories.iter_rows()
-    }
+    return {file: joined(parent, name) for file, parent, name in directories.iter_rows()}

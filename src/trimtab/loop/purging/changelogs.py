@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from trimtab.drivers.lustre.changelogs import (
     DEVICES,
     ask_users,
@@ -28,8 +30,6 @@ from trimtab.purge.index.schema import columns
 from trimtab.purge.index.views import readable
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from trimtab.drivers.lustre.changelog import ChangelogUsers
     from trimtab.model.site import Servers
 
@@ -72,8 +72,6 @@ class LiveChangelogs:
 
     def look(self, files: Sequence[bytes]) -> Looked:
         """Look at files by their FIDs."""
-        import polars as pl
-
         from trimtab._core import look_up
 
         lacking, sizes = self.manifest.lacking, self.manifest.sizes
@@ -109,8 +107,6 @@ class LiveChangelogs:
 
     def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, Mapping[bytes, int]]:
         """Return what directories hold, and those that could not be read."""
-        import polars as pl
-
         held: dict[str, list[object]] = {"directory": [], "name": [], "inode": []}
         failed = {}
         for directory, names, number in list_directories(self.root, directories):

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
+
 from trimtab.errors import UsageError
 from trimtab.loop.purging.replaying import require_same
 from trimtab.purge.evasion import COLUMNS, suspicions
@@ -103,8 +105,6 @@ def _look(
 
     A time in nanoseconds is later than the same in seconds, and would look as if it had moved on.
     """
-    import polars as pl
-
     rows = views.files(views.scanned(directory, manifest)).select(COLUMNS)
     if exempt_users:
         rows = rows.filter(~pl.col("uid").is_in(exempt_users))
@@ -117,8 +117,6 @@ def _look(
 
 def _has_births(look: Look) -> bool:
     """Return whether any file has a birth time: a network file system may give none."""
-    import polars as pl
-
     known: pl.DataFrame = (
         look.rows.filter(pl.col("btime_ns").is_not_null()).head(1).collect(engine="streaming")
     )

@@ -6,7 +6,9 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
 
 from trimtab.errors import DataError
 from trimtab.loop.purging.core_errors import core_errors
@@ -17,9 +19,6 @@ from trimtab.purge.index.views import readable
 from trimtab.purge.plan.candidates import PIECE_ROWS
 from trimtab.purge.rules import RulesInForce
 from trimtab.units import format_bytes, plural
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _HOUR_S = 3600
 _HOUR_NS = _HOUR_S * 10**9
@@ -34,9 +33,6 @@ def size_bias(directory: Path, manifest: Manifest, rules: RulesInForce) -> SizeB
         The sample is not what the manifest says.
     """
     import hashlib
-
-    import numpy as np
-    import polars as pl
 
     sample = None if manifest.sizes is None else manifest.sizes.sample
     if sample is None:
@@ -87,8 +83,6 @@ def size_bias(directory: Path, manifest: Manifest, rules: RulesInForce) -> SizeB
 
 def _eligible(sample: Path, rules: RulesInForce) -> pl.DataFrame:
     """Return which files of a sample the rules let go, and when each was last used."""
-    import polars as pl
-
     from trimtab._core import select
 
     with tempfile.TemporaryDirectory(prefix="trimtab-") as directory:
@@ -151,8 +145,6 @@ def look_at_candidates(path: Path, look: Look, rules: RulesInForce) -> ExactCand
     DataError
         The candidates cannot be read.
     """
-    import polars as pl
-
     parts: list[Path] = []
     total = ExactCandidates()
     rules_exempt = [int(project) for project in rules.exempt_projects]
@@ -180,8 +172,6 @@ def look_at_candidates(path: Path, look: Look, rules: RulesInForce) -> ExactCand
 def _looked_at(
     piece: pl.DataFrame, look: Look, exempt_projects: list[int], minimum_size_bytes: int
 ) -> tuple[pl.DataFrame, ExactCandidates]:
-    import polars as pl
-
     answers = look([Asked(*row) for row in piece.select("id", "parent", "name").iter_rows()])
     seen = piece.with_columns(
         pl.Series("listed", piece["allocated_bytes"]),

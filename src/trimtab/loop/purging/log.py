@@ -14,7 +14,7 @@ from trimtab.launch.process import utc_now
 from trimtab.loop.event_log import add_event
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.running import Ran, RunOptions, run_plan
-from trimtab.loop.sites import site_file, site_with_path, where_of, with_store
+from trimtab.loop.sites import site_file, site_with_path, where_of
 from trimtab.loop.stores import open_store
 from trimtab.model.event import JOURNAL, EventKind
 from trimtab.purge.plan.freeze import PLAN_FILE
@@ -98,7 +98,7 @@ def _log(
     ended = utc_now()
     try:
         site = site_file(where)
-        with open_store(with_store(site.site if site else None, store_url), create=True) as store:
+        with open_store(store_url, site.site if site else None, create=True) as store:
             for kind, detail in entries:
                 add_event(
                     store,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trimtab.config.problems import did_you_mean
@@ -12,42 +11,22 @@ from trimtab.drivers.lustre.site import lustre_name
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.fleet import fan_out
 from trimtab.loop.acting.session import Place, acting_site, apply_and_log, carrying_out, settle
-from trimtab.loop.sites import clock_of, know_site, with_store
+from trimtab.loop.sites import clock_of, know_site
 from trimtab.loop.stores import open_store
 from trimtab.model.action import ActionKind
 from trimtab.purge.follow.registering import DEREGISTERING, REGISTERING, decide
+from trimtab.report.documents.acting import RegistrationDocument
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.message import Message
     from trimtab.model.action import Action, Plan
     from trimtab.model.site import Site
     from trimtab.record.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """A plan for the changelog users of a site, and what became of it.
-
-    Attributes
-    ----------
-    dangers
-        What whoever carries it out has to know.
-    settled
-        Actions of processes that were killed, whose outcome was found out first.
-    """
-
-    store: str
-    plan: Plan
-    dangers: tuple[Message, ...]
-    applied: bool = False
-    settled: tuple[Action, ...] = ()
-    actions: tuple[Action, ...] = ()
-
-
 def plan_registration(
     where: str, store_url: str | None, mdts: Collection[str], *, registered: bool
-) -> Registration:
+) -> RegistrationDocument:
     """Return what would be done; nothing is changed.
 
     Parameters
@@ -65,14 +44,14 @@ def plan_registration(
         One says something else.
     """
     site = _site(where)
-    with open_store(with_store(site, store_url), create=True) as store:
+    with open_store(store_url, site, create=True) as store:
         plan = _plan(site, store, mdts, registered=registered)
-        return Registration(str(store.location), plan, _dangers(plan, registered=registered))
+        return _document(store, plan, registered=registered)
 
 
 def carry_out_registration(
     where: str, store_url: str | None, mdts: Collection[str], *, registered: bool, expected: str
-) -> Registration:
+) -> RegistrationDocument:
     """Do what was planned, one MDT after another, and read it back.
 
     Parameters
@@ -88,10 +67,9 @@ def carry_out_registration(
         The servers, the store or the journal cannot be used.
     """
     site = _site(where)
-    with open_store(with_store(site, store_url), create=True) as store:
+    with open_store(store_url, site, create=True) as store:
         know_site(store, site)
         place = Place(site, store, clock_of(site))
-        location = str(store.location)
         with carrying_out(place) as surroundings:
             settled = settle(place, surroundings)
             plan = _plan(site, store, mdts, registered=registered)
@@ -101,8 +79,7 @@ def carry_out_registration(
                     hint="somebody changed changelog users meanwhile: see the plan again",
                 )  # fmt: skip
             actions = apply_and_log(place, plan, surroundings)
-    dangers = _dangers(plan, registered=registered)
-    return Registration(location, plan, dangers, True, settled, actions)
+        return _document(store, plan, settled, actions, applied=True, registered=registered)
 
 
 def _site(where: str) -> Site:
@@ -137,7 +114,15 @@ def _plan(site: Site, store: Store, mdts: Collection[str], *, registered: bool) 
     return decide(site.name, file_system, answers, mdts, now, registered=registered, ledger=ledger)
 
 
-def _dangers(plan: Plan, *, registered: bool) -> tuple[Message, ...]:
-    if not plan.instructions:
-        return ()
-    return REGISTERING if registered else DEREGISTERING
+def _document(
+    store: Store,
+    plan: Plan,
+    settled: tuple[Action, ...] = (),
+    actions: tuple[Action, ...] = (),
+    *,
+    applied: bool = False,
+    registered: bool,
+) -> RegistrationDocument:
+    dangers = (REGISTERING if registered else DEREGISTERING) if plan.instructions else ()
+    place = str(store.location)
+    return RegistrationDocument(place, applied, plan, (*map(str, dangers),), settled, actions)

@@ -28,7 +28,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.drivers.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers
 from trimtab.drivers.lustre.writes import CHANGELOG_USER
@@ -41,9 +43,6 @@ from trimtab.purge.index.manifest import Followed, FollowedMdt, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.views import path_bytes, readable, rows_in_force
 from trimtab.units import enumerated, plural
-
-if TYPE_CHECKING:
-    import polars as pl
 
 BATCH: Final = 1_000_000
 """Files that are looked at for one commit: each reads the index once, and keeps them in memory."""
@@ -255,8 +254,6 @@ def _batches(files: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 def _known(
     directory: Path, manifest: Manifest, changelogs: Changelogs, lost: frozenset[str]
 ) -> _Known:
-    import polars as pl
-
     assert manifest.started_ns is not None
     settled_ns = manifest.started_ns - SETTLED_NS
     directories, held, ids = [], [], []
@@ -290,8 +287,6 @@ def _listed(
     directory: Path, manifest: Manifest, directories: Collection[bytes], root: bytes
 ) -> tuple[set[bytes], set[bytes]]:
     """Return what an index has in directories, and which of that are no directories."""
-    import polars as pl
-
     wanted = pl.DataFrame({"id": list(directories)}, schema={"id": pl.Binary}).lazy()
     paths = [pl.DataFrame({"path": [b""] * (root in directories)}, schema={"path": pl.Binary})]
     with readable():
@@ -312,8 +307,6 @@ def _listed(
 
 def _on(ids: pl.Series, changelogs: Changelogs, lost: frozenset[str]) -> set[bytes]:
     """Return the files that are on one of some MDTs, or of which Lustre does not tell."""
-    import polars as pl
-
     frame = ids.to_frame("id").with_columns(sequence=pl.col("id").bin.slice(0, 8))
     one_each = frame.group_by("sequence").agg(pl.col("id").first())
     mdts = changelogs.mdts_of(one_each["id"].to_list())
@@ -328,7 +321,6 @@ def _on(ids: pl.Series, changelogs: Changelogs, lost: frozenset[str]) -> set[byt
 
 def _inode() -> pl.Expr:
     """Return the inode number of an identifier, as `trimtab.drivers.lustre.listing` does."""
-    import polars as pl
 
     def part(start: int, size: int, kind: type[pl.DataType]) -> pl.Expr:
         return pl.col("id").bin.slice(start, size).bin.reinterpret(dtype=kind, endianness="big")
@@ -340,8 +332,6 @@ def _inode() -> pl.Expr:
 
 def _sums() -> tuple[pl.Expr, pl.Expr]:
     """Return how many names there are, and a sum over names and inode numbers in any order."""
-    import polars as pl
-
     each = (pl.col("name").hash(1) ^ pl.col("inode").hash(2)).hash(3) % 2**40
     return pl.len().cast(pl.UInt64).alias("count"), each.sum().alias("sum")
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from trimtab.errors import DataError, Interrupted, ToolError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
@@ -276,8 +278,6 @@ def _manifest(
 
 def _sizes(directory: Path, manifest: Manifest, mode: SizesMode, look: Look) -> Sizes:
     """Return how sizes were learned, with the sample that tells how far listed ones are off."""
-    import polars as pl
-
     if mode is not SizesMode.SAMPLED:
         return Sizes(mode)
     began = time.monotonic()
@@ -353,8 +353,6 @@ def _tells_layouts(shards: Sequence[Path]) -> bool:
     A file system that has no layouts answers as if each file had none, and a question about OSTs
     would be answered with nothing, as if there were no files.
     """
-    import polars as pl
-
     if not shards:
         return True
     with readable():

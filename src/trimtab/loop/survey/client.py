@@ -27,6 +27,7 @@ from trimtab.loop.probing.probe import (
 from trimtab.loop.probing.reach import THIS_HOST, PathDriver, Reach
 from trimtab.loop.probing.tools import Instrument
 from trimtab.loop.probing.write_read import WriteRead
+from trimtab.measure.plain import as_dict
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import ProbeSpec, RawOutput, Run, RunStatus, Sample
 from trimtab.model.site import Site
@@ -184,10 +185,9 @@ class _Survey:
             )
             for sample in run.samples
         ]
-        cost = run.parameters.get("cost")
-        if isinstance(cost, dict):
-            self.written_bytes += int(cost.get("bytes_written") or 0)
-            self.read_bytes += int(cost.get("bytes_read") or 0)
+        cost = as_dict(run.parameters.get("cost"))
+        self.written_bytes += int(cost.get("bytes_written") or 0)
+        self.read_bytes += int(cost.get("bytes_read") or 0)
 
     def _run(self, identifier: str, started_at: datetime) -> Run:
         status, problem = status_of(self.results)

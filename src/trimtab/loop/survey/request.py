@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -31,7 +32,7 @@ from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.measure.table import pinnable
 from trimtab.model.run import ProbeSpec
 from trimtab.model.site import Site
-from trimtab.model.survey import Candidate, Outcome, Survey, SurveyPlan, Way, standings
+from trimtab.model.survey import Outcome, Survey, SurveyPlan, Way, standings
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
@@ -120,7 +121,7 @@ class Tools:
 
     reach: Reach = THIS_HOST
     run: RunEach | None = None
-    pause: Pause | None = None
+    pause: Pause = time.sleep
     look_s: float = LOOK_S
 
 
@@ -246,7 +247,7 @@ def _on_client(request: Asked, size_bytes: int, reach: Reach) -> tuple[ProbeSpec
 def _plan(site: Site, driver: Driver, request: Asked, limits: Limits, tools: Tools) -> SurveyPlan:
     on_server = request.way == "server"
     if on_server:
-        before, now = look_twice(driver, tools.look_s, tools.pause or _sleep())
+        before, now = look_twice(driver, tools.look_s, tools.pause)
     else:
         before = now = driver.snapshot(driver.clock())  # its load is not looked at
     names = choose(
@@ -257,7 +258,10 @@ def _plan(site: Site, driver: Driver, request: Asked, limits: Limits, tools: Too
         refuse_named(planned for planned in candidates if not planned.closed)
     if all(planned.refusal is not None for planned in candidates):
         refuse_named(candidates)
-    in_waves = waves(candidates, together=request.together) if on_server else _singly(candidates)
+    if on_server:
+        in_waves = waves(candidates, together=request.together)
+    else:  # each by itself: two at once would share the client's network
+        in_waves = tuple((planned,) for planned in candidates if planned.refusal is None)
     return SurveyPlan(
         site.name,
         request.way,
@@ -266,11 +270,6 @@ def _plan(site: Site, driver: Driver, request: Asked, limits: Limits, tools: Too
         (),
         _parameters(request, limits),
     )
-
-
-def _singly(candidates: list[Candidate]) -> tuple[tuple[Candidate, ...], ...]:
-    """Return each by itself: from one client, two at once would share its network."""
-    return tuple((planned,) for planned in candidates if planned.refusal is None)
 
 
 def _parameters(request: Asked, limits: Limits) -> Mapping[str, object]:
@@ -314,12 +313,6 @@ def _on_servers(
         deadline_s=_deadline(request, prepared.limits.size_bytes),
         together=request.together,
         look_s=tools.look_s,
-        pause=tools.pause or _sleep(),
+        pause=tools.pause,
     )
-    return server.survey_on_servers(prepared.plan, prepared.on_servers, on, progress=progress)
-
-
-def _sleep() -> Callable[[float], None]:
-    import time
-
-    return time.sleep
+    return server.ServerSurvey(prepared.plan, prepared.on_servers, on).carry_out(progress)

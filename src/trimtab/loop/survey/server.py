@@ -112,13 +112,6 @@ def look_twice(driver: Driver, look_s: float, pause: Pause) -> tuple[Snapshot, S
     return before, driver.snapshot(driver.clock())
 
 
-def survey_on_servers(
-    plan: SurveyPlan, spec: SurveySpec, on: OnServers, *, progress: Progress
-) -> Surveyed:
-    """Return what came of every target of a plan; a failure is a result of its target."""
-    return _Survey(plan, spec, on).carry_out(progress)
-
-
 @dataclass(slots=True)
 class _Wave:
     """The targets of one server in one wave, while they are surveyed."""
@@ -134,7 +127,9 @@ class _Wave:
 
 
 @dataclass(slots=True)
-class _Survey:
+class ServerSurvey:
+    """A survey by the servers."""
+
     plan: SurveyPlan
     spec: SurveySpec
     on: OnServers
@@ -147,6 +142,7 @@ class _Survey:
     interrupted: Interrupted | None = None
 
     def carry_out(self, progress: Progress) -> Surveyed:
+        """Return what came of every target of the plan; a failure is a result of its target."""
         clock = self.on.driver.clock
         started_at = clock()
         count = len(self.plan.waves)
@@ -323,14 +319,12 @@ class _Survey:
         names = {remaining.target for remaining in group.targets}
         samples = [sample for sample in measured.samples if sample.target in names]
         self.samples += [replace(sample, output=first + (sample.output or 0)) for sample in samples]
-        left: dict[str, list[str]] = {}
-        for remaining in stays:
-            left.setdefault(remaining.target.rpartition("-")[2], []).append(remaining.reason)
         for target in group.targets:
             mine = [sample for sample in samples if sample.target == target.target]
-            self.found[target.target] = _result(
-                target, mine, measured, group.problem, left.get(target.target, [])
-            )
+            left = [
+                each.reason for each in stays if each.target.rpartition("-")[2] == target.target
+            ]
+            self.found[target.target] = _result(target, mine, measured, group.problem, left)
 
     def _fail(self, targets: tuple[Candidate, ...], reason: str) -> None:
         for target in targets:

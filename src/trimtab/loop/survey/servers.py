@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from trimtab.drivers.lustre.asking import SUDO
+from trimtab.drivers.lustre.asking import sudo_of
 from trimtab.drivers.lustre.device_list import parse_device_list
 from trimtab.errors import ToolError
 from trimtab.launch.fleet import each
@@ -24,7 +24,7 @@ _ECHO: Final = "echo_client"
 
 def run_each(servers: Servers, *, execute: Execute = run_process) -> RunEach:
     """Return what runs commands on the servers of a site, with its ssh and its sudo."""
-    sudo = SUDO if servers.sudo else ()
+    sudo = sudo_of(servers) or ()
 
     def run(commands: Mapping[str, Sequence[str]], timeout_s: float) -> Mapping[str, ProcessResult]:
         whole = {server: (*sudo, *argv) for server, argv in commands.items()}

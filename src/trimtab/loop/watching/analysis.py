@@ -11,16 +11,16 @@ import ctypes
 import gc
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from trimtab.alert.incidents import SAME
 from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
 from trimtab.loop.status import GOING_ON, HISTORY, suspect_of
-from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT
+from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT, Begin
 from trimtab.loop.watching.log import fields
 from trimtab.loop.watching.looking import Look, look
 from trimtab.model.check import HistoryPoint
@@ -33,7 +33,6 @@ from trimtab.record.kept import KeptIncident
 from trimtab.record.slots import Slot
 
 if TYPE_CHECKING:
-    from trimtab.loop.site_judgement import Recollections
     from trimtab.record.store import Store
 
 LOOK_AGAIN: Final = timedelta(days=1)
@@ -41,18 +40,6 @@ LOOK_AGAIN: Final = timedelta(days=1)
 CONFIRM_APART: Final = timedelta(minutes=15)
 """Between probes that are to confirm a suspect: closer ones would only repeat one another."""
 _TOLD_NOTHING: Final = (RunStatus.FAILED, RunStatus.NOT_STARTED, RunStatus.INVALID_WORKLOAD)
-
-
-SAME: Final = timedelta(days=1)
-"""So far the beginning of one incident may move as more runs come: it is told once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Confirming:
-    """A further run of a probe that is to confirm a suspect."""
-
-    item: str
-    due_at: datetime
 
 
 class IncidentWatch:
@@ -76,10 +63,9 @@ class IncidentWatch:
         self._recalled: set[tuple[str, str]] = set()
         self._looked_at: datetime | None = None
         self._snapshots_until: datetime | None = None
-        self._waiting: list[Confirming] = []
-        self._recollections: Recollections = {}
+        self._waiting: list[Begin] = []
 
-    def due(self, now: datetime) -> tuple[Confirming, ...]:
+    def due(self, now: datetime) -> tuple[Begin, ...]:
         """Return the confirming probes that are due, once each."""
         ready = tuple(waiting for waiting in self._waiting if waiting.due_at <= now)
         self._waiting = [waiting for waiting in self._waiting if waiting not in ready]
@@ -178,7 +164,7 @@ class IncidentWatch:
         for number in range(1, runs + 1):
             # Whole seconds: a slot's time is part of its id, and people read it.
             due_at = (now + number * CONFIRM_APART).replace(microsecond=0)
-            self._waiting.append(Confirming(slot.item, due_at))
+            self._waiting.append(Begin(slot.item, due_at))
         if runs > 0:
             self._log.info("confirming probes follow", extra=fields(item=slot.item, runs=runs))
 
@@ -215,10 +201,9 @@ class IncidentWatch:
             return
         place = Place(name, self._site)
         try:
-            looked = self.looks(self._store, place, now, before, self._recollections)
+            looked = self.looks(self._store, place, now)
         except UsageError:  # runs, and none of them tells of the file system yet
             return
-        self._recollections = looked.recollections
         if looked.unkept is not None:
             self._log.error("incidents were not kept", extra=fields(problem=looked.unkept))
         for explanation in new_among(looked.explanations, before):

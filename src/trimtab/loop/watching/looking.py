@@ -6,7 +6,7 @@ allocator that gave nearly all of it back still left the watch some MiB larger a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -15,9 +15,7 @@ from trimtab.loop.event_log import Place
 from trimtab.loop.workers import frames_for_months, worker_pool
 
 if TYPE_CHECKING:
-    from trimtab.loop.site_judgement import Recollections
     from trimtab.model.incident import Explanation
-    from trimtab.record.kept import KeptIncident
     from trimtab.record.store import Store
 
 
@@ -29,33 +27,17 @@ class Looked:
     ----------
     unkept
         Why the incidents could not be kept; ``None``: they are.
-    recollections
-        For the next look.
     """
 
     explanations: tuple[Explanation, ...]
     unkept: str | None
-    recollections: Recollections
 
 
-Look = Callable[["Store", Place, datetime, Sequence["KeptIncident"], "Recollections"], Looked]
+Look = Callable[["Store", Place, datetime], Looked]
 
 
-def look(
-    store: Store,
-    place: Place,
-    now: datetime,
-    earlier: Sequence[KeptIncident],
-    recollections: Recollections,
-) -> Looked:
+def look(store: Store, place: Place, now: datetime) -> Looked:
     """Look for incidents and keep them for `trimtab status`.
-
-    Parameters
-    ----------
-    earlier
-        Those that were found before.
-    recollections
-        What the look before found.
 
     Raises
     ------
@@ -64,18 +46,12 @@ def look(
     """
     from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
 
-    explained = incidents_of(store, place, now=now, earlier=earlier, recollections=recollections)
+    explained = incidents_of(store, place, now=now)
     unkept = keep_incidents(store, explained)
-    return Looked(tuple(explained.explanations), unkept, recollections)
+    return Looked(tuple(explained.explanations), unkept)
 
 
-def look_elsewhere(
-    store: Store,
-    place: Place,
-    now: datetime,
-    earlier: Sequence[KeptIncident],
-    recollections: Recollections,
-) -> Looked:
+def look_elsewhere(store: Store, place: Place, now: datetime) -> Looked:
     """Do the same in a process that ends with the answer.
 
     Raises
@@ -87,18 +63,12 @@ def look_elsewhere(
     """
     with worker_pool(1, hint="the next look is tomorrow, or at the next suspect") as pool:
         url = store.location.url
-        return pool.submit(_looked, url, place, now, tuple(earlier), recollections).result()
+        return pool.submit(_looked, url, place, now).result()
 
 
-def _looked(
-    url: str,
-    place: Place,
-    now: datetime,
-    earlier: Sequence[KeptIncident],
-    recollections: Recollections,
-) -> Looked:
+def _looked(url: str, place: Place, now: datetime) -> Looked:
     frames_for_months()  # one thread: the probes of the watch have the others
     from trimtab.loop.stores import open_store
 
     with open_store(url) as store:
-        return look(store, place, now, earlier, recollections)
+        return look(store, place, now)

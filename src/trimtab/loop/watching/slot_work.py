@@ -31,7 +31,6 @@ from trimtab.loop.probing.missing import (
     Likeness,
     as_asked,
     likeness_of,
-    snapshot_id,
     stretch,
 )
 from trimtab.loop.probing.probe import ProbeRunner, RunContext
@@ -42,6 +41,7 @@ from trimtab.loop.watching.log import fields
 from trimtab.loop.watching.policies import PolicyKeeper, state_of
 from trimtab.loop.watching.purge_plans import PlanEnd, PurgePlanning
 from trimtab.loop.watching.store_retry import Patience
+from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe
 from trimtab.model.telemetry import Snapshot
@@ -276,7 +276,7 @@ class SlotWork:
             self.log.exception("a snapshot failed", extra=fields(item=slot.item))
             problem = f"no snapshot {part} it: {type(error).__name__}: {error}"
         else:
-            return {snapshot_id(slot.site, slot.item, slot.due_at, part): taken}, None
+            return {identifier_of(slot.due_at, slot.site, slot.item, part): taken}, None
         self.log.warning("no snapshot", extra=fields(item=slot.item, problem=problem))
         return {}, problem
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 from itertools import count
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from trimtab.errors import UnreadableError
 from trimtab.launch.interruption import shielded
@@ -16,14 +16,6 @@ _T = TypeVar("_T")
 
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
-
-
-class Rest(Protocol):
-    """Waits, with signs of life meanwhile."""
-
-    def __call__(self, seconds: float) -> None:
-        """Return after that time; an interruption ends it."""
-        ...
 
 
 class Patience:
@@ -39,7 +31,7 @@ class Patience:
         self,
         log: logging.Logger,
         clock: Callable[[], datetime],
-        rest: Rest,
+        rest: Callable[[float], None],
         outage: Callable[[datetime, datetime], None],
     ) -> None:
         self._log, self._clock, self._rest, self._outage = log, clock, rest, outage

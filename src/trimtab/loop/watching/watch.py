@@ -416,7 +416,7 @@ class Watch:
         """Run the probes that are to confirm a suspect and are due."""
         ended = []
         for confirming in self._incident_watch.due(now):
-            slot = self._do(Begin(confirming.item, confirming.due_at))
+            slot = self._do(confirming)
             if slot is not None:
                 ended.append(slot)
                 self._look_at(slot, confirming=True)

@@ -29,7 +29,7 @@ from typing import Any, Final
 from trimtab.errors import DataError
 from trimtab.extras import install_command
 from trimtab.measure.darshan import targets
-from trimtab.measure.darshan.groups import SUMS, TIMES, Group, Module, group_of, time_of
+from trimtab.measure.darshan.groups import SUMS, TIMES, Group, Module, group_of, slowest_of, time_of
 from trimtab.measure.measurement import ACCESSES, BANDWIDTH, Measurement
 from trimtab.measure.plain import as_dict, as_number, as_text, as_whole, present, time_since_1970
 from trimtab.measure.source import Format, Source
@@ -255,7 +255,7 @@ def _totals(module: Module) -> Iterator[Sample]:
             text = "the job read and wrote, and Darshan's slowest-rank time covers both"
             reason = Message("time-of-both", text)
         yield sample(BANDWIDTH[access], None if reason else total, reason=reason)
-        rate, reason = targets.rate_of(moved[access], module.slowest_of(access))
+        rate, reason = targets.rate_of(moved[access], slowest_of(module.groups, access))
         yield sample(BANDWIDTH[access], rate, statistic="data", reason=reason)
     for access in ACCESSES:
         yield sample(targets.BYTES[access], moved[access])

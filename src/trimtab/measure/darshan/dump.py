@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TextIO
 
 from trimtab.extras import install_command
+from trimtab.measure.darshan.groups import SUMS
 from trimtab.message import Message
 
 FORMAT_VERSION: Final = 1
@@ -36,7 +37,6 @@ MODULES: Final = {"POSIX": "POSIX", "MPI-IO": "MPIIO", "STDIO": "STDIO"}
 SHARED: Final = -1
 """The rank of a record that several processes share."""
 
-_SUMS: Final = ("bytes_read", "bytes_written", "read_s", "write_s", "metadata_s")
 _EXECUTABLE_MAXIMUM: Final = 4096
 
 _Group = dict[str, Any]
@@ -156,19 +156,19 @@ def _module_lines(
 ) -> Iterator[dict[str, Any]]:
     name, prefix = module
     groups: dict[Any, _Group] = {}
-    sums: dict[str, Any] = dict.fromkeys(_SUMS, 0)
+    sums: dict[str, Any] = dict.fromkeys(SUMS, 0)
     records = 0
     while (record := library.log_get_record(log, name, dtype="dict")) is not None:
         group = _group(record, prefix, places)
         records += 1
-        for key in _SUMS:
+        for key in SUMS:
             sums[key] = _added(sums[key], group[key])
         if group["rank"] == SHARED:
             groups["shared", records] = group
             continue
         key = (group["rank"], group["mount"], group["type"], group["targets"])
         if key in groups:
-            for part in ("files", *_SUMS):
+            for part in ("files", *SUMS):
                 groups[key][part] = _added(groups[key][part], group[part])
         else:
             groups[key] = group

@@ -80,10 +80,6 @@ class Module:
         shared = sum(group.slowest_s for group in self.groups if group.rank is None)
         return _longest(self.own_s().values()) + shared
 
-    def slowest_of(self, access: Access) -> float | None:
-        """Return the time of the slowest rank in one access; see `slowest_of`."""
-        return slowest_of(self.groups, access)
-
 
 def slowest_of(groups: tuple[Group, ...] | list[Group], access: Access) -> float | None:
     """Return the time of the slowest rank in one access to these files, without metadata.

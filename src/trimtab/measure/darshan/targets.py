@@ -11,6 +11,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Final
 
+from trimtab.config.targets import ost_name
 from trimtab.measure.darshan.groups import Group, Module, slowest_of
 from trimtab.measure.measurement import ACCESSES, BANDWIDTH, missing
 from trimtab.message import Message
@@ -39,17 +40,6 @@ class ByTarget:
     missing: tuple[Missing, ...]
 
 
-def name_of(index: int) -> str:
-    """Return Lustre's name of an OST.
-
-    Examples
-    --------
-    >>> name_of(14)
-    'OST000e'
-    """
-    return f"OST{index:04x}"
-
-
 def by_target(module: Module) -> ByTarget:
     """Return bytes, times and bandwidth of each OST, and the one that is far slower than others.
 
@@ -60,7 +50,7 @@ def by_target(module: Module) -> ByTarget:
     if not single:
         return ByTarget((), {}, tuple(gaps))
     mount, held = single
-    samples = [s for index in sorted(held) for s in _samples(name_of(index), held[index])]
+    samples = [s for index in sorted(held) for s in _samples(ost_name(index), held[index])]
     reported = {"targets": len(held), "mount": mount, **_slowest(held)}
     return ByTarget(tuple(samples), reported, tuple(gaps))
 
@@ -153,7 +143,7 @@ def _slowest(held: dict[int, list[Group]]) -> dict[str, object]:
     if median <= 0 or costs[worst] < SLOW_RATIO * median:
         return {}
     return {
-        "slowest_target": name_of(worst),
+        "slowest_target": ost_name(worst),
         "slowest_target_access": access,
         "slowest_target_ratio": costs[worst] / median,
     }

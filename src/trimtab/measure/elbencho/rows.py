@@ -29,8 +29,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from trimtab.measure.elbencho.running import version_of
-from trimtab.measure.plain import as_dict, as_text, whole_lines, whole_of
+from trimtab.measure.plain import as_dict, as_text, version_numbers, whole_lines, whole_of
 from trimtab.message import Message
 
 MIB: Final = 2**20
@@ -189,7 +188,7 @@ def _row_of_fields(fields: Mapping[str, str], number: int) -> Row:
     version = fields.get("version") or None
     began = iso_time(fields.get("ISO date", ""))
     elapsed = figures.get("elapsed")
-    if began is not None and (version_of(version or "") or ()) < _START_SINCE:
+    if began is not None and version_numbers(version or "") < _START_SINCE:
         began = None if elapsed is None else began - timedelta(seconds=elapsed.value)
     return Row(
         fields["operation"],

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trimtab.measure.command_line import size_of
 from trimtab.measure.fio.documents import Document
-from trimtab.measure.plain import as_dict, as_list
+from trimtab.measure.plain import as_dict, as_list, version_numbers
 from trimtab.model.run import Layer
 
 NO_PARAMETERS: Final = frozenset(
@@ -115,8 +115,7 @@ def tasks_of(document: Document, job: dict[str, Any]) -> int | None:
     Up to 3.1 and a little later it does not echo a ``numjobs`` that stands in the global section.
     """
     options = options_of(document, job)
-    match = re.match(r"fio-([0-9]{1,4})\.([0-9]{1,4})", str(document.value.get("fio version")))
-    is_old = match is None or (int(match[1]), int(match[2])) < (3, 16)
+    is_old = version_numbers(str(document.value.get("fio version"))) < (3, 16)
     if not options or ("numjobs" not in options and document.options and is_old):
         return None
     return _whole(options.get("numjobs", "1"))

@@ -17,13 +17,12 @@ from typing import Final
 from trimtab.errors import DataError
 from trimtab.measure.io500.details import details_of
 from trimtab.measure.io500.figures import measured
-from trimtab.measure.io500.summary import Run, runs_of
+from trimtab.measure.io500.summary import KIND, Run, runs_of
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format, Mark, Source
 
 __all__ = ["FORMAT", "KIND", "read"]
 
-KIND: Final = "io500"
 _SUMMARY_NAME: Final = "result_summary.txt"
 _DETAILS_NAME: Final = "result.txt"
 _SUMMARY: Final = re.compile(
@@ -54,7 +53,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
     for number, run in enumerate(runs, start=1):
         suffix = f" run {number}" if number > 1 else ""
         printed = _printed(run)
-        for result in measured(KIND, run, details, suffix=suffix):
+        for result in measured(run, details, suffix=suffix):
             name = (result.name or "").removesuffix(suffix)
             measurements.append(replace(result, identity=printed and f"{name}\n{printed}"))
     return tuple(measurements)

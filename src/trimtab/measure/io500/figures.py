@@ -7,17 +7,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from trimtab.measure.io500.details import Details, Section
-from trimtab.measure.io500.summary import PhaseLine, Run, ScoreLine
+from trimtab.measure.io500.summary import KIND, PhaseLine, Run, ScoreLine
 from trimtab.measure.ior.parameters import CommandLine
 from trimtab.measure.mdtest.arguments import options_of, parameters
-from trimtab.measure.measurement import Measurement, Notes, missing, status_of
+from trimtab.measure.measurement import Measurement, Notes, concluded, missing
 from trimtab.measure.plain import Figure, present, whole_of
 from trimtab.message import Message
 from trimtab.model.finding import Missing
-from trimtab.model.run import RunStatus, Sample
+from trimtab.model.run import Sample
 
 COARSE: Final = 0.01
 """A rate is not believed when rounding in print can hide more than this fraction of it."""
@@ -41,7 +41,7 @@ _SCORED: Final = _BANDWIDTHS | _OPERATIONS
 _NO_METRIC: Final = ("timestamp", "mdworkbench-")
 
 
-def measured(kind: str, run: Run, details: Details, *, suffix: str) -> list[Measurement]:
+def measured(run: Run, details: Details, *, suffix: str) -> list[Measurement]:
     """Return a result for each benchmark of a run, and one for the score.
 
     Parameters
@@ -51,12 +51,11 @@ def measured(kind: str, run: Run, details: Details, *, suffix: str) -> list[Meas
     suffix
         To the names, where an output holds several runs.
     """
-    return _Judge(kind, run, details, suffix).measurements()
+    return _Judge(run, details, suffix).measurements()
 
 
 @dataclass(slots=True)
 class _Judge:
-    kind: str
     run: Run
     details: Details
     suffix: str
@@ -159,19 +158,17 @@ class _Judge:
     ) -> Measurement:
         samples = [_sample(phase, doubts.get(phase.name), invalid) for phase in phases]
         reasons = dict.fromkeys(sample.reason for sample in samples if sample.reason is not None)
-        messages = [*reasons, *problems]
         sections = [self.details.sections.get(phase.name, Section()) for phase in phases]
         requested, missing = self._requested(sections)
         times = {phase.name: phase.runtime_s for phase in phases if phase.runtime_s is not None}
         return self._measurement(
             name,
-            status=status_of(samples, messages),
-            problems=tuple(messages),
+            samples,
+            [*reasons, *problems],
             began=_first(section.moment("t_start") for section in sections),
             ended=_first(section.moment("t_end") for section in reversed(sections)),
             requested=requested,
             reported={"runtime_s": times} if times else {},
-            samples=tuple(samples),
             missing=missing,
         )
 
@@ -194,42 +191,27 @@ class _Judge:
         )
         return self._measurement(
             "score",
-            status=RunStatus.OK if sample.believed else RunStatus.FAILED,
-            problems=() if reason is None else (reason,),
+            [sample],
+            [] if reason is None else [reason],
             began=self.details.began,
             ended=self.details.ended,
             requested=self._common(),
             reported=reported,
-            samples=(sample,),
         )
 
     def _measurement(
-        self,
-        name: str,
-        *,
-        status: RunStatus,
-        problems: tuple[str, ...],
-        began: datetime | None,
-        ended: datetime | None,
-        requested: Mapping[str, object],
-        reported: Mapping[str, object],
-        samples: tuple[Sample, ...],
-        missing: tuple[Missing, ...] = (),
+        self, name: str, samples: Sequence[Sample], problems: Sequence[str], **more: Any
     ) -> Measurement:
-        return Measurement(
-            kind=self.kind,
-            status=status,
-            problems=problems,
+        return concluded(
+            KIND,
+            samples,
+            problems,
+            None,
             tool_version=self.run.version or self.details.version,
             name=name + self.suffix,
             layer="client",
-            began=began,
-            ended=ended,
-            requested=requested,
-            reported=reported,
-            samples=samples,
-            warnings=tuple(dict.fromkeys(self.warnings)),
-            missing=missing,
+            warnings=self.warnings,
+            **more,
         )
 
     def _common(self) -> dict[str, object]:

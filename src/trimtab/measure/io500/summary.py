@@ -24,6 +24,7 @@ from typing import Final
 from trimtab.measure import plain
 from trimtab.measure.plain import Figure, whole_lines
 
+KIND: Final = "io500"
 _VERSION: Final = re.compile(r"IO500 version(?: (?!\()(\S{1,80}))?(?: +\(([a-z]{1,20})\))?\s*\Z")
 _RESULT: Final = re.compile(
     r"\[(RESULT|      )(-invalid)?\] +(?:(?:BW|IOPS) +phase +[0-9]+ +)?([A-Za-z0-9_-]{1,40}) +"

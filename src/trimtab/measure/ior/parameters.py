@@ -219,7 +219,5 @@ def _first_word(text: str | None) -> str | None:
 
 def _first_whole(*words: str | None) -> int | None:
     """Return the first of some words that is a whole number."""
-    for word in words:
-        if word is not None and word.isascii() and word.isdecimal() and len(word) < 20:
-            return int(word)
-    return None
+    numbers = (whole_of(word or "") for word in words)
+    return next((number for number in numbers if number is not None), None)

@@ -26,6 +26,7 @@ from trimtab.measure.measurement import (
     Notes,
     Phase,
     beginning,
+    concluded,
     missing,
     tail,
 )
@@ -149,9 +150,9 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
     draft.requested, draft.reported = parameters, _reported(run, test)
     draft.phases = phases_of(test, parameters)
     if not test.summary_alone:
-        draft.latencies += iops_of(test, draft.phases, 0)
+        draft.latencies += iops_of(test, draft.phases)
     elif parameters.get("repetitions") != 1:
-        draft.latencies += summed_of(test, 0)
+        draft.latencies += summed_of(test)
     draft.warnings += [*run.early.warnings, *test.warnings, *not_borne_out(test)]
     for word in run.refused[:1]:
         draft.warnings.add("option-ignored", f"IOR did not understand {word} and ran without it")
@@ -224,17 +225,18 @@ def _why_no_test(run: IorRun, text: str) -> str | None:
 
 
 def _failed(run: IorRun, place: int, problem: str) -> Measurement:
-    return Measurement(
-        kind="ior",
-        status=RunStatus.FAILED,
-        problems=(problem,),
+    return concluded(
+        "ior",
+        (),
+        [problem],
+        None,
         tool_version=run.version,
         name=_name(place, 0),
         layer="client",
         began=moment(run.began),
         ended=moment(run.finished),
         host=_host(run),
-        warnings=tuple(dict.fromkeys(run.early.warnings)),
+        warnings=run.early.warnings,
         missing=_NOT_PRINTED,
     )
 

@@ -81,7 +81,7 @@ def phases_of(test: Test, parameters: Mapping[str, Any], first: int = 0) -> list
     return phases
 
 
-def iops_of(test: Test, phases: list[Phase], output: int | None) -> list[Sample]:
+def iops_of(test: Test, phases: list[Phase]) -> list[Sample]:
     """Return the operations per second of each result that has them."""
     samples: list[Sample] = []
     for result, phase in zip(test.results, phases, strict=True):
@@ -89,12 +89,12 @@ def iops_of(test: Test, phases: list[Phase], output: int | None) -> list[Sample]
             continue
         metric, line = IOPS[result.access], result.lines["iops"]
         reason = phase.reason or _iops_disagreement(result, phase)
-        place = phase.repetition, None, "total", output, line
+        place = phase.repetition, None, "total", 0, line
         samples.append(Sample(metric, iops.value, *place, reason))
     return samples
 
 
-def summed_of(test: Test, output: int | None) -> list[Sample]:
+def summed_of(test: Test) -> list[Sample]:
     """Return what a summary says of repetitions that were not printed."""
     samples: list[Sample] = []
     for summary in test.summaries:
@@ -106,7 +106,7 @@ def summed_of(test: Test, output: int | None) -> list[Sample]:
             reason = Message("figures-disagree", text)
         metric, line = BANDWIDTH[summary.access], summary.line
         samples += [
-            Sample(metric, figure.value * _MIB, None, None, name, output, line, reason)
+            Sample(metric, figure.value * _MIB, None, None, name, 0, line, reason)
             for name, figure in figures.items()
             if figure is not None
         ]

@@ -13,15 +13,13 @@ from typing import Final
 
 from trimtab.errors import DataError, UsageError
 from trimtab.measure.mdtest.figures import measured
-from trimtab.measure.mdtest.output import executions
+from trimtab.measure.mdtest.output import KIND, executions
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.phases import Ask, printed_version
+from trimtab.measure.phases import Version
 from trimtab.measure.source import Format, Mark, Source
-from trimtab.model.telemetry import NotAvailable
 
 __all__ = ["FORMAT", "KIND", "command", "read", "version"]
 
-KIND: Final = "mdtest"
 _HEAD: Final = re.compile(r"^mdtest-\S{1,40} was launched with [0-9]+ total task", re.MULTILINE)
 
 
@@ -36,7 +34,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
     DataError
         mdtest never said in it that it was launched.
     """
-    measurements = measured(KIND, executions(source.text))
+    measurements = measured(executions(source.text))
     if not measurements:
         raise DataError("no launch of mdtest in this file", code="not-this-format", line=1)
     return measurements
@@ -59,14 +57,8 @@ backend reaches no file system, and 1.9, which has no backends, cannot create wh
 """
 
 
-def version(run: Ask, path: str) -> str | NotAvailable:
-    """Return the version of the mdtest at ``path``, or why it cannot be used.
-
-    The mdtest of IOR 3.2 calls itself 1.9.3, as the one before it that stood alone.
-    """
-    return printed_version(
-        run, (path, *_VERSION_ARGUMENTS), r"^mdtest-([0-9]\S*) was launched", name="mdtest"
-    )
+version: Final = Version("mdtest", _VERSION_ARGUMENTS, r"^mdtest-([0-9]\S*) was launched")
+"""The mdtest of IOR 3.2 calls itself 1.9.3, as the one before it that stood alone."""
 
 
 def command(items: int, iterations: int, *, program: str, directory: str) -> tuple[str, ...]:

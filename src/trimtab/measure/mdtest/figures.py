@@ -43,14 +43,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.measure.mdtest.arguments import no_barriers, options_of, parameters
-from trimtab.measure.mdtest.output import METRICS, Execution, Repetition, Row, Summary, Test
+from trimtab.measure.mdtest.output import KIND, METRICS, Execution, Repetition, Row, Summary, Test
 from trimtab.measure.measurement import (
     Measurement,
     Notes,
+    concluded,
     doubted,
     first_reason,
     missing,
-    status_of,
 )
 from trimtab.measure.plain import present
 from trimtab.message import Message
@@ -85,7 +85,7 @@ _ALONE: Final = Message(
 )
 
 
-def measured(kind: str, executions: Sequence[Execution]) -> tuple[Measurement, ...]:
+def measured(executions: Sequence[Execution]) -> tuple[Measurement, ...]:
     """Return a result for each test of each execution that said it was launched."""
     measurements: list[Measurement] = []
     for execution in executions:
@@ -93,7 +93,7 @@ def measured(kind: str, executions: Sequence[Execution]) -> tuple[Measurement, .
             continue
         for test in execution.tests or [None]:
             name = f"run {len(measurements) + 1}" if measurements else None
-            measurements.append(_Judge(kind, name, execution, test).measurement())
+            measurements.append(_Judge(name, execution, test).measurement())
     return tuple(measurements)
 
 
@@ -101,7 +101,6 @@ def measured(kind: str, executions: Sequence[Execution]) -> tuple[Measurement, .
 class _Judge:
     """Makes one result."""
 
-    kind: str
     name: str | None
     execution: Execution
     test: Test | None
@@ -125,10 +124,11 @@ class _Judge:
             problems.insert(0, reason)
         if not problems and not any(s.believed and s.metric not in _TREE for s in self.samples):
             problems.append(first_reason(self.samples, "no phase was measured"))
-        return Measurement(
-            kind=self.kind,
-            status=status_of(self.samples, problems),
-            problems=tuple(dict.fromkeys(problems)),
+        return concluded(
+            KIND,
+            self.samples,
+            problems,
+            None,
             tool_version=execution.version,
             name=self.name,
             layer="client",
@@ -136,8 +136,7 @@ class _Judge:
             ended=execution.ended,
             requested=requested,
             reported=reported,
-            samples=tuple(self.samples),
-            warnings=tuple(dict.fromkeys([*execution.warnings, *self.warnings])),
+            warnings=[*execution.warnings, *self.warnings],
             missing=tuple(self.missing),
         )
 

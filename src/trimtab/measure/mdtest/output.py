@@ -26,6 +26,7 @@ from typing import Final
 
 from trimtab.measure.plain import time_of, whole_lines
 
+KIND: Final = "mdtest"
 METRICS: Final = {
     "Directory creation": "directory_creation_rate",
     "Directory stat": "directory_stat_rate",

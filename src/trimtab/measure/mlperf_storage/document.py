@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any, Final
 
 from trimtab.errors import DataError
-from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
+from trimtab.measure.plain import as_dict, as_list, as_number, as_whole, whole_of
 from trimtab.measure.source import Source
 from trimtab.message import Message
 
@@ -128,7 +128,7 @@ def decimal(value: object) -> float | None:
 def whole(value: object) -> int | None:
     """Return a whole number that may stand in quotes; ``None`` for what is none."""
     if isinstance(value, str):
-        return int(value) if re.fullmatch(r"[0-9]{1,18}", value) else None
+        return whole_of(value)
     return as_whole(value)
 
 

@@ -13,10 +13,10 @@ from trimtab.errors import DataError
 from trimtab.measure.measurement import (
     Measurement,
     Notes,
+    concluded,
     doubted,
     first_reason,
     missing,
-    status_of,
 )
 from trimtab.measure.mlperf_storage.document import (
     GIB,
@@ -69,18 +69,18 @@ class _Run:
             reason = first_reason(samples, "the file contains no figures")
             self.problems.insert(0, low or reason)
         self._note_caching()
-        return Measurement(
-            kind=KIND,
-            status=status_of(samples, self.problems),
-            problems=tuple(dict.fromkeys(self.problems)),
+        return concluded(
+            KIND,
+            samples,
+            self.problems,
+            None,
             layer="application",
             began=began,
             ended=ended,
             host=as_text(self.document.value.get("hostname")),
             requested=self._requested(),
             reported=self._reported(began, ended),
-            samples=tuple(samples),
-            warnings=tuple(dict.fromkeys(self.warnings)),
+            warnings=self.warnings,
             missing=tuple(self.missing),
         )
 

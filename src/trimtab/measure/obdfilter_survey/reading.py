@@ -76,10 +76,7 @@ def results(
         raise _nothing(summary)
     pairs = zip_longest(summary.lines, blocks)
     rows = [_Result(summary, line, block, detail_output) for line, block in pairs]
-    names = told_apart(result.shape.name for result in rows)
-    return tuple(
-        result.measurement(name, strange) for result, name in zip(rows, names, strict=True)
-    )
+    return told_apart(result.measurement(strange) for result in rows)
 
 
 def _nothing(summary: Summary) -> DataError:
@@ -104,20 +101,20 @@ class _Result:
         assert self.block is not None
         return self.block.shape
 
-    def measurement(self, name: str, strange: str | None) -> Measurement:
+    def measurement(self, strange: str | None) -> Measurement:
         survey = self._survey()
         return concluded(
             KIND,
             tuple(self._samples()),
             self._problems(),
             "no result in this survey",
-            name=name,
+            name=self.shape.name,
             layer="ost" if survey is None else _LAYERS.get(survey.case),
             began=None if survey is None else survey.began,
             host=None if survey is None else survey.host,
             requested=self._requested(survey),
             reported=self._reported(),
-            warnings=tuple(self._warnings(strange)),
+            warnings=self._warnings(strange),
             identity=self._identity(survey),
         )
 

@@ -30,7 +30,7 @@ from typing import Final
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import beginning
-from trimtab.measure.plain import posix_date
+from trimtab.measure.plain import POSIX_DATE, in_a_row, posix_date
 from trimtab.message import Message
 
 MIB: Final = 2**20
@@ -44,8 +44,7 @@ _PART: Final = re.compile(
     rf"([a-z_]{{1,20}}) {_COLUMN} (?:\[{_COLUMN}, ?{_COLUMN}\]| {{12}}(SHORT|ERROR))(?: |$)"
 )
 _HEADER: Final = re.compile(
-    r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d) ([A-Z]{1,6}|[+-]\d\d) (\d{4})"
-    r" Obdfilter-survey for case=([a-z]{1,12}) from (\S{1,255})"
+    POSIX_DATE + r" Obdfilter-survey for case=([a-z]{1,12}) from (\S{1,255})"
 )
 _TITLE: Final = "Obdfilter-survey for case="
 _LINES_MAXIMUM: Final = 100_000
@@ -236,7 +235,8 @@ def _line(
     shape: Shape, halves: tuple[str, str], place: tuple[int, int | None], *, whole: bool
 ) -> Line:
     number, survey = place
-    parts, rest = _parts(halves[1])
+    matches, rest = in_a_row(_PART, halves[1])
+    parts = tuple(map(_part, matches))
     printed = "".join(halves).rstrip()
     problem, unfinished, damaged = None, None, False
     if rest:
@@ -253,16 +253,10 @@ def _line(
         problem = Message("run-unfinished", "the output ends before the first test")
     elif not whole:
         problem = Message("end-unknown", "its end is missing")
-    return Line(number, shape, tuple(parts), survey, problem, unfinished, damaged, printed)
+    return Line(number, shape, parts, survey, problem, unfinished, damaged, printed)
 
 
-def _parts(text: str) -> tuple[list[Part], str]:
-    """Return the tests of a line, and what follows them."""
-    parts: list[Part] = []
-    position = 0
-    while (match := _PART.match(text, position)) is not None:
-        test, rate, slowest, fastest, word = match.groups()
-        low, high = (None if speed is None else float(speed) * MIB for speed in (slowest, fastest))
-        parts.append(Part(test, float(rate) * MIB, low, high, word))
-        position = match.end()
-    return parts, text[position:].strip()
+def _part(match: re.Match[str]) -> Part:
+    test, rate, slowest, fastest, word = match.groups()
+    low, high = (None if speed is None else float(speed) * MIB for speed in (slowest, fastest))
+    return Part(test, float(rate) * MIB, low, high, word)

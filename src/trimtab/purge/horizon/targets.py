@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from trimtab.config.targets import ost_name
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed
 from trimtab.purge.horizon.horizon import HorizonStatus
@@ -126,17 +127,6 @@ class GroupHorizons:
     def words(self, at_s: int) -> tuple[str, ...]:
         """Return what it comes to in sentences, ages as of a time in seconds since 1970."""
         return tuple(_words(self, at_s))
-
-
-def ost_name(index: int) -> str:
-    """Return the name of an OST from its index, in hexadecimal.
-
-    Examples
-    --------
-    >>> ost_name(18)
-    'OST0012'
-    """
-    return f"OST{index:04x}"
 
 
 def find_group_horizons(

@@ -20,6 +20,7 @@ from trimtab.errors import DataError
 from trimtab.purge.index import identity
 from trimtab.purge.index.manifest import Lack, Manifest, Shard, Superseded
 from trimtab.purge.index.owners import group_name, user_name
+from trimtab.purge.index.reading import joined
 from trimtab.purge.index.schema import columns
 from trimtab.visible import visible
 
@@ -230,9 +231,8 @@ def shown_identity(ids: pl.Series, kinds: pl.Series) -> pl.Series:
 
 def _path() -> pl.Expr:
     def of(both: pl.Series) -> pl.Series:
-        pairs = zip(both.struct.field("parent"), both.struct.field("name"), strict=True)
-        joined = [parent + b"/" + name if parent else name for parent, name in pairs]
-        return pl.Series("path", _shown(joined), dtype=pl.String)
+        parents, names = both.struct.field("parent"), both.struct.field("name")
+        return pl.Series("path", _shown(list(map(joined, parents, names))), dtype=pl.String)
 
     return (
         pl.struct("parent", "name")

@@ -2,7 +2,7 @@
 
 ::
 
-    Begun ─▶ Measure ─▶ Look ─▶ Delete ─▶ Wait? ─▶ Look ─▶ ...
+    begin ─▶ Measure ─▶ Look ─▶ Delete ─▶ Wait? ─▶ Look ─▶ ...
                 ▲  │      │        │
                 │  │      │        └─ as much freed as was needed: Measure
                 │  │      └─ a guard objects, a cap is reached, the time is over: Stop
@@ -25,7 +25,6 @@ from trimtab.errors import UsageError
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.run.choose import choose
 from trimtab.purge.run.messages import (
-    Begun,
     Delete,
     Ended,
     Event,
@@ -179,13 +178,14 @@ def adopted(state: State, shared: Shared, *, spent: Spent) -> State:
     spent
         By runs of other plans.
     """
-    # Where nobody else deletes, what was freed before is in the first measurement already.
+    # Where nobody else deletes, what earlier runs freed is in the first measurement already, and
+    # what they needed says nothing.
     is_first = not shared.lease_s and state.measured_at_s == -math.inf
     return replace(
         state,
         todo=shared.todo,
         spent=spent + shared.spent + shared.reserved,
-        needed_bytes=shared.needed_bytes,
+        needed_bytes=None if is_first else shared.needed_bytes,
         needed_first_bytes=shared.needed_first_bytes,
         used_first_bytes=shared.used_first_bytes,
         freed_bytes=0 if is_first else shared.freed_bytes,
@@ -215,8 +215,6 @@ def looking(state: State) -> Look:
 def handle(state: State, event: Event) -> Step:
     """Return the state after an event, and what to do now."""
     match event:
-        case Begun():
-            return settling(state, event.at_s)
         case Measured():
             return _measured(state, event)
         case Looked():
@@ -375,7 +373,7 @@ def _accounted(state: State, outcome: Outcome) -> State:
         todo=joined((*without(state.todo, outcome.batch.rows), *outcome.not_begun())),
         pace=next_pace(state.pace, state.terms.pace, outcome),
         spent=state.spent + outcome.spent,
-        needed_bytes=None if needed is None else max(0, needed - outcome.freed_bytes),
+        needed_bytes=None if needed is None else max(0, needed - outcome.lessens_bytes),
         freed_bytes=state.freed_bytes + outcome.freed_bytes,
         rows_done=state.rows_done + outcome.batch.rows.count - left,
         troubles=state.troubles + outcome.count(*TROUBLES),

@@ -241,10 +241,11 @@ def opened(
     """
     since = at - timedelta(seconds=CAPS_WINDOW_S)
     with _directory(directory, plan, owner=owner, shared=bool(lease_s)) as held:
-        for path in journals(directory):
-            if path.name.startswith(f"{plan.plan}."):
-                _whole(path)
-        path = directory / f"{plan.plan}{SUFFIX}"
+        unreleased_path, path = (
+            directory / f"{plan.plan}{suffix}" for suffix in (_UNRELEASED_SUFFIX, SUFFIX)
+        )
+        _whole(unreleased_path)
+        _whole(path)
         with opened_lines(path, owner=owner, hint=CHANGED_HINT) as lines:
             with system_errors(f"cannot open {visible(path)}", code="journal-unreadable"):
                 os.fsync(held)  # its name too has to outlast a power cut

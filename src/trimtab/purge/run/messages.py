@@ -97,15 +97,11 @@ Instruction = Look | Measure | Delete | Wait | Stop
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """The run begins; times of all events are in seconds since 1970."""
-
-    at_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Looked:
-    """What the guards say, and the plan of the rows that were asked for."""
+    """What the guards say, and the plan of the rows that were asked for.
+
+    Times of all events are in seconds since 1970.
+    """
 
     at_s: float
     objections: tuple[Objection, ...]
@@ -142,7 +138,7 @@ class Waited:
     at_s: float
 
 
-Event = Begun | Looked | Measured | Ended | Waited
+Event = Looked | Measured | Ended | Waited
 
 
 @dataclass(frozen=True, slots=True)

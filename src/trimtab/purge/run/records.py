@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.model import same_named
 from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch, spent_on
-from trimtab.record.chain import unlinked, value_of
+from trimtab.record.chain import StrictLine, unlinked, value_of
 from trimtab.units import format_duration, plural
 
 if TYPE_CHECKING:
@@ -25,15 +25,8 @@ CHANGED_HINT: Final = (
 )
 
 
-class _Line:
-    """What is read back with nothing unknown."""
-
-    __slots__ = ()
-    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
-
-
 @dataclass(frozen=True, slots=True)
-class _LineOfRun(_Line):
+class _LineOfRun(StrictLine):
     """What a run writes, and when."""
 
     run: str
@@ -50,7 +43,7 @@ class FullnessLine(_LineOfRun):
 
 
 @dataclass(frozen=True, slots=True)
-class PlanLine(_Line):
+class PlanLine(StrictLine):
     """Which plan the journal is of: its first line.
 
     Attributes
@@ -142,6 +135,11 @@ class DoneLine(_LineOfRun):
     do: Literal["done"] = "done"
 
     @property
+    def lessens_bytes(self) -> int:
+        """By how much less has to go: see `Outcome.lessens_bytes`."""
+        return max(self.bytes, self.freed_bytes) if self.recovered else self.freed_bytes
+
+    @property
     def spent(self) -> Spent:
         """What of it counts against the caps."""
         size = max(self.bytes, self.freed_bytes)
@@ -225,7 +223,7 @@ class UndoneLine(_LineOfRun):
 
 
 @dataclass(frozen=True, slots=True)
-class ReleasedLine(_Line):
+class ReleasedLine(StrictLine):
     """A person ended a batch that no run did, as `trimtab purge recover` does without its plan.
 
     What had been put aside is back. Which of the other rows were deleted nobody can tell; the next
@@ -268,7 +266,7 @@ class EndLine(_LineOfRun):
 
 
 @dataclass(frozen=True, slots=True)
-class SharedLine(_Line):
+class SharedLine(StrictLine):
     """Who may carry the plan out, written before its first batch.
 
     Attributes

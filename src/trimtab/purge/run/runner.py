@@ -53,7 +53,6 @@ from trimtab.purge.run.decide import (
 )
 from trimtab.purge.run.journal import Journal, opened, spent_since
 from trimtab.purge.run.messages import (
-    Begun,
     Delete,
     Ended,
     Instruction,
@@ -210,7 +209,7 @@ class Run(Account):
                 self._outlast()
             reasons = "; ".join(objection.reason for objection in self.objections)
             return self.end(Stop(StopReason.REFUSED, reasons, self.objections))
-        state, instruction = handle(self._adopted(self.state), Begun(self.now_s()))
+        state, instruction = settling(self._adopted(self.state), self.now_s())
         if self._others():
             state, instruction = accompanied(state, now.now_s), Measure()
         while not isinstance(instruction, Stop):
@@ -315,7 +314,9 @@ class Run(Account):
                 break
             if self._others() and _only_claims(instruction, event, after):
                 return self._bide(state)
-            if self.journal.offer(self._need_line(state, after, event)):
+            with shielded():
+                is_written = self.journal.offer(self._need_line(state, after, event))
+            if is_written:
                 break
         else:
             return settling(state, self.now_s())

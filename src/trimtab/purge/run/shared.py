@@ -211,7 +211,7 @@ def _done(shared: Shared, line: DoneLine) -> Shared:
         claims=tuple(other for other in shared.claims if other is not claim),
         doubtful=joined((*doubtful, *(again if line.recovered and shared.lease_s else ()))),
         spent=shared.spent + line.spent if line.at >= shared.since else shared.spent,
-        need_bytes=None if need is None else max(0, need - line.freed_bytes),
+        need_bytes=None if need is None else max(0, need - line.lessens_bytes),
         freed_bytes=shared.freed_bytes + line.freed_bytes,
         batches_number=shared.number,
     )

@@ -306,6 +306,15 @@ class Outcome:
     outcome_bytes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @property
+    def lessens_bytes(self) -> int:
+        """By how much less has to go.
+
+        What is gone of an interrupted batch may have been deleted by the host that had it, and its
+        objects may still be destroyed: it is not to be made up for by other files.
+        """
+        return max(self.bytes, self.freed_bytes) if self.recovered else self.freed_bytes
+
+    @property
     def spent(self) -> Spent:
         """What of it counts against the caps."""
         return spent_on(self.files, max(self.bytes, self.freed_bytes), self.by_user)

@@ -11,14 +11,7 @@ from trimtab.model.compare import CompareResult, Effect, TakenOut  # noqa: F401 
 from trimtab.model.correlation import Correlated, CorrelatedSeries  # noqa: F401 (a document)
 from trimtab.model.excluded_runs import Doubt
 from trimtab.model.incident import Assessment, Explanation, Incident, LoneRun
-from trimtab.model.ladder import (
-    CheckedClaim,
-    Efficiency,
-    Estimate,
-    Ladder,
-    Step,
-    Track,
-)
+from trimtab.model.ladder import CheckedClaim, Efficiency, Estimate, Ladder, Step, Track
 from trimtab.model.run import RunStatus
 from trimtab.model.series import SeriesJudgement, SiteJudgement
 from trimtab.model.sweep import Level, SweepAnalysis, SweepPoint

@@ -10,10 +10,7 @@ from trimtab.model.alert import Alert
 from trimtab.model.event import Event
 from trimtab.model.finding import Finding
 from trimtab.model.run import Run
-from trimtab.model.status import (
-    SeriesStatus,
-    Status,
-)
+from trimtab.model.status import SeriesStatus, Status
 from trimtab.record.integrity import DamagedRun
 from trimtab.record.kept import KeptOutput
 from trimtab.record.slots import Slot, WatchState

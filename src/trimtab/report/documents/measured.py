@@ -18,13 +18,9 @@ from trimtab.model.run import METRIC_UNITS, RawOutput, Run, Sample
 from trimtab.model.site import Checked
 from trimtab.model.survey import SLOW, Spread, Standing, Survey, SurveyPlan
 from trimtab.model.target import SiteState, TargetState, Trouble
-from trimtab.model.telemetry import (
-    HostSnapshot,
-    Reading,
-    TargetSnapshot,
-)
+from trimtab.model.telemetry import HostSnapshot, Reading, TargetSnapshot
 from trimtab.model.verdict import Comparison, Verdict
-from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, mapped, shape
+from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, mapped, plain_of, shape
 
 Problem = TrimtabError | Interrupted
 """What keeps a command from doing what was asked."""
@@ -231,20 +227,9 @@ def _imported_samples(file: ImportedFile) -> list[dict[str, Any]]:
 
     Not through that class: a directory of surveys holds a quarter of a million samples.
     """
+    plain = plain_of(Sample)
     samples = [
-        {
-            "metric": sample.metric,
-            "unit": METRIC_UNITS[sample.metric],
-            "value": sample.value,
-            "statistic": sample.statistic,
-            "repetition": sample.repetition,
-            "target": sample.target,
-            "output": sample.output,
-            "line": sample.line,
-            "reason": sample.reason,
-            "reason_code": code_of(sample.reason),
-            "result": result.name,
-        }
+        {**plain(sample), "result": result.name}
         for result in file.results
         for sample in result.samples
     ]

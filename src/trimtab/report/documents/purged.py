@@ -9,16 +9,15 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from trimtab.config.targets import ost_name
 from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.forecast import Growth
 from trimtab.purge.horizon.horizon import Horizon, OwnedBy
 from trimtab.purge.horizon.replay import Replay, UserReplay
-from trimtab.purge.horizon.targets import GroupHorizon, ost_name
+from trimtab.purge.horizon.targets import GroupHorizon
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.index.manifest import (
-    Manifest,
-)
+from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.owners import user_name
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.plan.model import Plan, PlannedRules, UserTotals
@@ -142,7 +141,7 @@ class PurgeArmDocument:
     name: str
     kind: str
     people: int
-    effective_at_s: EpochS | None
+    effective_at: datetime | None
     not_before: datetime
     expires_at: datetime
 

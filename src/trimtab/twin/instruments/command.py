@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,8 @@ from trimtab.model.run import ProbeSpec
 
 FLAG: Final = None
 """Stands for how the value of an option is read that has none."""
+NOT_PLAYED: Final = object()
+"""Stands for a value that is valid and that the twin does not play."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +63,22 @@ class LoadCommand(ProbeSpec):
         return self.task_bytes * self.tasks
 
     @property
+    def first_file(self) -> str:
+        """The file of the first task."""
+        return self._file_of(0)
+
+    @property
     def files(self) -> tuple[str, ...]:
         """The files, in the order of the tasks."""
-        if not self.file_per_process:
-            return (self.file,)
-        return tuple(f"{self.file}.{task:08d}" for task in range(self.tasks))
+        return tuple(map(self._file_of, range(self.tasks if self.file_per_process else 1)))
+
+    def _file_of(self, task: int) -> str:
+        return f"{self.file}.{task:08d}" if self.file_per_process else self.file
 
 
-def one_of(*names: str) -> Callable[[str], str | None]:
-    """Return what reads the value of an option: one of some names."""
-    return lambda text: text if text in names else None
+def one_of(*names: str) -> Callable[[str], object]:
+    """Return what reads the value of an option of which the twin plays only some names."""
+    return lambda text: text if text in names else NOT_PLAYED
 
 
 def parse_options(
@@ -78,12 +86,12 @@ def parse_options(
 ) -> dict[str, Any]:
     """Return options with their values: ``-x VALUE``, ``--name VALUE``, ``--name=VALUE``.
 
-    The value of a flag is ``True``.
+    The value of a flag is ``True``; tables of an option that is given again add up.
 
     Parameters
     ----------
     known
-        Each option with what reads its value, or `FLAG`.
+        Each option with what reads its value, or `FLAG`; ``None``: it is not of its type.
 
     Raises
     ------
@@ -96,11 +104,7 @@ def parse_options(
     for word in words:
         name, equals, text = word.partition("=") if word.startswith("--") else (word, "", "")
         if name not in known or (equals and known[name] is FLAG):
-            raise UsageError(
-                f"{program}: the twin does not play the option {word!r}",
-                code="option-not-simulated",
-                hint=f"it knows {', '.join(sorted(known))}",
-            )
+            raise _not_played(program, word, known)
         read = known[name]
         if read is FLAG:
             values[name] = True
@@ -108,8 +112,19 @@ def parse_options(
         text = text if equals else next(words, None)
         if text is None:
             raise UsageError(f"{program}: option {name} has no value", code="option-without-value")
-        values[name] = read(text)
-        if values[name] is None:
+        value = read(text)
+        if value is None:
             message = f"{program}: the twin does not play {name} {text}"
             raise UsageError(message, code="wrong-type")
+        if value is NOT_PLAYED:
+            raise _not_played(program, f"{name} {text}", known)
+        values[name] = {**values.get(name, {}), **value} if isinstance(value, dict) else value
     return values
+
+
+def _not_played(program: str, words: str, known: Iterable[str]) -> UsageError:
+    return UsageError(
+        f"{program}: the twin does not play the option {words!r}",
+        code="option-not-simulated",
+        hint=f"it knows {', '.join(sorted(known))}",
+    )

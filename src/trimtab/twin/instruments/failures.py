@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from trimtab.message import Message
 
+_ABORT: Final = (
+    f"{'-' * 74}\nMPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD\n"
+    f"with errorcode -1.\n{'-' * 74}\n"
+)
 FailureKind = Literal["no-mount", "name-service", "no-answer", "no-space"]
 
 
@@ -38,7 +42,7 @@ def failure_of(kind: FailureKind, *, path: str, node: str = "nid001000") -> Fail
         case "no-mount":
             return Failure(
                 b"",
-                f"couldn't call statvfs: No such file or directory\n{_abort(-1)}".encode(),
+                f"couldn't call statvfs: No such file or directory\n{_ABORT}".encode(),
                 255,
                 Message(kind, f"{path} is not mounted on {node}"),
             )
@@ -60,10 +64,3 @@ def failure_of(kind: FailureKind, *, path: str, node: str = "nid001000") -> Fail
             )
             reason = Message(kind, f"no space left on {path}")
             return Failure(b"", message.encode(), 134, reason)
-
-
-def _abort(code: int) -> str:
-    return (
-        f"{'-' * 74}\nMPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD\n"
-        f"with errorcode {code}.\n{'-' * 74}\n"
-    )

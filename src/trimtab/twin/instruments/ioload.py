@@ -9,11 +9,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from trimtab.errors import UsageError
-from trimtab.measure.command_line import size_of
 from trimtab.measure.measurement import ACCESSES
 from trimtab.twin.instruments.command import FLAG, LoadCommand, parse_options
+from trimtab.units import is_digits
 
 VERSION: Final = "0.1.0"
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if is_digits(text) else None
 
 
 def _seconds(text: str) -> float | None:
@@ -27,7 +31,7 @@ _OPTIONS: Final[Mapping[str, Callable[[str], Any] | None]] = {
     **dict.fromkeys(("--write", "--read", "--keep", "--shared-file", "--fsync"), FLAG),
     **dict.fromkeys(("--direct", "--alone", "--overwrite"), FLAG),
     **dict.fromkeys(("--dir", "--name", "--run-id"), str),
-    **dict.fromkeys(("--tasks", "--transfer-size", "--block-size", "--reorder"), size_of),
+    **dict.fromkeys(("--tasks", "--transfer-size", "--block-size", "--reorder"), _whole),
     **dict.fromkeys(("--deadline", "--minimum-duration"), _seconds),
 }
 

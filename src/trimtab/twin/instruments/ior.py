@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean, pstdev
@@ -12,15 +12,31 @@ from trimtab.errors import UsageError
 from trimtab.measure.command_line import size_of
 from trimtab.measure.measurement import ACCESSES
 from trimtab.model.run import Access
-from trimtab.twin.instruments.command import FLAG, LoadCommand, one_of, parse_options
+from trimtab.twin.instruments.command import FLAG, NOT_PLAYED, LoadCommand, one_of, parse_options
 
 VERSION: Final = "4.0.0"
 MIB: Final = 2**20
+_DIRECTIVES: Final[Mapping[str, Callable[[str], Any]]] = {
+    "minTimeDuration": size_of,
+    "summaryFormat": one_of("default", "JSON"),
+}
+
+
+def _directives(text: str) -> object:
+    """Return the values of ``name=value,name=value``, as ``-O`` has them."""
+    values: dict[str, Any] = {}
+    for directive in text.split(","):
+        name, _, value = directive.partition("=")
+        values[name] = _DIRECTIVES[name](value) if name in _DIRECTIVES else NOT_PLAYED
+        if values[name] in (None, NOT_PLAYED):
+            return values[name]
+    return values
+
+
 _OPTIONS: Final[Mapping[str, Callable[[str], Any] | None]] = {
     **dict.fromkeys(("-w", "-r", "-k", "-F", "-e", "-C", "--posix.odirect"), FLAG),
-    **dict.fromkeys(("-t", "-b", "-s", "-i", "-D", "--minTimeDuration"), size_of),
-    **{"-a": one_of("POSIX"), "-l": one_of("random", "timestamp"), "-o": str},
-    "--summaryFormat": one_of("default", "JSON"),
+    **dict.fromkeys(("-t", "-b", "-s", "-i", "-D"), size_of),
+    **{"-a": one_of("POSIX"), "-l": one_of("random", "timestamp"), "-o": str, "-O": _directives},
 }
 
 
@@ -93,7 +109,8 @@ def parse_command(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> LoadCom
     UsageError
         An option that IOR does not have or the twin does not play; it is named.
     """
-    values = parse_options(tuple(_with_directives(argv)), _OPTIONS)
+    values = parse_options(argv, _OPTIONS)
+    directives = values.get("-O", {})
     if "-o" not in values:
         raise UsageError(
             "ior: -o names no file", code="option-missing", hint="the twin has no default file"
@@ -116,20 +133,10 @@ def parse_command(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> LoadCom
         direct="--posix.odirect" in values,
         keep="-k" in values,
         duration_s=values.get("-D", 0),
-        minimum_duration_s=values.get("--minTimeDuration", 0),
+        minimum_duration_s=directives.get("minTimeDuration", 0),
         packet=values.get("-l", "timestamp"),
-        json=values.get("--summaryFormat") == "JSON",
+        json=directives.get("summaryFormat") == "JSON",
     )
-
-
-def _with_directives(argv: Sequence[str]) -> Iterator[str]:
-    """Yield words with each directive of ``-O`` as an option of its own."""
-    words = iter(argv)
-    for word in words:
-        if word == "-O":
-            yield from (f"--{directive}" for directive in next(words, "").split(","))
-        else:
-            yield word
 
 
 def warnings_of(command: LoadCommand, phase: IorPhase) -> list[str]:

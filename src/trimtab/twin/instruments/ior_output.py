@@ -16,7 +16,6 @@ from trimtab.twin.instruments.ior import (
     spread,
     warnings_of,
 )
-from trimtab.twin.instruments.sizes import ctime
 
 _NUMBERS: Final = frozenset({
     "segments", "task offset", "nodes", "tasks", "clients per node", "repetitions",
@@ -33,7 +32,7 @@ def print_ior(command: LoadCommand, result: IorResult) -> bytes:
 
 def _text(command: LoadCommand, result: IorResult) -> str:
     size, used, inodes, used_inodes = space_of(result.space)
-    began = ctime(result.began)
+    began = result.began.ctime()
     lines = [
         f"IOR-{VERSION}: MPI Coordinated Test of Parallel I/O",
         f"Began               : {began}",
@@ -41,7 +40,7 @@ def _text(command: LoadCommand, result: IorResult) -> str:
         f"Machine             : Linux {result.host}",
         "TestID              : 0",
         f"StartTime           : {began}",
-        f"Path                : {command.files[0]}",
+        f"Path                : {command.first_file}",
         f"FS                  : {size}   Used FS: {used}   Inodes: {inodes}"
         f"   Used Inodes: {used_inodes}",
         "",
@@ -60,7 +59,11 @@ def _text(command: LoadCommand, result: IorResult) -> str:
         lines += [*warnings_of(command, phase), _row(command, phase, counts[phase.access])]
         counts[phase.access] += 1
     if result.finished is not None:
-        lines += ["", *_summary(command, result), f"Finished            : {ctime(result.finished)}"]
+        lines += [
+            "",
+            *_summary(command, result),
+            f"Finished            : {result.finished.ctime()}",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -114,7 +117,7 @@ def _summary(command: LoadCommand, result: IorResult) -> list[str]:
 
 def _json(command: LoadCommand, result: IorResult) -> str:
     """Return the output of a run: whole where it finished, else as far as it came."""
-    began = ctime(result.began)
+    began = result.began.ctime()
     parts = [
         "{\n",
         f'  "Version": "{VERSION}", \n  "Began": "{began}", \n',
@@ -134,14 +137,14 @@ def _json(command: LoadCommand, result: IorResult) -> str:
         parts.append(_phase(command, phase))
     if result.finished is not None:
         parts += ["]\n\n  }\n]\n, \n", _summaries(command, result)]
-        parts.append(f', \n"Finished": "{ctime(result.finished)}"\n}}\n')
+        parts.append(f', \n"Finished": "{result.finished.ctime()}"\n}}\n')
     return "".join(parts)
 
 
 def _space(command: LoadCommand, result: IorResult) -> str:
     size, used, inodes, used_inodes = space_of(result.space)
     return (
-        f'"Path": "{command.files[0]}","Capacity": "{size}", "Used Capacity": "{used}",'
+        f'"Path": "{command.first_file}","Capacity": "{size}", "Used Capacity": "{used}",'
         f'"Inodes": "{inodes}", "Used Inodes" : "{used_inodes}"'
     )
 

@@ -7,29 +7,13 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Integers
 from trimtab.twin.scenario.model import Scenario
 
 MDTS_PER_SERVER: Final = 2
 CLIENT: Final = "nid001000"
 """The compute node that is looked at."""
-
-
-def ost_name(number: int) -> str:
-    """Return Lustre's name of an OST, without the file system's.
-
-    Examples
-    --------
-    >>> ost_name(10)
-    'OST000a'
-    """
-    return f"OST{number:04x}"
-
-
-def mdt_name(number: int) -> str:
-    """Return Lustre's name of an MDT, without the file system's."""
-    return f"MDT{number:04x}"
 
 
 @lru_cache(maxsize=64)
@@ -64,12 +48,12 @@ class Layout:
         return _numbered("mds", -(-self.mdts // MDTS_PER_SERVER))
 
     @property
-    def home(self) -> NDArray[np.int64]:
+    def home(self) -> Integers:
         """Number of each OST's home server."""
         return np.arange(self.osts) // self.per_server
 
     @property
-    def partner(self) -> NDArray[np.int64]:
+    def partner(self) -> Integers:
         """Number of the server that takes each OST over; servers stand in pairs.
 
         The last of an odd number has none and keeps its OSTs, as in `simulation.faults.carriers`.

@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
-from trimtab.twin.instruments.sizes import posix_date
 
 _START_S: Final = 0.05
 """Assumed: from before the threads start until the first byte, which the survey's own clock has
@@ -68,9 +67,8 @@ def print_survey(command: SurveyCommand, result: SurveyResult) -> tuple[bytes, b
         f" rsz {spec.record_bytes // 1024:4d}K obj {spec.objects * count:4d}"
         f" thr {spec.threads * count:4d} "
     )
-    title = (
-        f"{posix_date(result.began, result.zone)} Obdfilter-survey for case=disk from {result.host}"
-    )
+    moment, _, year = result.began.ctime().rpartition(" ")
+    title = f"{moment} {result.zone} {year} Obdfilter-survey for case=disk from {result.host}"
     parts = [_part(spec, test, result.rates_bytes_per_s[test]) for test in spec.tests]
     summary = f"{title}\n{shape}{' '.join(parts)} \n"
     printed = f"using LCTL='lctl' lustre_root='' LUSTRE=''\n{summary}done!\n"

@@ -2,7 +2,7 @@
 
 From one snapshot to the next mostly numbers change. The first is made as `snapshot_of` makes it;
 as long as the same targets have the same readings, those that follow put their numbers into its
-rows. What comes out decodes to the very snapshot (``tests/twin/instruments/test_panel.py``).
+rows. What comes out decodes to the very snapshot (``tests/twin/instruments/test_snapshots.py``).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class _Template:
     cpu_rows, network_rows
         Where the two readings of each server stand.
     flags
-        Create, degraded, read-only and the allocator's last group of each OST, by which the texts
-        of settings were made.
+        Create, degraded and the allocator's last group of each OST, by which the texts of settings
+        were made.
     """
 
     base: Base
@@ -63,7 +63,7 @@ class _Template:
     mdt_rows: np.ndarray
     cpu_rows: np.ndarray
     network_rows: np.ndarray
-    flags: list[tuple[bool, bool, bool, int]]
+    flags: list[tuple[bool, bool, int]]
 
 
 class Panel:
@@ -108,11 +108,9 @@ class Panel:
             whole.settings,
             whole.own_settings,
             whole.own_mdt_settings,
-            whole.concurrent_jobs is None,
-            osts.failed_over.tobytes(),
+            osts.failover_active.tobytes(),
             np.isnan(osts.last_trim_s).tobytes(),
             np.isnan(whole.mdts.last_trim_s).tobytes(),
-            np.isnan(osts.free_space_fragmented_fraction).tobytes(),
         )
 
     def _made(self, state: TargetState, whole: TargetState) -> _Template:
@@ -135,11 +133,12 @@ class Panel:
         )
 
     def _settings(
-        self, whole: TargetState, number: int, flags: tuple[bool, bool, bool, int]
+        self, whole: TargetState, number: int, flags: tuple[bool, bool, int]
     ) -> list[str]:
-        *enabled, last_group = flags
+        create, degraded, last_group = flags
         settings = whole.own_settings.get(number, whole.settings)
-        return [*ost_settings(settings, self._devices, *enabled).values(), str(last_group)]
+        texts = ost_settings(settings, self._devices, create, degraded)
+        return [*texts.values(), str(last_group)]
 
     def _fill(self, template: _Template, whole: TargetState) -> None:
         """Put the values of a state into a template."""
@@ -165,12 +164,12 @@ class Panel:
         now.integers[template.network_rows] = moved
 
 
-def _flags(whole: TargetState) -> list[tuple[bool, bool, bool, int]]:
+def _flags(whole: TargetState) -> list[tuple[bool, bool, int]]:
     """Return what the texts of each OST's settings follow from; see `_Template.flags`."""
     osts = whole.osts
-    flags = (osts.create_enabled, osts.degraded, osts.read_only, osts.allocator_last_group)
-    *enabled, last_group = (values.tolist() for values in flags)
-    return list(zip(*enabled, map(int, last_group), strict=True))
+    groups = osts.allocator_last_group.astype(int)
+    flags = (osts.create_enabled, osts.degraded, groups)
+    return list(zip(*(values.tolist() for values in flags), strict=True))
 
 
 def _put(

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from trimtab import __version__
+from trimtab.config.targets import ost_name
 from trimtab.measure import ior
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.measure.obdfilter_survey.commands import command as survey_argv
@@ -28,7 +29,6 @@ from trimtab.twin.instruments.failures import Failure
 from trimtab.twin.instruments.ior import IorPhase, IorResult, Space
 from trimtab.twin.instruments.ior import parse_command as parse_ior_command
 from trimtab.twin.instruments.ior_output import print_ior
-from trimtab.twin.instruments.layout import ost_name
 from trimtab.twin.instruments.obdfilter_survey import SurveyCommand, SurveyResult, print_survey
 from trimtab.twin.scenario.model import ProbeLoad
 

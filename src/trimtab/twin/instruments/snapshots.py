@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.config.targets import mdt_name, ost_name
 from trimtab.model.telemetry import (
     TELEMETRY_UNITS,
     HostSnapshot,
@@ -23,7 +24,7 @@ from trimtab.model.telemetry import (
     Target,
     TargetSnapshot,
 )
-from trimtab.twin.instruments.layout import CLIENT, MDTS_PER_SERVER, Layout, mdt_name, ost_name
+from trimtab.twin.instruments.layout import CLIENT, MDTS_PER_SERVER, Layout
 from trimtab.twin.instruments.state import (
     CRITERIA,
     MdtState,
@@ -61,7 +62,8 @@ _CLIENT_KERNELS: Final = {
 LAST_GROUP: Final = "ldiskfs/md0/mb_last_group"
 """It moves with the writes, so it is no part of what targets share."""
 
-Columns = dict[tuple[str, str | None], Sequence[float | int | str | bool | None] | np.ndarray]
+Value = float | int | str | bool | None
+Columns = dict[tuple[str, str | None], Sequence[Value] | np.ndarray]
 """Name and label of a reading to one value a target; arrays have a value for each."""
 
 
@@ -93,7 +95,7 @@ def whole_of(values: np.ndarray) -> np.ndarray:
 
 def serving_of(whole: TargetState, layout: Layout) -> np.ndarray:
     """Return the number of the server that serves each OST now."""
-    return np.where(whole.osts.failed_over, layout.partner, layout.home)
+    return np.where(whole.osts.failover_active, layout.partner, layout.home)
 
 
 def _network(state: TargetState, layout: Layout) -> np.ndarray:
@@ -104,19 +106,19 @@ def _network(state: TargetState, layout: Layout) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _settings(
-    settings: SettingState, devices: str, create: bool, degraded: bool, read_only: bool
+    settings: SettingState, devices: str, create: bool, degraded: bool
 ) -> dict[str, Setting]:
     """Return the settings of an OST; those that are alike are one and the same dictionary."""
-    return _named(ost_settings(settings, devices, create, degraded, read_only))
+    return _named(ost_settings(settings, devices, create, degraded))
 
 
 def ost_settings(
-    settings: SettingState, devices: str, create: bool, degraded: bool, read_only: bool
+    settings: SettingState, devices: str, create: bool, degraded: bool
 ) -> dict[str, str]:
     """Return the named settings of an OST as text."""
     columns = {
         "obdfilter/degraded": str(int(degraded)),
-        "obdfilter/readonly": str(int(read_only)),
+        "obdfilter/readonly": "0",
         "obdfilter/no_create": "0",
         "obdfilter/checksum_type": "crc32c",
         "osp/active": "1",
@@ -153,9 +155,9 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
         ("create_enabled", None): state.create_enabled,
         ("degraded", None): state.degraded,
         ("degraded", "md0"): state.degraded,
-        ("read_only", None): state.read_only,
+        ("read_only", None): np.zeros(count, bool),
         ("errors_total", None): np.zeros(count, np.int64),
-        ("failover_active", None): state.failed_over,
+        ("failover_active", None): state.failover_active,
         ("import_state", None): ["FULL"] * count,
         ("wbt_latency_s", DRIVE): _latencies(settings, whole.own_settings, count),
         ("discard_granularity_bytes", None): np.full(count, DISCARD_GRANULARITY_BYTES),
@@ -175,22 +177,19 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
         columns["allocator_groups_considered_total", name] = (
             whole_of(groups) if known else [None] * count
         )
-    fragmented = state.free_space_fragmented_fraction.tolist()
     columns |= {
         ("free_extent_mean_bytes", None): state.free_extent_mean_bytes,
-        ("free_space_fragmented_fraction", None): [
-            None if isnan(extent) else extent for extent in fragmented
-        ],
+        ("free_space_fragmented_fraction", None): [None] * count,
         ("server_cpu_fraction", None): state.server_cpu_fraction,
         ("server_uptime_s", None): [None] * count,
         ("session_bytes_written_total", None): [None] * count,
         ("client_bytes_written_total", None): whole_of(state.client_bytes_written_total),
         ("client_bytes_read_total", None): whole_of(state.client_bytes_read_total),
         ("metadata_operations_total", None): [None] * count,
-        ("concurrent_jobs", None): [whole.concurrent_jobs] * count,
+        ("concurrent_jobs", None): [None] * count,
         # SMART tells whole percents.
         ("drive_percentage_used", DRIVE): np.round(state.drive_percentage_used, 2),
-        ("drive_media_errors_total", DRIVE): whole_of(state.drive_media_errors_total),
+        ("drive_media_errors_total", DRIVE): np.zeros(count, np.int64),
         ("drive_write_amplification", DRIVE): np.round(state.drive_write_amplification, 3),
         ("drive_host_written_bytes_total", DRIVE): whole_of(state.drive_host_written_bytes_total),
         ("drive_media_written_bytes_total", DRIVE): whole_of(state.drive_media_written_bytes_total),
@@ -251,11 +250,8 @@ def _osts(whole: TargetState, layout: Layout, devices: str) -> list[TargetSnapsh
         if not osts.answers[number]:
             snapshots.append(_silent(target))
             continue
-        readings = tuple(
-            Reading(name, value, SOURCE, None if value is not None else REASONS[name], label)
-            for (name, label), value in zip(columns, values, strict=True)
-        )
-        flags = (osts.create_enabled[number], osts.degraded[number], osts.read_only[number])
+        readings = _readings(columns, values, REASONS)
+        flags = (osts.create_enabled[number], osts.degraded[number])
         state = whole.own_settings.get(number, whole.settings)
         last_group = Setting(LAST_GROUP, str(int(osts.allocator_last_group[number])), SOURCE)
         settings = {**_settings(state, devices, *map(bool, flags)), LAST_GROUP: last_group}
@@ -300,7 +296,7 @@ def mdt_columns(state: TargetState, layout: Layout) -> Columns:
         ("metadata_operations_total", None): whole_of(mdts.metadata_operations_total),
         ("bytes_discarded_total", None): whole_of(mdts.bytes_discarded_total),
         ("last_trim_at", None): _trims(mdts.last_trim_s),
-        ("concurrent_jobs", None): [state.concurrent_jobs] * count,
+        ("concurrent_jobs", None): [None] * count,
         ("client_bytes_written_total", None): [None] * count,
         ("client_bytes_read_total", None): [None] * count,
     }
@@ -309,20 +305,32 @@ def mdt_columns(state: TargetState, layout: Layout) -> Columns:
 def mdt_targets(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
     """Return what is known of each MDT."""
     columns = mdt_columns(state, layout)
+    known = {name for name, _ in columns}
+    unknown = tuple(
+        Reading(name, reason="of an MDT it is not simulated")
+        for name in TELEMETRY_UNITS
+        if name not in known
+    )
     snapshots: list[TargetSnapshot] = []
     for number, values in enumerate(_by_target(columns)):
         settings = state.own_mdt_settings.get(number, state.settings)
-        readings = tuple(
-            Reading(name, value, SOURCE, None if value is not None else _WHY_MDT[name], label)
-            for (name, label), value in zip(columns, values, strict=True)
-        )
-        readings += _MDT_UNKNOWN
+        readings = _readings(columns, values, _WHY_MDT) + unknown
         target = Target(mdt_name(number), "mdt", layout.mdses[number // MDTS_PER_SERVER])
         snapshots.append(TargetSnapshot(target, readings, _mdt_settings(settings)))
     return snapshots
 
 
-def _by_target(columns: Columns) -> Iterator[tuple[float | int | str | bool | None, ...]]:
+def _readings(
+    columns: Columns, values: Sequence[Value], why: Mapping[str, str]
+) -> tuple[Reading, ...]:
+    """Return the readings of one target."""
+    return tuple(
+        Reading(name, value, SOURCE, None if value is not None else why[name], label)
+        for (name, label), value in zip(columns, values, strict=True)
+    )
+
+
+def _by_target(columns: Columns) -> Iterator[tuple[Value, ...]]:
     """Yield the values of each target, of Python's own types."""
     values_of = (
         column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()
@@ -342,28 +350,11 @@ def _mdt_settings(settings: SettingState) -> dict[str, Setting]:
 
 
 _WHY_MDT: Final[Mapping[str, str]] = {
+    **REASONS,
     "degraded": "Lustre keeps no such flag for an MDT",
-    "last_trim_at": "no trim is known",
-    "concurrent_jobs": "no scheduler was queried",
     "client_bytes_written_total": "no data on this MDT",
     "client_bytes_read_total": "no data on this MDT",
 }
-
-
-_MDT_KNOWN: Final = frozenset(
-    {
-        *("capacity_bytes", "used_bytes", "available_bytes", "inodes_total", "inodes_free"),
-        *("create_enabled", "read_only", "errors_total", "server", "failover_active"),
-        *("import_state", "wbt_latency_s", "server_cpu_fraction", "network_bytes_total"),
-        *("network_errors_total", "metadata_operations_total", "bytes_discarded_total"),
-        *_WHY_MDT,
-    }
-)
-_MDT_UNKNOWN: Final = tuple(
-    Reading(name, reason="of an MDT it is not simulated")
-    for name in TELEMETRY_UNITS
-    if name not in _MDT_KNOWN
-)
 
 
 def _mds_network(mdts: MdtState) -> np.ndarray:

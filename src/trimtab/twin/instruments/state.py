@@ -13,12 +13,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.scenario.model import AllocatorFamily, Scenario
-
-Numbers = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 CRITERIA: Final[Mapping[AllocatorFamily, tuple[str, ...]]] = {
     "classic": ("cr0", "cr1", "cr2", "cr3"),
@@ -52,7 +49,7 @@ class OstState:
 
     Attributes
     ----------
-    failed_over
+    failover_active
         Served by the partner of its home server.
     answers
         False for one that nobody is connected to.
@@ -64,8 +61,6 @@ class OstState:
         ``(n, criteria)``, in the order of `CRITERIA`.
     allocator_last_group
         Block group from which the next large request is searched.
-    free_space_fragmented_fraction
-        Of the free space; NaN: not known.
     server_cpu_fraction
         Of the server that serves it now.
     drive_host_written_bytes_total, drive_media_written_bytes_total
@@ -74,33 +69,30 @@ class OstState:
         Of the last day or so.
     """
 
-    capacity_bytes: Numbers
-    used_bytes: Numbers
-    inodes_total: Numbers
-    inodes_used: Numbers
+    capacity_bytes: Array
+    used_bytes: Array
+    inodes_total: Array
+    inodes_used: Array
     create_enabled: Flags
     degraded: Flags
-    read_only: Flags
-    failed_over: Flags
+    failover_active: Flags
     answers: Flags
-    bytes_written_total: Numbers
-    bytes_read_total: Numbers
-    bytes_discarded_total: Numbers
-    client_bytes_written_total: Numbers
-    client_bytes_read_total: Numbers
-    last_trim_s: Numbers
-    allocator_requests_total: Numbers
-    allocator_useless_loops_total: Numbers
-    allocator_groups_considered_total: Numbers
-    allocator_last_group: Numbers
-    free_extent_mean_bytes: Numbers
-    free_space_fragmented_fraction: Numbers
-    server_cpu_fraction: Numbers
-    drive_percentage_used: Numbers
-    drive_media_errors_total: Numbers
-    drive_write_amplification: Numbers
-    drive_host_written_bytes_total: Numbers
-    drive_media_written_bytes_total: Numbers
+    bytes_written_total: Array
+    bytes_read_total: Array
+    bytes_discarded_total: Array
+    client_bytes_written_total: Array
+    client_bytes_read_total: Array
+    last_trim_s: Array
+    allocator_requests_total: Array
+    allocator_useless_loops_total: Array
+    allocator_groups_considered_total: Array
+    allocator_last_group: Array
+    free_extent_mean_bytes: Array
+    server_cpu_fraction: Array
+    drive_percentage_used: Array
+    drive_write_amplification: Array
+    drive_host_written_bytes_total: Array
+    drive_media_written_bytes_total: Array
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -111,14 +103,14 @@ class OstState:
 class MdtState:
     """MDTs, one value each, ``(n,)``."""
 
-    capacity_bytes: Numbers
-    used_bytes: Numbers
-    inodes_total: Numbers
-    inodes_used: Numbers
-    metadata_operations_total: Numbers
-    server_cpu_fraction: Numbers
-    bytes_discarded_total: Numbers
-    last_trim_s: Numbers
+    capacity_bytes: Array
+    used_bytes: Array
+    inodes_total: Array
+    inodes_used: Array
+    metadata_operations_total: Array
+    server_cpu_fraction: Array
+    bytes_discarded_total: Array
+    last_trim_s: Array
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -161,18 +153,15 @@ class TargetState:
         ``(OSTs,)``: which row of ``osts`` stands for each real OST.
     own_settings, own_mdt_settings
         Row of ``osts`` or number of an MDT to what is set there, where that differs.
-    concurrent_jobs
-        ``None``: no scheduler is asked.
     """
 
     at: datetime
     osts: OstState
     mdts: MdtState
-    column: NDArray[np.int64]
+    column: Integers
     settings: SettingState = SettingState()
     own_settings: Mapping[int, SettingState] = field(default_factory=dict)
     own_mdt_settings: Mapping[int, SettingState] = field(default_factory=dict)
-    concurrent_jobs: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit together.
@@ -239,7 +228,7 @@ def expanded(state: TargetState, seed: int) -> TargetState:
 
 
 @lru_cache(maxsize=64)
-def _factors(seed: int, place: int, count: int) -> Numbers:
+def _factors(seed: int, place: int, count: int) -> Array:
     """Return a factor near 1 for each target; more targets change none of those before."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0x7A46, place])))
     factors = np.exp(_DIFFERENCE * rng.standard_normal(count))

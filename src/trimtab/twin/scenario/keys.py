@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
-from trimtab.config.kinds import TEXT, Kind, inline_table, quoted, wrong_type
+from trimtab.config.kinds import TEXT, Kind, inline_table, quoted, read_each, wrong_type
 from trimtab.config.problems import BadValue, did_you_mean, problem_of, raised
 from trimtab.config.schema import Entry, Schema, Table, key
 from trimtab.errors import UsageError
@@ -70,16 +70,7 @@ def _read_settings(value: object) -> dict[str, Any]:
     example = 'set = { "trim.every" = "24h" }'
     if not isinstance(value, Mapping):
         raise wrong_type(value, "a table", f"write {example}")
-    settings = {}
-    for name, item in _flat(value):
-        try:
-            settings[name] = read_value(find_key(name), item)
-        except UsageError as error:
-            wrong = problem_of(error, ())
-            raise BadValue(
-                wrong.message, code=wrong.code, hint=wrong.hint, within=(name,)
-            ) from error
-    return settings
+    return read_each(_flat(value), lambda name, item: read_value(find_key(name), item))
 
 
 def _write_settings(settings: Mapping[str, object]) -> str:
@@ -239,13 +230,6 @@ def _unquoted(value: str) -> object:
     except (ValueError, RecursionError):
         return None
     return None if isinstance(plain, str) else plain
-
-
-def replace_key(
-    scenario: Scenario, name: str, value: object, *, for_good: bool = False
-) -> Scenario:
-    """Return the scenario with one setting at another value; see `replace_keys`."""
-    return replace_keys(scenario, {name: value}, for_good=for_good)
 
 
 def replace_keys(

@@ -2,7 +2,7 @@
 
 ``benchmarks/miniature_size.py`` measures it: each size beside the largest that can be simulated, at
 60 to 85 % full, trimmed every night or never, with resets of the allocator's pointer, and beside a
-probe.
+probe; docs/twin.md has all of it.
 """
 
 from __future__ import annotations
@@ -21,30 +21,25 @@ class Off(NamedTuple):
     ----------
     least, most
         With nightly trims, or without trims and resets.
-    reset_untrimmed
-        At the worst where the pointer is reset and nothing trimmed: freed data stay on the drives.
-    probed, probed_untrimmed
-        At the worst where a probe writes as much as users, in hourly runs; with nightly trims, and
-        without trims.
+    probed
+        At the worst where a probe writes as much as users, in hourly runs, with nightly trims.
     """
 
     least: float
     most: float
-    reset_untrimmed: float
     probed: float
-    probed_untrimmed: float
 
 
 OFF: Final[Mapping[tuple[int, int], Off]] = {
-    (16, 64): Off(-0.223, 0.023, -0.295, 0.039, 0.217),
-    (16, 256): Off(-0.109, 0.087, -0.152, 0.253, 0.503),
-    (64, 256): Off(-0.102, 0.055, -0.127, 0.133, 0.312),
-    (64, 2048): Off(-0.047, 0.046, -0.072, 0.309, 0.47),
-    (256, 512): Off(-0.06, 0.046, -0.078, 0.053, 0.145),
-    (256, 2048): Off(-0.023, 0.026, -0.03, 0.255, 0.281),
-    (512, 512): Off(-0.06, 0.029, -0.072, -0.017, 0.06),
-    (512, 1024): Off(-0.032, 0.019, -0.036, 0.053, 0.091),
-    (1024, 1024): Off(-0.027, 0.011, -0.03, 0.013, 0.031),
+    (16, 64): Off(-0.223, 0.023, 0.039),
+    (16, 256): Off(-0.109, 0.087, 0.253),
+    (64, 256): Off(-0.102, 0.055, 0.133),
+    (64, 2048): Off(-0.047, 0.046, 0.309),
+    (256, 512): Off(-0.06, 0.046, 0.053),
+    (256, 2048): Off(-0.023, 0.026, 0.255),
+    (512, 512): Off(-0.06, 0.029, -0.017),
+    (512, 1024): Off(-0.032, 0.019, 0.053),
+    (1024, 1024): Off(-0.027, 0.011, 0.013),
 }
 """By groups and units of a superblock, as measured."""
 

@@ -6,13 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab._core import book
+from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.model import Users
 from trimtab.twin.simulation.streams import stream
-
-Array = NDArray[np.float64]
 
 _SIZE_SIGMA = 1.0
 """Assumed: the spread of users' mean file sizes, log-normal; it decides who meets which quota."""

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.errors import UsageError
-
-Array = NDArray[np.float64]
+from trimtab.twin.arrays import Array, Integers
 
 
 def folded(values: Array) -> list[tuple[float, str]]:
@@ -51,7 +49,7 @@ def unfolded(folded: Sequence[tuple[float, str]], osts: int) -> Array:
     return values
 
 
-def _ranges(numbers: NDArray[np.int64]) -> str:
+def _ranges(numbers: Integers) -> str:
     """Return ascending numbers as ranges: ``0-3,7``."""
     breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
     parts = np.split(numbers, breaks)

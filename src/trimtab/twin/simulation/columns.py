@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from trimtab.twin.arrays import Array, Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,9 @@ class Columns:
         A real OST of each column: the one with the lowest number.
     """
 
-    member: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    first: NDArray[np.int64]
+    member: Integers
+    weight: Array
+    first: Integers
 
     @property
     def count(self) -> int:
@@ -36,6 +37,10 @@ class Columns:
     def osts(self) -> int:
         """How many real OSTs there are."""
         return len(self.member)
+
+    def means(self, values: Array) -> Array:
+        """Return the mean of each column's real OSTs."""
+        return np.bincount(self.member, values, minlength=self.count) / self.weight
 
 
 def columns_of(count: int, classes: int | None, apart: Collection[int] = ()) -> Columns:
@@ -65,9 +70,7 @@ def with_more(columns: Columns, count: int, classes: int | None, apart: Collecti
     return _joined(columns.member, _members(old, count, share, apart) + columns.count)
 
 
-def _members(
-    start: int, stop: int, classes: int | None, apart: Collection[int]
-) -> NDArray[np.int64]:
+def _members(start: int, stop: int, classes: int | None, apart: Collection[int]) -> Integers:
     alone = [ost for ost in range(start, stop) if ost in apart]
     together = [ost for ost in range(start, stop) if ost not in apart]
     kinds = len(together) if classes is None else min(classes, len(together))
@@ -81,7 +84,7 @@ def _members(
     return member
 
 
-def _joined(*parts: NDArray[np.int64]) -> Columns:
+def _joined(*parts: Integers) -> Columns:
     member = np.concatenate(parts)
     _, first = np.unique(member, return_index=True)
     return Columns(member, np.bincount(member).astype(float), first.astype(np.int64))

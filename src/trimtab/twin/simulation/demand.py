@@ -6,12 +6,10 @@ import math
 from datetime import datetime, timedelta, tzinfo
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.model import Users
 from trimtab.twin.simulation.streams import stream
-
-Array = NDArray[np.float64]
 
 _BUSIEST_HOUR = 15.0
 """Assumed: local time at which most is written."""

@@ -15,11 +15,13 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab._core import OstFleet
 from trimtab.config.schedule import find_zone
+from trimtab.config.targets import mdt_name, ost_name
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_text
 from trimtab.twin.scenario.model import Change, ProbeLoad, Scenario
@@ -36,7 +38,6 @@ from trimtab.twin.simulation.faults import (
     conditions,
     log_faults,
 )
-from trimtab.twin.simulation.layout import Layout
 from trimtab.twin.simulation.mdts import MdtTrims
 from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.miniature import Miniature, drive_steps
@@ -59,7 +60,6 @@ from trimtab.twin.simulation.trace import Trace
 from trimtab.twin.simulation.traffic import Asks, Moved, laid_out, layers_of, probed, serve
 from trimtab.twin.simulation.usage import Usage
 
-Array = NDArray[np.float64]
 Placing = tuple[Array, bool]
 """How often each OST gets a new file, and whether files go around the open ones."""
 
@@ -103,7 +103,7 @@ class Simulation:
         scenario: Scenario,
         threads: int | None = None,
         *,
-        layout: Callable[[Scenario, int, int | None], Layout] | None = None,
+        layout: Callable[[Scenario, int, int | None], OstFleet] | None = None,
         rates: StackRates | None = None,
         windows: Callable[[Scenario, Array], Array] = throttling,
     ) -> None:
@@ -117,7 +117,7 @@ class Simulation:
         self.columns = columns_of(scenario.osts.count, scenario.resolution.classes, self._apart)
         self.own_settings, self.own_mdt_settings = OwnSettings(OF_OST), OwnSettings(OF_MDT)
         self.mdt_trims = MdtTrims(scenario.mdts)
-        self.log = EventLog(scenario.name, scenario.seed)
+        self.log = EventLog(scenario.name)
         self.trace = Trace()
         self._epoch = 0
         self._rates = rates or StackRates()
@@ -129,10 +129,10 @@ class Simulation:
         self._faults_reported = 0
         self._calm: Conditions | None = None
         self._shown: Conditions | None = None
-        self._carriers: tuple[Conditions, NDArray[np.int64]] | None = None
-        self._operations = Operations(scenario, self.now, self.zone, self.log)
+        self._carriers: tuple[Conditions, Integers] | None = None
+        self._operations = Operations(self)
         self.state = State.empty(self.columns.count, ost_capacity_bytes(scenario.osts))
-        self.usage = Usage(scenario, self.state, self.columns, self.zone, self.log)
+        self.usage = Usage(self)
         self._count_space()
         self._user_rate = np.zeros(self.columns.count)
         self._user_read_rate = np.zeros(self.columns.count)
@@ -187,8 +187,8 @@ class Simulation:
         troubles = self._conditions(faults, start, end)
         self._show_conditions(troubles)
         day = int((end - self.scenario.start).total_seconds() // COHORT_S)
-        self.usage.begin_day(day, self.scenario.users)
-        self.usage.begin_epoch(self.scenario, self._epoch, start, end)
+        self.usage.begin_day(day)
+        self.usage.begin_epoch(self._epoch, start, end)
         flow = self._flow(faults, start, end)
         burst = self._lay_out(flow, start, end)
         self.state.write_bytes_per_s = (flow.written + burst) / seconds
@@ -213,16 +213,9 @@ class Simulation:
                 placing = self._shares()
             flow.written += self._traffic(flow, part, faults, placing, (begun, until))
             flow.deleted += self.usage.delete((until - begun).total_seconds())
-            flow.purged += self._operations.purge(
-                self.scenario,
-                self.population,
-                self.accounts,
-                capacity=float(self.state.capacity_bytes @ self.columns.weight),
-                start=begun,
-                end=until,
-            )
+            flow.purged += self._operations.purge(begun, until)
             self._count_space()
-            self._operations.gate(self.scenario, self.state, self.columns, until)
+            self._operations.gate(until)
         return flow
 
     def _traffic(
@@ -248,9 +241,6 @@ class Simulation:
         layers = flow.layers
         books = laws.Books.of(self.state) if laws.are_checked() else None
         wanted = self.usage.want(
-            self.scenario,
-            self.state,
-            self.columns,
             placing[0],
             most=float(np.where(placing[0] > 0.0, layers.write, 0.0) @ weight),
             draw=(self._epoch, part),
@@ -259,17 +249,17 @@ class Simulation:
             end=end,
         )
         self._user_rate = wanted.placed / seconds
-        reads = self.usage.reads(self.scenario.users, self.state, seconds)
+        reads = self.usage.reads(seconds)
         self._user_read_rate = reads / seconds
         moved: list[Moved] = []
         for probe, at in self._agenda.due(end):
             moment = self._moment(at, faults, placing, terms)
             moved.append(self._measure(probe, moment, at, wanted.room_taken))
             flow.moved.append((at, moved[-1]))
-        by_probes = probed(moved, self.columns.member, weight, seconds)
+        by_probes = probed(moved, self.columns, seconds)
         asks = Asks(wanted.placed, wanted.filling, reads)
         written, read = serve(self.state, self.columns, layers, by_probes, asks)
-        self.usage.write(self.scenario.users, self.state, wanted, written)
+        self.usage.write(wanted, written)
         if books is not None:
             laws.check_traffic(layers, by_probes, (written, read), weight, seconds=seconds)
             demand, whole = self.usage.new_demand, float(written @ weight)
@@ -283,9 +273,7 @@ class Simulation:
         gating, state = self.scenario.gating, self.state
         if not gating.enabled:
             return (start, end)
-        most = self.usage.expected(
-            self.scenario, self.columns, placing[0], faults=faults, start=start, end=end
-        )
+        most = self.usage.expected(placing[0], faults=faults, start=start, end=end)
         return traffic.looks(start, end, gating, state.closed_by_gating, state.fullness_after(most))
 
     def _lay_out(self, flow: traffic.Flow, start: datetime, end: datetime) -> Array:
@@ -295,11 +283,10 @@ class Simulation:
         drive copies depends on what it is given between two trims, not on how long an epoch is.
         """
         parts = drive_steps((end - start).total_seconds())
-        member, weight = self.columns.member, self.columns.weight
         whole = np.zeros(self.columns.count)
         for begun, until in pairwise(traffic.spans(start, end, parts)):
             runs = [run for at, run in flow.moved if begun < at <= until]
-            burst, burst_files = laid_out(runs, member, weight)
+            burst, burst_files = laid_out(runs, self.columns)
             self.miniature.advance(
                 self.state,
                 written=flow.written / parts,
@@ -313,9 +300,7 @@ class Simulation:
                     self.scenario.allocator.reset_s,
                 ),
             )
-            self._operations.trim(
-                self.scenario, self.state, self.columns, self.miniature, start=begun, end=until
-            )
+            self._operations.trim(begun, until)
             whole += burst
         return whole
 
@@ -341,7 +326,7 @@ class Simulation:
         settings = self.own_settings if kind == "ost" else self.own_mdt_settings
         settings.set(self.scenario, number, values)
         osts = np.flatnonzero(self.columns.member == number).tolist() if kind == "ost" else []
-        name = f"OST{osts[0]:04x}" if osts else f"MDT{number:04x}"
+        name = ost_name(osts[0]) if osts else mdt_name(number)
         text = ", ".join(f"{key}: {value!r}" for key, value in values.items())
         self.log.add(EventKind.CONFIG_CHANGE, self.now, f"{text} of {name}", osts=osts)
         if osts:
@@ -364,9 +349,7 @@ class Simulation:
         self._check_column(column)
         if not is_last_stretch(start, length):
             return 0.0
-        return self._operations.trim_now(
-            self.state, self.columns, self.miniature, np.array([column]), self.now
-        )
+        return self._operations.trim_now(column)
 
     def trim_mdt(self, number: int, start: float = 0.0, length: float = 1.0) -> float:
         """Trim an MDT now; see `trim`."""
@@ -413,7 +396,7 @@ class Simulation:
 
     def meet(
         self,
-        ost_of_task: NDArray[np.int64],
+        ost_of_task: Integers,
         *,
         at: datetime,
         nodes: int,
@@ -449,7 +432,7 @@ class Simulation:
 
     def _guest(self, bytes_of_osts: Sequence[tuple[float, str]], sign: float) -> None:
         each = unfolded(bytes_of_osts, self.columns.osts)
-        change = guests.of_columns(each, self.columns.member, self.columns.weight)
+        change = self.columns.means(each)
         state = self.state
         state.guest_bytes = np.maximum(state.guest_bytes + sign * change, 0.0)
         self._count_space()
@@ -543,7 +526,7 @@ class Simulation:
         state.server = self._servers(troubles)[first]
         state.names_resolve = troubles.names_resolve
 
-    def _servers(self, troubles: Conditions) -> NDArray[np.int64]:
+    def _servers(self, troubles: Conditions) -> Integers:
         if self._carriers is None or self._carriers[0] is not troubles:
             moved = carriers(troubles.moved, self.scenario.osts.per_server)
             self._carriers = (troubles, moved)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import uuid
 from collections.abc import Iterable
-from datetime import datetime
-from functools import cache
+from datetime import UTC, datetime
 
+from trimtab.config.targets import ost_name
 from trimtab.model.event import Event, EventKind
+from trimtab.model.identifier import identifier_of
 
 SOURCE = "twin"
 
@@ -22,9 +21,8 @@ class EventLog:
         Ids of the events that tell what the scenario scripts.
     """
 
-    def __init__(self, site: str, seed: int) -> None:
+    def __init__(self, site: str) -> None:
         self.site = site
-        self.seed = seed
         self.events: list[Event] = []
         self.scripted: set[str] = set()
 
@@ -39,22 +37,9 @@ class EventLog:
         scripted: bool = False,
     ) -> None:
         """Keep an event; no OSTs: of the whole."""
-        targets = tuple(map(_name, osts))
-        made = self._id(at)
+        at, targets = at.astimezone(UTC), tuple(map(ost_name, osts))
+        until = None if until is None else until.astimezone(UTC)
+        made = identifier_of(at, self.site, kind.value, detail, *targets)
         if scripted:
             self.scripted.add(made)
         self.events.append(Event(made, self.site, kind, at, detail, SOURCE, until, targets))
-
-    def _id(self, at: datetime) -> str:
-        """Return a UUIDv7 of the event's time and number; nothing of it comes from a clock."""
-        text = f"{self.site}\0{self.seed}\0{len(self.events)}"
-        low = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=10).digest(), "big")
-        value = (int(at.timestamp() * 1000) << 80) | low
-        value = (value & ~(0xF << 76)) | (0x7 << 76)
-        value = (value & ~(0x3 << 62)) | (0x2 << 62)
-        return str(uuid.UUID(int=value))
-
-
-@cache
-def _name(ost: int) -> str:
-    return f"OST{ost:04x}"

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.model.event import EventKind
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.scenario.model import Fault
 from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.rebuilds import Phase
-
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 SLOW_DRIVE = 0.3
 """Assumed, where a fault names no size: what is left of a slow drive's speed."""
@@ -54,12 +51,12 @@ class Conditions:
         False while the name service does not answer.
     """
 
-    silent: Bools
-    moved: Bools
+    silent: Flags
+    moved: Flags
     drive_factor: Array
-    degraded: Bools
-    rebuilding: Bools
-    short: Bools
+    degraded: Flags
+    rebuilding: Flags
+    short: Flags
     names_resolve: bool = True
 
 
@@ -133,7 +130,7 @@ def added_bytes(
     return filling, burst
 
 
-def _where(fault: Trouble, osts: int) -> NDArray[np.int64]:
+def _where(fault: Trouble, osts: int) -> Integers:
     if not fault.osts:
         return np.arange(osts)
     return np.array([ost for ost in fault.osts if ost < osts], np.int64)
@@ -150,7 +147,7 @@ def active(faults: Sequence[Trouble], start: datetime, end: datetime) -> tuple[T
     )
 
 
-def carriers(moved: Bools, per_server: int) -> NDArray[np.int64]:
+def carriers(moved: Flags, per_server: int) -> Integers:
     """Return the server that serves each OST now: its home, or the partner in the same enclosure.
 
     Servers 2k and 2k + 1 are partners; the last of an odd number has none and keeps its OSTs.

@@ -10,28 +10,21 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.measures import Load, OstRates
+from trimtab.twin.simulation.measures import OstRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.stack import client, hardware
 from trimtab.twin.stack.job import USER_STREAM_BYTES_PER_S
 from trimtab.twin.stack.sharing import Resource, max_min, slowest_rate
 
-Array = NDArray[np.float64]
-
-
-def of_columns(values: Array, member: NDArray[np.int64], weight: Array) -> Array:
-    """Return the mean of each column's real OSTs."""
-    return np.bincount(member, values, minlength=len(weight)) / weight
-
 
 def task_rates(
     scenario: Scenario,
     could: OstRates,
-    competing: Load,
-    ost_of_task: NDArray[np.int64],
+    competing: OstRates,
+    ost_of_task: Integers,
     *,
     nodes: int,
     tasks_per_node: int,

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.measures import OstRates
@@ -27,7 +27,6 @@ from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.traffic import Layers, Probed
 from trimtab.twin.stack.job import JobResult
 
-Array = NDArray[np.float64]
 VARIABLE: Final = "TRIMTAB_CHECK_LAWS"
 _ROUNDING: Final = 1 + 1e-9
 
@@ -45,7 +44,7 @@ def check_job(
     scenario: Scenario,
     probe: ProbeLoad,
     rates: OstRates,
-    ost_of_task: NDArray[np.int64],
+    ost_of_task: Integers,
     got: JobResult,
 ) -> None:
     """Check that a job moves no more than its nodes' ports and the OSTs of its files carry.

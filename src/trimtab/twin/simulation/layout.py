@@ -6,12 +6,11 @@ All sizes are parts of an OST's capacity, so that a miniature stands for a real 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from trimtab._core import OstFleet
+from trimtab.twin.arrays import Array
 
 LOOPS = ("c0", "c1", "c2", "c3", "c4")
 """Of the family that has most; the others count nothing in the last."""
@@ -27,58 +26,7 @@ _ENOUGH = 0.1
 """Of the capacity: over fewer writes a miniature's amplification is too coarse."""
 
 
-class Layout(Protocol):
-    """Miniature OSTs, one for each column: `trimtab._core.OstFleet` and what tests put in place."""
-
-    def fill(self, fractions: Sequence[float]) -> None:
-        """Write and delete files until so much is used by an aged system."""
-        ...
-
-    def advance(
-        self,
-        *,
-        written: Sequence[float],
-        deleted: Sequence[float],
-        purged: Sequence[float],
-        burst: Sequence[float],
-        burst_files: Sequence[int],
-        resets: Sequence[float],
-    ) -> None:
-        """Let an epoch pass: one value a column."""
-        ...
-
-    def trim(self, columns: Sequence[int]) -> list[float]:
-        """Hand free space to the drives; return how much of it they still held."""
-        ...
-
-    def reset(self, columns: Sequence[int]) -> None:
-        """Send the allocator's goal back to the first group."""
-        ...
-
-    def configure(
-        self,
-        columns: Sequence[int],
-        *,
-        enter: tuple[float, float, float] | None = None,
-        discard: bool | None = None,
-        family: str | None = None,
-    ) -> None:
-        """Set what is given of some columns."""
-        ...
-
-    def add(self, columns: int) -> None:
-        """Append empty OSTs."""
-        ...
-
-    def figures(self, names: Sequence[str]) -> bytes:
-        """Return counts since the start, or what is so now: names x columns, doubles.
-
-        What a layout has no name for is 0.
-        """
-        ...
-
-
-def table(layout: Layout, names: Sequence[str] = COUNTS) -> Array:
+def table(layout: OstFleet, names: Sequence[str] = COUNTS) -> Array:
     """Return figures of a layout: names x columns. A loop that it has not is 0."""
     return np.frombuffer(layout.figures(names)).reshape(len(names), -1)
 

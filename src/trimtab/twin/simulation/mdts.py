@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.model import Mdts
 from trimtab.twin.simulation.accounts import Accounts
 
-Array = NDArray[np.float64]
 BYTES_PER_INODE = 2560
 """mkfs.lustre's default of MDTs: an inode of 1 KiB and what belongs to it."""
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.simulation.faults import Conditions
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +29,13 @@ class OstTerms:
     amplification: Array
     walks_per_request: Array
     window: Array
-    server: NDArray[np.int64]
+    server: Integers
     conditions: Conditions
 
 
 @dataclass(frozen=True, slots=True)
 class OstRates:
-    """What each real OST could do if nobody else asked, bytes/s."""
-
-    write: Array
-    read: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Writes and reads of OSTs: what users ask of each real one at one moment, bytes/s."""
+    """Writes and reads of each real OST, bytes/s: what it could do alone, or what users ask."""
 
     write: Array
     read: Array

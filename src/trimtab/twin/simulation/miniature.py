@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab._core import OstFleet
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.layout import LOOPS, Layout, Window, table
+from trimtab.twin.simulation.layout import LOOPS, Window, table
 from trimtab.twin.simulation.state import State
-
-Array = NDArray[np.float64]
 
 GROUP_UNITS = 2048
 UNIT_BYTES = 64 * 1024
@@ -49,7 +48,7 @@ class Miniature:
         self,
         scenario: Scenario,
         fullness: Array,
-        make: Callable[[Scenario, int, int | None], Layout] | None,
+        make: Callable[[Scenario, int, int | None], OstFleet] | None,
         threads: int | None,
     ) -> None:
         self._columns = len(fullness)
@@ -64,20 +63,31 @@ class Miniature:
         epoch_s = scenario.resolution.epoch_s
         self._window = Window(self._counts, self.units, epoch_s / drive_steps(epoch_s))
         # An epoch writes few units: the first would be told by chance if nothing went before it.
-        self._move(np.minimum(_WARM, fullness / 2.0))
-        self._look()
+        mixed = np.minimum(_WARM, fullness / 2.0)
+        self._pass(mixed, mixed)
 
-    def _move(self, fraction: Array) -> None:
-        """Write and delete a fraction of each OST, evenly mixed."""
-        nothing = [0.0] * self._columns
+    def _pass(
+        self,
+        written: Array,
+        deleted: Array,
+        purged: Array | None = None,
+        burst: Array | None = None,
+        *,
+        burst_files: Sequence[int] = (),
+        resets: int = 0,
+    ) -> Array:
+        """Let the layout pass a time, amounts as parts of an OST; return what it counted in it."""
+        before, nothing = self._counts, np.zeros(self._columns)
         self.layout.advance(
-            written=fraction.tolist(),
-            deleted=fraction.tolist(),
-            purged=nothing,
-            burst=nothing,
-            burst_files=[0] * self._columns,
-            resets=nothing,
+            written=written.tolist(),
+            deleted=deleted.tolist(),
+            purged=(nothing if purged is None else purged).tolist(),
+            burst=(nothing if burst is None else burst).tolist(),
+            burst_files=burst_files or [0] * self._columns,
+            resets=[float(resets)] * self._columns,
         )
+        self._look()
+        return self._counts - before
 
     def add(self, columns: int) -> None:
         """Append empty OSTs, set as the others are now."""
@@ -117,47 +127,34 @@ class Miniature:
         deleted: Array,
         purged: Array,
         burst: Array,
-        burst_files: NDArray[np.int64],
+        burst_files: Integers,
         resets: int,
     ) -> None:
         """Let an epoch, or a part of it, pass: bytes on one OST of each column."""
         part = 1.0 / state.capacity_bytes
-        before = self._counts
-        self.layout.advance(
-            written=(written * part).tolist(),
-            deleted=(deleted * part).tolist(),
-            purged=(purged * part).tolist(),
-            burst=(burst * part).tolist(),
+        passed = self._pass(
+            written * part,
+            deleted * part,
+            purged * part,
+            burst * part,
             burst_files=burst_files.tolist(),
-            resets=[float(resets)] * self._columns,
+            resets=resets,
         )
-        self._look()
         self._window.step(self._counts)
-        self._count(state, written + burst, deleted + purged + burst, self._counts - before)
+        self._count(state, written + burst, deleted + purged + burst, passed)
         state.amplification = self._window.amplification
 
     def serve(self, state: State, *, written: Array, deleted: Array) -> None:
         """Write and delete between two epochs: bytes on one OST of each column."""
         part = 1.0 / state.capacity_bytes
-        before = self._counts
-        nothing = [0.0] * self._columns
-        self.layout.advance(
-            written=(written * part).tolist(),
-            deleted=(deleted * part).tolist(),
-            purged=nothing,
-            burst=nothing,
-            burst_files=[0] * self._columns,
-            resets=nothing,
-        )
-        self._look()
-        self._count(state, written, deleted, self._counts - before)
+        self._count(state, written, deleted, self._pass(written * part, deleted * part))
 
     def reset(self, columns: Sequence[int]) -> None:
         """Send the allocators of columns back to the first group."""
         self.layout.reset(columns)
         self._look()
 
-    def trim(self, columns: NDArray[np.int64]) -> Array:
+    def trim(self, columns: Integers) -> Array:
         """Trim OSTs; return the part of each that its drives still held."""
         self._now()
         return np.array(self.layout.trim(columns.tolist()))
@@ -229,10 +226,8 @@ def _settings(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def core_fleet(scenario: Scenario, columns: int, threads: int | None) -> Layout:
+def core_fleet(scenario: Scenario, columns: int, threads: int | None) -> OstFleet:
     """Return the miniature OSTs of the Rust core."""
-    from trimtab._core import OstFleet
-
     users, resolution = scenario.users, scenario.resolution
     return OstFleet(
         columns,

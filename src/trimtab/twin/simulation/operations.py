@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.errors import UsageError
 from trimtab.model.event import EventKind
-from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.arrays import Array, Integers
 from trimtab.twin.simulation import policies
-from trimtab.twin.simulation.accounts import Accounts
-from trimtab.twin.simulation.columns import Columns
-from trimtab.twin.simulation.events import EventLog
-from trimtab.twin.simulation.miniature import Miniature
-from trimtab.twin.simulation.population import Population
-from trimtab.twin.simulation.state import State
 from trimtab.units import format_bytes, format_percent, plural
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from trimtab.twin.simulation.engine import Simulation
 
 
 def is_last_stretch(start: float, length: float) -> bool:
@@ -59,36 +54,19 @@ class _Round:
 
 
 class Operations:
-    """Purges, gating and trims of one simulation.
+    """Purges, gating and trims of one simulation, which begins; nights are those of its site."""
 
-    Parameters
-    ----------
-    start
-        Of the simulation.
-    zone
-        The site's: nights are its nights.
-    """
-
-    def __init__(self, scenario: Scenario, start: datetime, zone: tzinfo, log: EventLog) -> None:
-        self._log = log
-        local = start.astimezone(zone)
+    def __init__(self, of: Simulation) -> None:
+        self._of = of
+        local = of.now.astimezone(of.zone)
         self._midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
-        self._started = start
+        self._started = of.now
         self._pass: _Pass | None = None
         self._round: _Round | None = None
 
-    def purge(
-        self,
-        scenario: Scenario,
-        population: Population,
-        accounts: Accounts,
-        *,
-        capacity: float,
-        start: datetime,
-        end: datetime,
-    ) -> Array:
+    def purge(self, start: datetime, end: datetime) -> Array:
         """Purge what is due in an epoch; return bytes on one OST of each column."""
-        purge = scenario.purge
+        purge, population = self._of.scenario.purge, self._of.population
         nothing = np.zeros(len(population.weight))
         if not purge.enabled:
             self._end_purge(start)
@@ -97,6 +75,7 @@ class Operations:
         if (end - self._started).total_seconds() // purge.every_s > begun:
             self._end_purge(start)
             by_day = population.by_age().sum(axis=0)
+            capacity = float(self._of.state.capacity_bytes @ population.weight)
             plan = policies.plan_purge(by_day, capacity, purge)
             if plan.goal > 0.0:
                 self._pass = _Pass(start, plan.goal, plan.youngest_days)
@@ -106,7 +85,7 @@ class Operations:
         if purge.bytes_per_day is not None:
             most = min(most, purge.bytes_per_day * (end - start).total_seconds() / 86400.0)
         gone, share, horizon = population.purge(most, self._pass.youngest)
-        accounts.shrink(1.0 - share)
+        self._of.accounts.shrink(1.0 - share)
         done = float(gone @ population.weight)
         self._pass.gone += done
         self._pass.left -= most
@@ -115,12 +94,13 @@ class Operations:
             self._end_purge(end)
         return gone
 
-    def gate(self, scenario: Scenario, state: State, columns: Columns, at: datetime) -> None:
+    def gate(self, at: datetime) -> None:
         """Close and open OSTs by how full they are."""
+        state, columns, gating = self._of.state, self._of.columns, self._of.scenario.gating
         before = state.closed_by_gating
-        if not scenario.gating.enabled and not before.any():
+        if not gating.enabled and not before.any():
             return
-        closed = policies.gate(state.fullness, before, columns.weight, scenario.gating)
+        closed = policies.gate(state.fullness, before, columns.weight, gating)
         if not np.count_nonzero(closed != before):
             return
         for changed, kind in (
@@ -133,26 +113,18 @@ class Operations:
                 least, most = (format_percent(float(end)) for end in (full.min(), full.max()))
                 full_text = least if least == most else f"{least} to {most}"
                 detail = f"{plural(len(osts), 'OST')}, {full_text} full"
-                self._log.add(kind, at, detail, osts=osts)
+                self._of.log.add(kind, at, detail, osts=osts)
         state.closed_by_gating = closed
 
-    def trim(
-        self,
-        scenario: Scenario,
-        state: State,
-        columns: Columns,
-        miniature: Miniature,
-        *,
-        start: datetime,
-        end: datetime,
-    ) -> None:
+    def trim(self, start: datetime, end: datetime) -> None:
         """Trim the OSTs whose turn it is in an epoch; an event tells of a whole round."""
-        every_s = scenario.trim.every_s
+        count, trim = self._of.columns.count, self._of.scenario.trim
+        every_s = trim.every_s
         due = policies.trims_due(
             (start - self._midnight).total_seconds(),
             (end - self._midnight).total_seconds(),
-            columns.count,
-            scenario.trim,
+            count,
+            trim,
         )
         if not len(due):
             if self._round and (
@@ -160,7 +132,7 @@ class Operations:
             ):
                 self._end_round()
             return
-        trimmed = self._trim(state, columns, miniature, due, end)
+        trimmed = self._trim(due, end)
         again = self._round and not self._round.columns.isdisjoint(due.tolist())
         if self._round is None or again:
             self._end_round()
@@ -168,40 +140,28 @@ class Operations:
         self._round.columns.update(due.tolist())
         self._round.bytes += trimmed
         self._round.last = end
-        if len(self._round.columns) == columns.count:
+        if len(self._round.columns) == count:
             self._end_round()
 
-    def trim_now(
-        self,
-        state: State,
-        columns: Columns,
-        miniature: Miniature,
-        which: NDArray[np.int64],
-        at: datetime,
-    ) -> float:
-        """Trim some columns; return the bytes of the whole that drives let go."""
-        trimmed = self._trim(state, columns, miniature, which, at)
-        osts = np.flatnonzero(np.isin(columns.member, which))
-        self._log.add(EventKind.TRIM, at, f"{format_bytes(trimmed)} trimmed", osts=osts)
+    def trim_now(self, column: int) -> float:
+        """Trim the OSTs of a column; return the bytes of the whole that drives let go."""
+        at = self._of.now
+        trimmed = self._trim(np.array([column]), at)
+        osts = np.flatnonzero(self._of.columns.member == column)
+        self._of.log.add(EventKind.TRIM, at, f"{format_bytes(trimmed)} trimmed", osts=osts)
         return trimmed
 
-    def _trim(
-        self,
-        state: State,
-        columns: Columns,
-        miniature: Miniature,
-        which: NDArray[np.int64],
-        at: datetime,
-    ) -> float:
-        trimmed_bytes = miniature.trim(which) * state.capacity_bytes[which]
+    def _trim(self, which: Integers, at: datetime) -> float:
+        state = self._of.state
+        trimmed_bytes = self._of.miniature.trim(which) * state.capacity_bytes[which]
         state.bytes_discarded_total[which] += trimmed_bytes
         state.last_trim_s[which] = at.timestamp()
-        return float(trimmed_bytes @ columns.weight[which])
+        return float(trimmed_bytes @ self._of.columns.weight[which])
 
     def _end_round(self) -> None:
         if self._round is not None:
             detail = f"{format_bytes(self._round.bytes)} trimmed"
-            self._log.add(EventKind.TRIM, self._round.begun, detail, until=self._round.last)
+            self._of.log.add(EventKind.TRIM, self._round.begun, detail, until=self._round.last)
         self._round = None
 
     def _end_purge(self, at: datetime) -> None:
@@ -210,4 +170,4 @@ class Operations:
             return
         age = plural(done.horizon or 0, "day")
         detail = f"{format_bytes(done.gone)} purged, last used {age} ago or earlier"
-        self._log.add(EventKind.PURGE, done.begun, detail, until=at)
+        self._of.log.add(EventKind.PURGE, done.begun, detail, until=at)

@@ -10,14 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from trimtab.errors import UsageError
+from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.keys import replace_running, value_of
 from trimtab.twin.scenario.model import Placement, Scenario
 
-Array = NDArray[np.float64]
 _QUEUE: Final = frozenset({"queue.writeback_throttling", "queue.target_latency"})
 OF_OST: Final = _QUEUE | {"allocator.c1", "allocator.c2", "allocator.c3", "trim.discard"}
 """Keys of a scenario that one OST may have another value of."""

@@ -13,12 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.scenario.model import Placement
 
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 _ROUNDS = 12
 """Of the fixed point; the frequencies no longer change in the fourth digit after eight."""
 
@@ -40,7 +38,7 @@ class Placed:
 
 
 def shares_of(
-    placement: Placement, available: Array, open_: Bools, weight: Array, server: NDArray[np.int64]
+    placement: Placement, available: Array, open_: Flags, weight: Array, server: Integers
 ) -> tuple[Array, bool]:
     """Return how often one OST of each column gets a new file, and whether files go around."""
     even = is_round_robin(available, open_, placement)
@@ -52,7 +50,7 @@ def shares_of(
     return striped_shares(shares, weight, placement.stripe_count), even
 
 
-def is_round_robin(available: Array, open_: Bools, placement: Placement) -> bool:
+def is_round_robin(available: Array, open_: Flags, placement: Placement) -> bool:
     """Return whether new files go around, because all open OSTs have about the same room."""
     if placement.kind == "round-robin":
         return True
@@ -62,9 +60,7 @@ def is_round_robin(available: Array, open_: Bools, placement: Placement) -> bool
     return bool(room.max() * (1.0 - placement.qos_threshold_rr) < room.min())
 
 
-def weighted_shares(
-    available: Array, weight: Array, server: NDArray[np.int64], prio_free: float
-) -> Array:
+def weighted_shares(available: Array, weight: Array, server: Integers, prio_free: float) -> Array:
     """Return how often one OST of each column is chosen, in parts of all choices.
 
     Parameters

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.scenario.model import Gating, Purge, Trim
-
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 DAY_S = 86400.0
 _TRIM_WINDOW_S = 4 * 3600.0
@@ -22,7 +19,7 @@ _MOST_RESETS = 10_000
 """In an epoch: a miniature OST writes fewer requests than that between them."""
 
 
-def gate(fullness: Array, closed: Bools, weight: Array, gating: Gating) -> Bools:
+def gate(fullness: Array, closed: Flags, weight: Array, gating: Gating) -> Flags:
     """Return which columns are closed to new files from now on.
 
     Over ``limit`` an OST closes, at or under ``reopen`` it opens. With ``most_closed`` the fullest
@@ -92,7 +89,7 @@ def plan_purge(by_day: Array, capacity: float, purge: Purge) -> PurgePlan:
     return PurgePlan(min(over, eligible), oldest, youngest)
 
 
-def trims_due(start_s: float, end_s: float, columns: int, trim: Trim) -> NDArray[np.int64]:
+def trims_due(start_s: float, end_s: float, columns: int, trim: Trim) -> Integers:
     """Return the columns that are trimmed after ``start_s`` and not after ``end_s``.
 
     Parameters

@@ -12,11 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.model import Lifetime
-
-Array = NDArray[np.float64]
 
 COHORT_S = 86400.0
 """What is used within one day is of one age."""

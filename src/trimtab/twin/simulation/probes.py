@@ -8,22 +8,20 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.config.schedule import Schedule, parse_schedule
 from trimtab.message import Message
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
-from trimtab.twin.simulation.measures import Load, OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstRates, OstTerms
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.traffic import SURVEY_BYTES, Moved
 from trimtab.twin.stack import client
 from trimtab.twin.stack.job import JobResult
 
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 _INSTANT = timedelta(microseconds=1)
 Status = Literal["ok", "unfinished", "failed", "not_started"]
 
@@ -135,10 +133,10 @@ class Moment:
     room: Array
 
 
-def load_at(scenario: Scenario, moment: Moment, at: datetime) -> Load:
+def load_at(scenario: Scenario, moment: Moment, at: datetime) -> OstRates:
     """Return what users' jobs ask of each real OST just then."""
     seconds = int(at.timestamp())
-    return Load(
+    return OstRates(
         competing(moment.user_rate, scenario.users, stream(scenario.seed, "competing", seconds)),
         competing(moment.user_read_rate, scenario.users, stream(scenario.seed, "reading", seconds)),
     )
@@ -190,7 +188,12 @@ def run_job(
 
 
 def _moved(
-    files: Array, each: float, *, beside: tuple[OstRates, Load], got: JobResult, timeout_s: float
+    files: Array,
+    each: float,
+    *,
+    beside: tuple[OstRates, OstRates],
+    got: JobResult,
+    timeout_s: float,
 ) -> Moved:
     """Return what a job moved until it ended or its time was over, and users beside it."""
     could, load = beside
@@ -235,7 +238,9 @@ def run_survey(
     return SurveyRun(probe.name, at, "ok", write, read), moved
 
 
-def _surveyed(write: Array, read: Array, takes: Bools, *, beside: tuple[OstRates, Load]) -> Moved:
+def _surveyed(
+    write: Array, read: Array, takes: Flags, *, beside: tuple[OstRates, OstRates]
+) -> Moved:
     """Return what a survey moved on the OSTs that answer and have room, and users beside it."""
     could, load = beside
     takes = takes & (write > 0.0) & (read > 0.0)
@@ -252,9 +257,7 @@ def _surveyed(write: Array, read: Array, takes: Bools, *, beside: tuple[OstRates
     )
 
 
-def place_files(
-    files: int, chosen: Array, even: bool, draws: np.random.Generator
-) -> NDArray[np.int64]:
+def place_files(files: int, chosen: Array, even: bool, draws: np.random.Generator) -> Integers:
     """Return the OST of each of a job's files, one stripe a file.
 
     Parameters

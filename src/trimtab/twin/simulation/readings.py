@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +26,7 @@ from trimtab.twin.simulation.miniature import GROUP_BYTES, REQUEST_BYTES
 from trimtab.twin.simulation.own_settings import OwnSettings
 from trimtab.twin.simulation.state import State
 from trimtab.twin.stack.hardware import platform_of
-from trimtab.twin.stack.ost import BASE_CORE_S
+from trimtab.twin.stack.ost import request_core_s
 
 _BYTES_PER_INODE_OST = 1024**2
 """mkfs.lustre's default of large OSTs."""
@@ -74,36 +76,24 @@ def _of_a_drive(scenario: Scenario, total: np.ndarray) -> np.ndarray:
 
 def _osts(simulation: Simulation, constants: Constants) -> OstState:
     scenario, state, miniature = simulation.scenario, simulation.state, simulation.miniature
-    count = len(state.capacity_bytes)
-    nothing = np.zeros(count)
     loops = len(CRITERIA[scenario.allocator.family])
     users = scenario.users
     file_bytes = users.size_median_bytes * math.exp(users.size_sigma**2 / 2.0)
+    of_the_state: dict[str, Any] = {
+        array.name: getattr(state, array.name).copy()
+        for array in fields(OstState)
+        if hasattr(state, array.name)
+    }
     return OstState(
-        capacity_bytes=state.capacity_bytes.copy(),
-        used_bytes=state.used_bytes.copy(),
+        **of_the_state,
         inodes_total=np.floor(state.capacity_bytes / _BYTES_PER_INODE_OST),
         inodes_used=state.used_bytes / file_bytes,
-        create_enabled=state.create_enabled,
-        degraded=state.degraded.copy(),
-        read_only=np.zeros(count, bool),
-        failed_over=state.failover_active.copy(),
-        answers=state.answers.copy(),
-        bytes_written_total=state.bytes_written_total.copy(),
-        bytes_read_total=state.bytes_read_total.copy(),
-        bytes_discarded_total=state.bytes_discarded_total.copy(),
-        client_bytes_written_total=state.client_bytes_written_total.copy(),
-        client_bytes_read_total=state.client_bytes_read_total.copy(),
-        last_trim_s=state.last_trim_s.copy(),
-        allocator_requests_total=state.allocator_requests_total.copy(),
         allocator_useless_loops_total=state.useless_loops_total[:loops].T.copy(),
         allocator_groups_considered_total=state.groups_considered_total[:loops].T.copy(),
         allocator_last_group=np.floor(miniature.last_group * state.capacity_bytes / GROUP_BYTES),
         free_extent_mean_bytes=miniature.free_extent_mean_bytes,
-        free_space_fragmented_fraction=np.full(count, np.nan),
         server_cpu_fraction=_server_cpu(simulation, constants),
         drive_percentage_used=drive_percentage_used(scenario, state),
-        drive_media_errors_total=nothing,
         drive_write_amplification=state.amplification.copy(),
         drive_host_written_bytes_total=_of_a_drive(scenario, state.bytes_written_total),
         drive_media_written_bytes_total=_of_a_drive(scenario, state.flash_written_total),
@@ -117,7 +107,7 @@ def _server_cpu(simulation: Simulation, constants: Constants) -> np.ndarray:
     """
     scenario, state, columns = simulation.scenario, simulation.state, simulation.columns
     groups = simulation.miniature.walks_per_request * state.capacity_bytes / GROUP_BYTES
-    request_s = BASE_CORE_S + groups * constants.allocator_s_per_group
+    request_s = request_core_s(groups, constants)
     if scenario.clients.checksums:
         request_s = request_s + constants.checksum_core_s_per_byte * REQUEST_BYTES
     host = platform_of(scenario.server).host(constants)

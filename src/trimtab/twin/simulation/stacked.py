@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Clients, Osts, ProbeLoad, Raid, Scenario, Server
 from trimtab.twin.simulation.faults import Conditions
-from trimtab.twin.simulation.measures import Load, OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstRates, OstTerms
 from trimtab.twin.stack import client, hardware, raid
 from trimtab.twin.stack import ost as ost_layer
 from trimtab.twin.stack.job import IorJob, JobResult, placed_job, survey_share
-
-Array = NDArray[np.float64]
 
 
 class StackRates:
@@ -44,7 +42,7 @@ class StackRates:
         fixed = self._fixed.get(from_clients)
         if fixed is None or not fixed.holds(scenario, terms):
             fixed = self._fixed[from_clients] = self._fix(scenario, terms, from_clients)
-        drives, processor, _ = fixed.ceilings.apart(
+        drives, processor = fixed.ceilings.apart(
             terms.amplification, terms.window, terms.walks_per_request * fixed.groups
         )
         return OstRates(fixed.ceilings.through(drives, processor) * fixed.answers, fixed.read)
@@ -66,7 +64,7 @@ class StackRates:
         read.flags.writeable = False
         return _Fixed(scenario, troubles, terms.server, machine.groups, ceilings, answers, read)
 
-    def survey(self, rates: OstRates, competing: Load) -> tuple[Array, Array]:
+    def survey(self, rates: OstRates, competing: OstRates) -> tuple[Array, Array]:
         """Return what obdfilter-survey sees of each OST."""
         return (
             survey_share(rates.write, competing.write),
@@ -78,8 +76,8 @@ class StackRates:
         scenario: Scenario,
         probe: ProbeLoad,
         rates: OstRates,
-        competing: Load,
-        ost_of_task: NDArray[np.int64],
+        competing: OstRates,
+        ost_of_task: Integers,
         *,
         client_share: tuple[float, float],
     ) -> JobResult:
@@ -124,10 +122,10 @@ class _Fixed:
 
     scenario: Scenario
     troubles: Conditions
-    server: NDArray[np.int64]
+    server: Integers
     groups: float
     ceilings: ost_layer.Ceilings
-    answers: NDArray[np.bool_]
+    answers: Flags
     read: Array
 
     def holds(self, scenario: Scenario, terms: OstTerms) -> bool:
@@ -151,7 +149,7 @@ def _left_of_arrays(troubles: Conditions, layout: Raid) -> tuple[Array, Array]:
     )
 
 
-def _server_share(server: NDArray[np.int64], per_server: int) -> Array:
+def _server_share(server: Integers, per_server: int) -> Array:
     """Return the part of a server's own share that an OST has: less while it carries others'."""
     carried = np.bincount(server)[server]
     return np.minimum(1.0, per_server / carried)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.simulation.layout import LOOPS
-
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -42,8 +39,8 @@ class State:
         Of the whole, since the start.
     queued_bytes
         Of the whole: what users' jobs wait to write; below 0 where they wrote ahead.
-    slowed_bytes, slowed_read_bytes
-        Of the whole, since the start: what was never written or read because jobs waited too long.
+    slowed_bytes
+        Of the whole, since the start: what was never written because jobs waited too long.
     useless_loops_total, groups_considered_total
         Of the allocator: criteria x columns, at the scale of a real OST.
     """
@@ -51,12 +48,12 @@ class State:
     capacity_bytes: Array
     used_bytes: Array
     guest_bytes: Array
-    closed_by_gating: Bools
-    closed_by_hand: Bools
-    answers: Bools
-    failover_active: Bools
-    degraded: Bools
-    server: NDArray[np.int64]
+    closed_by_gating: Flags
+    closed_by_hand: Flags
+    answers: Flags
+    failover_active: Flags
+    degraded: Flags
+    server: Integers
     bytes_written_total: Array
     client_bytes_written_total: Array
     write_bytes_per_s: Array
@@ -75,31 +72,24 @@ class State:
     refused_space_bytes: float = 0.0
     queued_bytes: float = 0.0
     slowed_bytes: float = 0.0
-    slowed_read_bytes: float = 0.0
 
     @classmethod
     def empty(cls, columns: int, capacity_bytes: float) -> State:
         """Return the state of empty OSTs."""
         arrays: dict[str, Any] = {
-            field.name: np.zeros(
-                (len(LOOPS), 0) if field.name in _BY_LOOP else 0, _DTYPES.get(field.name, float)
+            name: np.full(
+                (len(LOOPS), columns) if name in _BY_LOOP else columns, _FIRST.get(name, 0), dtype
             )
-            for field in fields(cls)
-            if field.name not in _WHOLE
+            for name, dtype in _COLUMNS.items()
         }
-        made = cls(**arrays)
-        made.add(columns, capacity_bytes)
-        return made
+        return cls(**arrays | {"capacity_bytes": np.full(columns, capacity_bytes)})
 
     def add(self, columns: int, capacity_bytes: float) -> None:
         """Append empty columns."""
-        for field in fields(self):
-            if field.name not in _WHOLE:
-                first = _FIRST.get(field.name, 0)
-                old = getattr(self, field.name)
-                more = np.full((*old.shape[:-1], columns), first, old.dtype)
-                setattr(self, field.name, np.concatenate([old, more], axis=-1))
-        self.capacity_bytes[len(self.capacity_bytes) - columns :] = capacity_bytes
+        more = State.empty(columns, capacity_bytes)
+        for name in _COLUMNS:
+            joined = np.concatenate([getattr(self, name), getattr(more, name)], axis=-1)
+            setattr(self, name, joined)
 
     @property
     def available_bytes(self) -> Array:
@@ -119,29 +109,13 @@ class State:
         return self.fullness + 4.0 * expected / self.capacity_bytes
 
     @property
-    def create_enabled(self) -> Bools:
+    def create_enabled(self) -> Flags:
         """Whether new files may come."""
         return ~(self.closed_by_gating | self.closed_by_hand)
 
 
-_WHOLE = frozenset(
-    {
-        "names_resolve",
-        "out_of_space",
-        "refused_quota_bytes",
-        "refused_space_bytes",
-        "queued_bytes",
-        "slowed_bytes",
-        "slowed_read_bytes",
-    }
-)
 _BY_LOOP = frozenset({"useless_loops_total", "groups_considered_total"})
-_DTYPES: dict[str, type] = {
-    "closed_by_gating": bool,
-    "closed_by_hand": bool,
-    "answers": bool,
-    "failover_active": bool,
-    "degraded": bool,
-    "server": np.int64,
-}
+_DTYPES: dict[Any, type] = {Array: float, Flags: bool, Integers: np.int64}
+_COLUMNS = {name: _DTYPES[kind] for name, kind in get_type_hints(State).items() if kind in _DTYPES}
+"""Data type of each array; what is no array is of the whole."""
 _FIRST: dict[str, float | bool] = {"answers": True, "last_trim_s": np.nan, "amplification": 1.0}

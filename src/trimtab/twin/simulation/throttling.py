@@ -7,12 +7,10 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.model import DriveModel, Queue, Raid, Scenario
 from trimtab.twin.windows import Terms, slowdown
-
-Array = NDArray[np.float64]
 
 _NODES = (1.0, 1.4, 1.9, 2.5, 3.5)
 """Amplifications that are simulated; between them the factor is a straight line."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Flags
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
 
 NAMES = ("fullness", "amplification", "useless_per_request", "walks_per_request", "open")
@@ -30,7 +31,7 @@ class Trace:
     _blocks: list[NDArray[np.float32]] = field(default_factory=list)
     _row: int = _BLOCK
 
-    def record(self, end_s: float, *values: NDArray[np.float64] | NDArray[np.bool_]) -> None:
+    def record(self, end_s: float, *values: Array | Flags) -> None:
         """Keep an epoch that ended at ``end_s``, seconds since 1970; values as in `NAMES`."""
         columns = len(values[0])
         if self._row == _BLOCK or self._blocks[-1].shape[2] != columns:
@@ -48,7 +49,7 @@ class Trace:
         return dict(zip(NAMES, self._blocks[-1][self._row - 1], strict=True))
 
     @property
-    def ends_s(self) -> NDArray[np.float64]:
+    def ends_s(self) -> Array:
         """End of each epoch, seconds since 1970 UTC."""
         return np.array(self._ends)
 

@@ -19,16 +19,14 @@ from datetime import datetime
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.scenario.model import Clients, Gating
 from trimtab.twin.simulation.columns import Columns
-from trimtab.twin.simulation.guests import of_columns
 from trimtab.twin.simulation.measures import OstRates, OstTerms
 from trimtab.twin.simulation.state import State
 from trimtab.twin.stack.sharing import Resource, max_min
 
-Array = NDArray[np.float64]
 SURVEY_BYTES: Final = 64 * 2**30
 """That a survey writes to each OST, and reads from it: seconds at the rates of flash, more than a
 server's cache hides."""
@@ -92,15 +90,13 @@ class Probed:
     longest_s: float
 
 
-def probed(
-    moved: Sequence[Moved], member: NDArray[np.int64], weight: Array, seconds: float
-) -> Probed | None:
+def probed(moved: Sequence[Moved], columns: Columns, seconds: float) -> Probed | None:
     """Return the sum of what probes moved in so many seconds; ``None`` where none ran."""
     if not moved:
         return None
 
     def summed(values: Sequence[Array]) -> Array:
-        return of_columns(_sum(values), member, weight)
+        return columns.means(_sum(values))
 
     # Runs of more than an epoch are counted in the one in which they begin, and fill it.
     write_s = _sum([run.write_s for run in moved])
@@ -116,8 +112,8 @@ def probed(
         client_read=read if all_clients else summed([run.read * run.from_clients for run in moved]),
         met_written=summed([run.users_write * run.write_s * write_part for run in moved]),
         met_read=summed([run.users_read * run.read_s * read_part for run in moved]),
-        write_share=of_columns(write_s * write_part, member, weight) / seconds,
-        read_share=of_columns(read_s * read_part, member, weight) / seconds,
+        write_share=columns.means(write_s * write_part) / seconds,
+        read_share=columns.means(read_s * read_part) / seconds,
         longest_s=float(np.maximum(write_s, read_s).max()),
     )
 
@@ -127,14 +123,12 @@ def _sum(arrays: Sequence[Array]) -> Array:
     return arrays[0] if len(arrays) == 1 else sum(arrays[1:], arrays[0])
 
 
-def laid_out(
-    moved: Sequence[Moved], member: NDArray[np.int64], weight: Array
-) -> tuple[Array, NDArray[np.int64]]:
+def laid_out(moved: Sequence[Moved], columns: Columns) -> tuple[Array, Integers]:
     """Return what probes wrote to one OST of each column: bytes, and in how many files."""
     if not moved:
-        return np.zeros(len(weight)), np.zeros(len(weight), np.int64)
-    written = of_columns(_sum([run.written for run in moved]), member, weight)
-    files = of_columns(_sum([run.files for run in moved]), member, weight)
+        return np.zeros(columns.count), np.zeros(columns.count, np.int64)
+    written = columns.means(_sum([run.written for run in moved]))
+    files = columns.means(_sum([run.files for run in moved]))
     return written, np.where(files > 0.0, np.maximum(1, np.rint(files)), 0).astype(np.int64)
 
 
@@ -155,9 +149,7 @@ def with_met(mean: Array, met: Array, share: Array, weight: Array) -> Array:
     return met + rest * (max(left, 0.0) / others if others > 0.0 else 0.0)
 
 
-def carried(
-    wanted: Array, most: Array, of_clients: float, member: NDArray[np.int64], weight: Array
-) -> Array:
+def carried(wanted: Array, most: Array, of_clients: float, columns: Columns) -> Array:
     """Return what gets through of the bytes wanted of each column: a max-min share of the clients.
 
     Parameters
@@ -168,10 +160,10 @@ def carried(
         What all clients move together.
     """
     limited = np.minimum(wanted, most)
-    if float(limited @ weight) <= of_clients:
+    if float(limited @ columns.weight) <= of_clients:
         return limited
-    clients = Resource(np.zeros(len(member), np.intp), np.array([max(of_clients, 0.0)]))
-    return of_columns(max_min([clients], limited[member]), member, weight)
+    clients = Resource(np.zeros(columns.osts, np.intp), np.array([max(of_clients, 0.0)]))
+    return columns.means(max_min([clients], limited[columns.member]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +202,9 @@ def layers_of(could: OstRates, clients: Clients, columns: Columns, seconds: floa
     could
         What each real OST gives to clients.
     """
-    member, weight = columns.member, columns.weight
     return Layers(
-        of_columns(could.write, member, weight) * seconds,
-        of_columns(could.read, member, weight) * seconds,
+        columns.means(could.write) * seconds,
+        columns.means(could.read) * seconds,
         clients.nodes * clients.network_bytes_per_s * seconds,
         seconds,
     )
@@ -230,7 +221,7 @@ def serve(
 
     What fills an OST by a fault is among what they write.
     """
-    member, weight = columns.member, columns.weight
+    weight = columns.weight
     writes, reads, filling = asks.placed, asks.reads, asks.filling
     for_writes = for_reads = layers
     if by_probes is not None:
@@ -242,9 +233,8 @@ def serve(
     writes = np.minimum(writes, np.maximum(room, 0.0))
     if filling is not None:
         writes = writes + filling
-    written = carried(writes, for_writes.write, for_writes.clients, member, weight)
-    read = carried(reads, for_reads.read, for_reads.clients, member, weight)
-    state.slowed_read_bytes += float((reads - read) @ weight)
+    written = carried(writes, for_writes.write, for_writes.clients, columns)
+    read = carried(reads, for_reads.read, for_reads.clients, columns)
     if by_probes is None:
         state.client_bytes_written_total += written
         state.bytes_read_total += read
@@ -254,9 +244,6 @@ def serve(
         state.bytes_read_total += read + by_probes.read
         state.client_bytes_read_total += read + by_probes.client_read
     return written, read
-
-
-Array = NDArray[np.float64]
 
 
 @dataclass(slots=True)
@@ -288,7 +275,7 @@ def spans(start: datetime, end: datetime, parts: int) -> Iterator[datetime]:
 
 
 def looks(
-    start: datetime, end: datetime, gating: Gating, closed: NDArray[np.bool_], fullest: Array
+    start: datetime, end: datetime, gating: Gating, closed: Flags, fullest: Array
 ) -> Sequence[datetime]:
     """Return an epoch's ends, and between them the times at which gating may change something.
 

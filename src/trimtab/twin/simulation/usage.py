@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.model.event import EventKind
-from trimtab.twin.scenario.model import Lifetime, Scenario, Users
+from trimtab.twin.arrays import Array
+from trimtab.twin.scenario.model import Lifetime, Users
 from trimtab.twin.simulation.accounts import Accepted, Accounts
-from trimtab.twin.simulation.columns import Columns
 from trimtab.twin.simulation.demand import MEMORY_S, Demand, unevenness
-from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.faults import Trouble, added_bytes
 from trimtab.twin.simulation.placement import place
 from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import Population
-from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.streams import stream
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from trimtab.twin.simulation.engine import Simulation
+
 _REREAD_DAYS = 56.0
 """Within which `Users.reread_share` of what is old is read again."""
 _ALMOST_ALL = 1.0 - 1e-9
@@ -71,59 +71,48 @@ class Usage:
         Bytes that were newly wanted in it, before quotas.
     """
 
-    def __init__(
-        self, scenario: Scenario, state: State, columns: Columns, zone: tzinfo, log: EventLog
-    ) -> None:
+    def __init__(self, of: Simulation) -> None:
+        self._of = of
+        scenario, columns = of.scenario, of.columns
         users = scenario.users
-        self._zone = zone
-        self._log = log
         self._demand = Demand(scenario.seed)
         self.busy = 1.0
         self.new_demand = 0.0
         self._during: Array | None = None
         spread = stream(scenario.seed, "fullness").standard_normal(columns.osts)[columns.first]
         full = spread_fullness(users.fullness, users.fullness_spread * spread, columns.weight)
-        stored = full * state.capacity_bytes
+        stored = full * of.state.capacity_bytes
         self.population = Population(columns.weight, users.lifetimes)
         self.population.fill(stored, users.daily_writes_bytes)
         by_life = self.population.stored @ columns.weight
         self.accounts = Accounts(users, scenario.seed, by_life, scenario.mdts.count)
 
-    def begin_day(self, day: int, users: Users) -> None:
+    def begin_day(self, day: int) -> None:
         """Begin the day of that number, if it is another: ages, what is read again, plans."""
         if day == self.population.today:
             return
+        users = self._of.scenario.users
         rate = -math.log1p(-min(users.reread_share, _ALMOST_ALL)) / _REREAD_DAYS
         self.population.new_day(day, rate)
         self.accounts.plan(users)
 
-    def begin_epoch(self, scenario: Scenario, epoch: int, start: datetime, end: datetime) -> None:
+    def begin_epoch(self, epoch: int, start: datetime, end: datetime) -> None:
         """Draw how busy an epoch is; epochs come in order."""
-        seconds = (end - start).total_seconds()
-        self.busy = self._demand.step(epoch, start, self._zone, scenario.users, seconds)
+        seconds, users = (end - start).total_seconds(), self._of.scenario.users
+        self.busy = self._demand.step(epoch, start, self._of.zone, users, seconds)
 
     def expected(
-        self,
-        scenario: Scenario,
-        columns: Columns,
-        shares: Array,
-        *,
-        faults: tuple[Trouble, ...],
-        start: datetime,
-        end: datetime,
+        self, shares: Array, *, faults: tuple[Trouble, ...], start: datetime, end: datetime
     ) -> Array:
         """Return what the epoch will write to one OST of each column, before chance and quotas."""
-        seconds = (end - start).total_seconds()
+        seconds, columns = (end - start).total_seconds(), self._of.columns
         filling, burst = added_bytes(faults, start, end, columns.osts)
-        demand = scenario.users.daily_writes_bytes / DAY_S * seconds * self.busy + burst
+        demand = self._of.scenario.users.daily_writes_bytes / DAY_S * seconds * self.busy + burst
         most = demand * shares
         return most if filling is None else most + filling[columns.first]
 
     def want(
         self,
-        scenario: Scenario,
-        state: State,
-        columns: Columns,
         shares: Array,
         *,
         most: float,
@@ -143,6 +132,7 @@ class Usage:
         draw
             Number of the epoch and of its part.
         """
+        scenario, state, columns = self._of.scenario, self._of.state, self._of.columns
         users, weight = scenario.users, columns.weight
         seconds = (end - start).total_seconds()
         wish = users.daily_writes_bytes / DAY_S * seconds * self.busy + state.queued_bytes
@@ -172,16 +162,17 @@ class Usage:
             fits = np.minimum(filled, np.maximum(room - placed.per_ost, 0.0))
             self.new_demand += float(filled @ weight)
             refused += float((filled - fits) @ weight)
-        self._no_space(state, refused, end)
+        self._no_space(refused, end)
         return Wanted(accepted, placed.per_ost, fits, later)
 
-    def reads(self, users: Users, state: State, seconds: float) -> Array:
+    def reads(self, seconds: float) -> Array:
         """Return what users want to read of one OST of each column: what lies there, alike."""
-        whole = float(state.used_bytes @ self.population.weight)
-        read = users.daily_reads_bytes / DAY_S * seconds * self.busy
-        return state.used_bytes * (read / whole) if whole > 0.0 else np.zeros(len(state.used_bytes))
+        used = self._of.state.used_bytes
+        whole = float(used @ self.population.weight)
+        read = self._of.scenario.users.daily_reads_bytes / DAY_S * seconds * self.busy
+        return used * (read / whole) if whole > 0.0 else np.zeros(len(used))
 
-    def write(self, users: Users, state: State, wanted: Wanted, carried: Array) -> None:
+    def write(self, wanted: Wanted, carried: Array) -> None:
         """Write what layers let through of what users want; the rest waits, up to some hours of it.
 
         Jobs that wait for their output begin no other: more than they would write in the time for
@@ -192,6 +183,7 @@ class Usage:
         carried
             Bytes of one OST of each column, of users and of what fills it.
         """
+        users, state = self._of.scenario.users, self._of.state
         weight, filling = self.population.weight, wanted.filling
         filled = None if filling is None else np.minimum(filling, carried)
         written = carried if filled is None else carried - filled
@@ -228,10 +220,11 @@ class Usage:
         self.accounts.shrink(fraction_kept)
         return deleted
 
-    def _no_space(self, state: State, refused: float, at: datetime) -> None:
+    def _no_space(self, refused: float, at: datetime) -> None:
         """Count what got ENOSPC; an event tells of the first of it."""
+        state = self._of.state
         if refused > 0.0 and not state.out_of_space:
-            self._log.add(EventKind.NOTE, at, "users get ENOSPC: no open OST has room")
+            self._of.log.add(EventKind.NOTE, at, "users get ENOSPC: no open OST has room")
         state.out_of_space = refused > 0.0
         state.refused_space_bytes += refused
 

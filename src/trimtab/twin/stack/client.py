@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.twin.arrays import Array
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.model import Clients
 from trimtab.twin.stack import network, raid
@@ -69,7 +69,7 @@ def node_limits(
     return NodeLimits(min(processor, write), min(processor, read), constants.process_bytes_per_s)
 
 
-def run_share(draws: NDArray[np.float64], constants: Constants = FITTED) -> NDArray[np.float64]:
+def run_share(draws: Array, constants: Constants = FITTED) -> Array:
     """Return what other nodes and paths leave of the clients of a run, from normal draws.
 
     It is 1 at the most: chance belongs to the layer in which it arises, and takes from it.

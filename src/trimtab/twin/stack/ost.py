@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from trimtab.twin.arrays import Array
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.stack import network, raid
 from trimtab.twin.stack.hardware import Hardware, small_operations_per_s
@@ -26,8 +27,6 @@ REQUEST_BYTES: Final = 1024**2
 BASE_CORE_S: Final = 0.4e-3
 """Processor time of a 1 MiB write apart from the allocator's: an assumption. It has to stay under
 32 cores / (34 GB/s / 1 MiB) = 1 ms, since an E1000 writes that with faster drives (source S5)."""
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +37,13 @@ class OstRates:
     ----------
     write, read
         The least of what limits them.
-    write_drives, write_processor
-        Ceilings of writes by themselves.
-    cores_allocator
-        Cores that look through groups at the rate ``write``.
+    write_drives
+        Ceiling of writes of the drives by themselves.
     """
 
     write: Array
     read: Array
     write_drives: Array
-    write_processor: Array
-    cores_allocator: Array
 
 
 def request_core_s(groups_considered: ArrayLike, constants: Constants = FITTED) -> Array:
@@ -99,21 +94,13 @@ def rates(
         checksums=checksums,
         constants=constants,
     )
-    drives, processor, looking_s = ceilings.apart(
+    drives, processor = ceilings.apart(
         np.asarray(amplification, dtype=np.float64),
         np.asarray(window, dtype=np.float64),
         np.asarray(groups_considered, dtype=np.float64),
     )
-    write, read, drives, processor, looking_s = np.broadcast_arrays(
-        ceilings.through(drives, processor), ceilings.read, drives, processor, looking_s
-    )
-    return OstRates(
-        write=write.copy(),
-        read=read.copy(),
-        write_drives=drives.copy(),
-        write_processor=processor.copy(),
-        cores_allocator=write / REQUEST_BYTES * looking_s / machine.platform.host(constants),
-    )
+    every = np.broadcast_arrays(ceilings.through(drives, processor), ceilings.read, drives)
+    return OstRates(*(ceiling.copy() for ceiling in every))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +130,14 @@ class Ceilings:
 
     def apart(
         self, amplification: Array, window: Array, groups_considered: Array
-    ) -> tuple[Array, Array, Array]:
-        """Return writes of drives, and of processors, and seconds of a core among groups."""
+    ) -> tuple[Array, Array]:
+        """Return writes of drives, and of processors."""
         factor = window * self.drive_write_factor
         drives = self.fresh_bytes_per_s * factor / amplification
-        looking_s = groups_considered * self.group_s
-        request_s = BASE_CORE_S + looking_s
+        request_s = BASE_CORE_S + groups_considered * self.group_s
         if self.checksum_s:
             request_s = request_s + self.checksum_s
-        return drives, self.work / request_s * REQUEST_BYTES, looking_s
+        return drives, self.work / request_s * REQUEST_BYTES
 
     def through(self, drives: Array, processor: Array) -> Array:
         """Return what all layers let through of writes."""

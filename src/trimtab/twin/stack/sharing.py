@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from trimtab.twin.arrays import Array
+
 Indices = NDArray[np.intp]
 
 _SAME = 1 + 1e-9

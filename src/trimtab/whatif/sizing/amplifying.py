@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from trimtab._core import OstFleet
+from trimtab.twin.arrays import Array
 from trimtab.twin.formulas import effective_spare, greedy
 from trimtab.twin.scenario.model import AllocatorFamily
 from trimtab.twin.simulation.layout import table, walks_per_request
@@ -246,5 +244,5 @@ class _Fleet:
             every = self._cases[place].trim_every or math.inf
             self._due[place] = max(self._due[place] + every, done)
 
-    def _counts(self) -> NDArray[np.float64]:
+    def _counts(self) -> Array:
         return table(self._fleet)

@@ -11,7 +11,10 @@ from typing import Final
 import numpy as np
 
 from trimtab.twin.formulas import greedy
-from trimtab.twin.simulation.steady import steady_rates
+from trimtab.twin.simulation.faults import conditions
+from trimtab.twin.simulation.measures import OstTerms
+from trimtab.twin.simulation.stacked import StackRates
+from trimtab.twin.simulation.throttling import throttling
 from trimtab.whatif.sizing.amplifying import Amplified, Case
 from trimtab.whatif.sizing.request import DAY_S, SizingRequest, TrimWord
 
@@ -53,6 +56,7 @@ _STACK = (
     "the twin's layers: least of drives x write x data/(data+parity) x RAID x throttling / write "
     "amplification, and of cores over a request's work with the allocator's searches"
 )
+_RATES: Final = StackRates()
 
 
 def ost_write_bytes_per_s(
@@ -65,10 +69,15 @@ def ost_write_bytes_per_s(
     walks
         Block groups that a request looks at in vain, in parts of all groups.
     """
-    rates = steady_rates(
-        request.scenario, np.array([amplification]), np.array([walks]), from_clients=from_clients
+    scenario, amplifications = request.scenario, np.array([amplification])
+    terms = OstTerms(
+        amplifications,
+        np.array([walks]),
+        throttling(scenario, amplifications),
+        np.zeros(1, np.int64),
+        conditions((), scenario.start, scenario.start, 1),
     )
-    return float(rates.write[0])
+    return float(_RATES.osts(scenario, terms, from_clients=from_clients).write[0])
 
 
 def _through_clients(request: SizingRequest, point: Amplified) -> float:

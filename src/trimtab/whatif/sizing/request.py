@@ -120,11 +120,7 @@ def check(request: SizingRequest) -> None:
     _check_raid(request.raid)
     _check_drive(request.drive)
     if request.osts is not None and request.capacity_bytes is not None:
-        raise UsageError(
-            "--osts and --capacity exclude each other",
-            code="options-contradict",
-            hint="give one of them",
-        )
+        raise _excluding("--osts", "--capacity")
     if request.osts is not None and not 1 <= request.osts <= MOST_OSTS:
         raise UsageError(f"--osts: {request.osts} must be 1 to {MOST_OSTS}", code="out-of-range")
     sized = (
@@ -140,21 +136,21 @@ def check(request: SizingRequest) -> None:
             hint="give --capacity, --osts, --retention or --growth",
         )
     if request.files is not None and request.mean_file_bytes is not None:
-        raise UsageError(
-            "--files and --mean-file exclude each other",
-            code="options-contradict",
-            hint="give one of them",
-        )
+        raise _excluding("--files", "--mean-file")
     if request.growth_bytes_per_year is not None and request.kept_share != 1.0:
-        raise UsageError(
-            "--growth and --kept exclude each other",
-            code="options-contradict",
-            hint="give one of them",
-        )
+        raise _excluding("--growth", "--kept")
     if request.net_daily_bytes > request.daily_writes_bytes * (1 + 1e-9):
         raise UsageError(
             "--growth: it is more than --daily-writes brings in a year", code="options-contradict"
         )
+
+
+def _excluding(option: str, other: str) -> UsageError:
+    return UsageError(
+        f"{option} and {other} exclude each other",
+        code="options-contradict",
+        hint="give one of them",
+    )
 
 
 def _check_amounts(request: SizingRequest) -> None:

@@ -1,0 +1,151 @@
+"""Values that are worked out of a site's record once, and read from its store until it changes.
+
+::
+
+    remembered(noun, kind, rests_on, make)
+       │ digest of what it rests on: sums of the rows, terms, sources of this program
+       ├── as in the store ──> the value of before
+       └── another ──────────> make(), kept when all values of this look are made
+
+Each value names which rows it rests on. A value that was made while they changed is not kept. Who
+may not write to the store works out the same, and so does who finds a value of another version. Of
+a short record nothing is kept: it is judged sooner than what is kept of it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sqlalchemy.exc import IntegrityError
+
+from trimtab.errors import UnreadableError
+from trimtab.loop.answers import NotOfType, packed, unpacked
+from trimtab.record.derived import Derived, Sums
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+Value = TypeVar("Value")
+RestsOn = Callable[[Sums], object]
+"""Picks the sums that a value rests on, and adds whatever else it depends on."""
+
+_SOURCES: Final = ("explain", "judge", "loop", "loop/explaining", "model", "record")
+"""Folders whose sources decide what is worked out."""
+_FEW_RUNS: Final = 1000
+"""So many runs make a record short."""
+_LEVEL: Final = 1
+"""Of compression: a year of one series is a MiB of text, and a tenth of that."""
+
+
+@dataclass
+class Keeping:
+    """One look at a site's record."""
+
+    store: Store
+    site: str
+    sums: Sums
+    _made: dict[str, tuple[RestsOn, str, bytes]] = field(default_factory=dict)
+
+    def remembered(
+        self, noun: str, kind: Any, rests_on: RestsOn, make: Callable[[], Value]
+    ) -> Value:
+        """Return a value: as it is in the store if that still holds, else as it is made now.
+
+        Parameters
+        ----------
+        noun
+            Its name, unique for the site.
+        kind
+            Its type, by which it is read back.
+        """
+        known = self.known(noun, kind, rests_on)
+        if known is not None:
+            return known[0]
+        return self.note(noun, kind, rests_on, make())
+
+    def known(self, noun: str, kind: Any, rests_on: RestsOn) -> tuple[Any] | None:
+        """Return the value that is kept under a noun, alone in a tuple; ``None``: none holds."""
+        present = self._present(noun)
+        if present is None or present.basis != _digest(rests_on(self.sums)):
+            return None
+        return _read(kind, present.document)
+
+    def before(self, noun: str, kind: Any) -> Any:
+        """Return the value that is kept under a noun, whether it holds or not, else ``None``."""
+        present = self._present(noun)
+        value = None if present is None else _read(kind, present.document)
+        return None if value is None else value[0]
+
+    @cached_property
+    def _is_short(self) -> bool:
+        return sum(count for count, _ in self.sums.runs.values()) < _FEW_RUNS
+
+    def _present(self, noun: str) -> Derived | None:
+        return None if self._is_short else self.store.derived(self.site, noun).get(noun)
+
+    def note(self, noun: str, kind: Any, rests_on: RestsOn, value: Value) -> Value:
+        """Have a value kept that was made of what this look found; return it as it is read back.
+
+        So it is the same whether it was kept or made: 0 and 0.0 are equal, and printed otherwise.
+        """
+        if self._is_short:
+            return value
+        try:
+            document = zlib.compress(packed(kind, value), _LEVEL)
+        except ValueError:  # text that is no UTF-8 is not kept
+            return value
+        self._made[noun] = (rests_on, _digest(rests_on(self.sums)), document)
+        read = _read(kind, document)
+        return value if read is None else read[0]
+
+    def keep(self) -> None:
+        """Keep what was made, as far as what it rests on is as it was."""
+        if not self._made:
+            return
+        now = self.store.sums(self.site)
+        values = {
+            noun: Derived(basis, document)
+            for noun, (rests_on, basis, document) in self._made.items()
+            if _digest(rests_on(now)) == basis
+        }
+        # A store that may only be read, or is busy; another process kept the same just now.
+        with suppress(UnreadableError, IntegrityError):
+            self.store.keep_derived(self.site, values)
+        self._made.clear()
+
+
+@contextmanager
+def keeping(store: Store, site: str) -> Iterator[Keeping]:
+    """Yield a look at a site's record; what it makes is kept at its end."""
+    look = Keeping(store, site, store.sums(site))
+    yield look
+    look.keep()
+
+
+def _read(kind: Any, document: bytes) -> tuple[Any] | None:
+    try:
+        return (unpacked(kind, zlib.decompress(document)),)
+    except (NotOfType, zlib.error):
+        return None
+
+
+def _digest(rests_on: object) -> str:
+    return hashlib.sha256(repr((_version(), rests_on)).encode()).hexdigest()[:32]
+
+
+@cache
+def _version() -> str:
+    """Return the digest of the sources that decide what is worked out."""
+    digest, package = hashlib.sha256(), Path(__file__).parent.parent
+    for name in _SOURCES:
+        deep = "*.py" if name == "loop" else "**/*.py"
+        for source in sorted((package / name).glob(deep)):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,258 @@
+"""Plans of policies, what became of them, and the ledger of a site. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from trimtab.config.nodes import NODE_NAME, fold_nodes
+from trimtab.config.targets import fold_names
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
+from trimtab.report.answers import actions_answer, outcome_text, plan_answer
+from trimtab.report.kit import ROWS, Table, row, table
+from trimtab.report.runs import telling_length
+from trimtab.report.sections import Document, Section
+from trimtab.report.status import troubles_table
+from trimtab.report.text import change_text, local_times, metric_text
+from trimtab.units import format_bytes
+
+if TYPE_CHECKING:
+    from trimtab.model.compare import Effect, PlanEffect
+    from trimtab.model.finding import Finding
+
+Entry = TypeVar("Entry")
+_EFFECTS: Final = 5
+_SAID_BY_THE_CHANGE: Final = {"not-as-desired", "reverted"}
+"""Codes of reasons that repeat both values of a setting."""
+
+
+def plan_document(
+    plan: Plan,
+    actions: Sequence[Action] = (),
+    *,
+    settled: Sequence[Action] = (),
+    troubles: Sequence[Finding] = (),
+    dangers: Iterable[str] = (),
+    apart: bool = False,
+    where: str = "",
+    command: str = "",
+) -> Document:
+    """Return the page of a plan and of what became of it.
+
+    Parameters
+    ----------
+    actions
+        That were carried out; empty where the plan was only shown.
+    settled
+        Actions of processes that were killed, whose outcome was found out.
+    troubles
+        Of the site: a policy that changes nothing leaves them as they are.
+    dangers
+        What whoever carries it out has to know.
+    apart
+        Whether instructions that are alike have a row each.
+    where
+        The site as the next command takes it.
+    command
+        That applies the plan, where it is only shown.
+    """
+    offered = bool(command and plan.instructions and not plan.held)
+    more = (f"trimtab actions {where} lists what was done",) if actions and where else ()
+    if offered:
+        more = ("Nothing was changed. This plan, and no other, is applied by:",)
+    ends = tuple(
+        f"settled: {_in_words(action.instruction)}: {action.detail or ''}" for action in settled
+    )
+    left = () if plan.instructions else troubles
+    return Document(
+        plan_answer(plan, actions, troubles),
+        (
+            Section(lines=tuple(f"{danger}." for danger in dangers), tone="warning"),
+            Section(lines=ends, tables=(_actions_table(actions, apart),)),
+            plan_section(plan, planned=not actions, apart=apart),
+            Section(tables=(troubles_table(left),)),
+        ),
+        more=more,
+        command=command if offered else "",
+    )
+
+
+def plan_section(plan: Plan, *, planned: bool = True, apart: bool = False) -> Section:
+    """Return the instructions of a plan, where none was begun, and what it leaves alone."""
+    held = tuple(f"nor may it because {reason}" for reason in plan.held[1:])
+    instructions = _instructions_table(plan.instructions, apart) if planned else None
+    tables = instructions, _untouched_table(plan.untouched, apart)
+    return Section(lines=held, tables=tables, tone="warning")
+
+
+def ledger_document(
+    site: str,
+    actions: Sequence[Action],
+    effects: Sequence[PlanEffect],
+    *,
+    short: bool = True,
+    where: str = "",
+) -> Document:
+    """Return the ledger, the newest action first, and how performance went after each plan.
+
+    Parameters
+    ----------
+    short
+        Whether settings have their last name alone.
+    where
+        The site as the next command takes it.
+    """
+    length = telling_length([action.id for action in actions])
+    several = len({action.who for action in actions}) > 1
+    all_done = all(action.outcome is Outcome.DONE for action in actions)
+    rows = (
+        row(
+            action.id[:length],
+            at,
+            action.who if several else "",
+            _in_words(action.instruction, short=short),
+            _reason(action.instruction),
+            "" if all_done else outcome_text(action),
+        )
+        for action, at in zip(
+            reversed(actions), local_times([each.at for each in reversed(actions)]), strict=True
+        )
+    )
+    begun = local_times([effect.at for effect in reversed(effects)])
+    after = (
+        row(effect.plan, at, _effects(effect))
+        for effect, at in zip(reversed(effects), begun, strict=True)
+    )
+    columns = ("id", "at", "who??", "what", "reason??", "outcome")
+    return Document(
+        actions_answer(site, actions),
+        (
+            Section(tables=(table(columns, rows, first=ROWS),)),
+            Section(
+                "performance after each plan, against the window before it",
+                tables=(table(("plan", "at", "effect"), after, first=_EFFECTS),),
+            ),
+        ),
+        more=(f"trimtab revert {where} ID shows how one is taken back",) if actions else (),
+    )
+
+
+def _effects(plan: PlanEffect) -> str:
+    """Return the effects of a plan on every series in words, or why there are none."""
+    if plan.effect is None:
+        return f"cannot tell yet: {plan.reason}"
+    return "; ".join(
+        f"{series.probe} {_effect(effect)}"
+        for series in plan.effect.series
+        for effect in series.effects
+    )
+
+
+def _effect(effect: Effect) -> str:
+    ratio = "" if effect.ratio is None else f" ({change_text(effect.ratio)})"
+    change = effect.change.value.replace("_", " ")
+    return f"{metric_text(effect.metric or 'value')}: {change}{ratio}"
+
+
+def _instructions_table(instructions: Sequence[Instruction], apart: bool) -> Table | None:
+    staged = len({instruction.stage for instruction in instructions}) > 1
+    alike = _alike(
+        instructions, lambda each: (each.stage, _change(each), _reason(each)), apart=apart
+    )
+    return table(
+        ("stage>", "target", "server??", "change", "reason"),
+        (
+            row(
+                str(stage) if staged else "",
+                fold_names(entry.target for entry in entries),
+                _servers(entry.server for entry in entries),
+                change,
+                reason,
+            )
+            for (stage, change, reason), entries in alike
+        ),
+        first=ROWS,
+    )
+
+
+def _untouched_table(untouched: Sequence[Untouched], apart: bool) -> Table | None:
+    return table(
+        ("left alone", "setting", "reason"),
+        (
+            row(
+                fold_names(entry.target for entry in entries),
+                ", ".join(dict.fromkeys(entry.setting for entry in entries if entry.setting)),
+                reason,
+            )
+            for (reason,), entries in _alike(
+                untouched, lambda each: (str(each.reason),), apart=apart
+            )
+        ),
+    )
+
+
+def _actions_table(actions: Sequence[Action], apart: bool) -> Table | None:
+    failed_first = sorted(actions, key=lambda action: action.outcome is Outcome.DONE)
+    alike = _alike(
+        failed_first,
+        lambda each: (
+            _change(each.instruction, short=True), outcome_text(each), _result(each),
+            each.detail or "",
+        ),
+        apart=apart,
+    )  # fmt: skip
+    return table(
+        ("target", "change", "outcome", "found", "detail"),
+        (
+            row(fold_names(entry.instruction.target for entry in entries), *result)
+            for result, entries in alike
+        ),
+        first=ROWS,
+    )
+
+
+def _alike(
+    entries: Sequence[Entry], key: Callable[[Entry], tuple], *, apart: bool
+) -> list[tuple[tuple, list[Entry]]]:
+    """Return entries of one key together, in their order; each by itself where ``apart``."""
+    groups: dict[Hashable, tuple[tuple, list[Entry]]] = {}
+    for place, entry in enumerate(entries):
+        group = groups.setdefault(place if apart else key(entry), (key(entry), []))
+        group[1].append(entry)
+    return list(groups.values())
+
+
+def _servers(names: Iterable[str | None]) -> str:
+    known = sorted({name for name in names if name})
+    whole = all(NODE_NAME.fullmatch(name) for name in known)
+    return fold_nodes(known) if known and whole else ", ".join(known)
+
+
+def _result(action: Action) -> str:
+    if action.instruction.kind is ActionKind.TRIM and (action.found or "").isdecimal():
+        return f"{format_bytes(int(action.found or 0))} trimmed"
+    repeated = action.outcome is Outcome.DONE and action.found == action.instruction.value
+    return "" if repeated else action.found or ""
+
+
+def _reason(instruction: Instruction) -> str:
+    """Return why, where the change does not say it."""
+    both = instruction.setting is not None and instruction.reason.code in _SAID_BY_THE_CHANGE
+    return "" if both else str(instruction.reason)
+
+
+def _change(instruction: Instruction, *, short: bool = False) -> str:
+    if instruction.kind is ActionKind.SET:
+        setting = instruction.setting or ""
+        setting = setting.rpartition("/")[2] if short else setting
+        return f"{setting} {instruction.before} -> {instruction.value}"
+    change = instruction.kind.value.replace("-", " ")
+    if instruction.kind is ActionKind.MIGRATE:
+        return f"{change} {instruction.value}"
+    if instruction.kind in {ActionKind.REGISTER, ActionKind.DEREGISTER} and not short:
+        return instruction.value or change
+    return change
+
+
+def _in_words(instruction: Instruction, *, short: bool = False) -> str:
+    return f"{instruction.target} {_change(instruction, short=short)}"
