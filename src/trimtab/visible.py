@@ -6,6 +6,7 @@ terminal, hide in a page, or not be written at all.
 
 from __future__ import annotations
 
+import os
 import shlex
 import unicodedata
 from collections.abc import Sequence
@@ -17,8 +18,8 @@ _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _NAMED: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
-def visible(text: str, *, keep: str = "") -> str:
-    r"""Return ``text`` with everything that cannot be seen written as an escape.
+def visible(text: str | bytes | os.PathLike[str], *, keep: str = "") -> str:
+    r"""Return a text or a path with everything that cannot be seen written as an escape.
 
     Control characters, undecodable bytes (kept by Python as lone surrogates) and marks that turn
     the direction of writing become ``\x1b`` or ``\u202e``.
@@ -32,7 +33,11 @@ def visible(text: str, *, keep: str = "") -> str:
     --------
     >>> visible("a\udcffb\x1b[2J")
     'a\\xffb\\x1b[2J'
+    >>> visible(b"a\xffb") == visible("a\udcffb")
+    True
     """
+    if not isinstance(text, str):
+        text = os.fsdecode(text)
     if text.isprintable():
         return text
     return "".join(_shown(character, keep) for character in text)

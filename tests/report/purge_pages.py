@@ -24,7 +24,7 @@ def horizon_answer_of(target: float) -> Answer:
     hour = int(NOW.timestamp()) // HOUR_S
     ages = [chance.expovariate(1 / 90) for _ in range(4000)]
     curve = AgeCurve.of(
-        (hour - int(age * 24) for age in ages), (5_000 for _ in ages), (6 * TIB for _ in ages)
+        [hour - int(age * 24) for age in ages], [5_000] * len(ages), [6 * TIB] * len(ages)
     )
     youngest = hour - 14 * 24
 

@@ -203,4 +203,4 @@ def _as_listed(
 
 
 def _shown(path: bytes) -> str:
-    return visible(path.decode("utf-8", "surrogateescape"))
+    return visible(path)

@@ -183,7 +183,7 @@ class Exemption:
         if self.name:
             return f"{self.kind} {visible(self.name)}"
         if isinstance(self.value, bytes):
-            return f"path {visible(self.value.decode('utf-8', 'surrogateescape')) or '/'}"
+            return f"path {visible(self.value) or '/'}"
         return f"{self.kind} {self.value}"
 
 
@@ -534,19 +534,18 @@ def _less_time(before: Policy, after: Policy) -> Iterator[str]:
 
 
 def _lower_target(before: Policy, after: Policy) -> Iterator[str]:
+    of_pools = dict(before.target_pool)
     for noun, old, new in (
         ("target", before.target, after.target),
         ("target_ost", before.target_ost, after.target_ost),
+        *(
+            (f"target_pool of {visible(pool)}", of_pools.get(pool), limit)
+            for pool, limit in after.target_pool
+        ),
     ):
         if new is not None and (old is None or new < old):
             was = "" if old is None else f" from {format_percent(old)}"
             yield f"{noun} falls{was} to {format_percent(new)}"
-    old_limits = dict(before.target_pool)
-    for pool, limit in after.target_pool:
-        old = old_limits.get(pool)
-        if old is None or limit < old:
-            was = "" if old is None else f" from {format_percent(old)}"
-            yield f"target_pool of {visible(pool)} falls{was} to {format_percent(limit)}"
 
 
 def _looser_limits(before: Policy, after: Policy) -> Iterator[str]:

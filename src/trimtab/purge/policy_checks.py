@@ -127,28 +127,20 @@ def _short_times(policy: Policy) -> Iterator[Message]:
 
 
 def _root(root: str) -> Iterator[Problem]:
+    shown, hint = repr(visible(root[:200])), None
     if "\0" in root or not root.startswith("/"):
-        yield Problem(
-            ("policy", "root"),
-            f"{visible(root[:200])!r} is not an absolute path",
-            'write it in full: root = "/scratch"',
-            "path-relative",
-        )
+        code, text = "path-relative", f"{shown} is not an absolute path"
+        hint = 'write it in full: root = "/scratch"'
     elif ".." in PurePosixPath(root).parts or "." in root.split("/"):
-        yield Problem(
-            ("policy", "root"), f'{visible(root[:200])!r} holds "." or ".."', code="path-with-dots"
-        )
+        code, text = "path-with-dots", f'{shown} holds "." or ".."'
     elif PurePosixPath(root) in (PurePosixPath("/"), PurePosixPath("//")):
-        yield Problem(
-            ("policy", "root"), "the root of this host cannot be purged", code="root-of-host"
-        )
+        code, text = "root-of-host", "the root of this host cannot be purged"
     elif root != str(PurePosixPath(root)) or root.startswith("//"):
-        yield Problem(
-            ("policy", "root"),
-            f"{visible(root[:200])!r} has more slashes than it needs",
-            f'root = "/{"/".join(part for part in root.split("/") if part)}"',
-            "path-not-plain",
-        )
+        code, text = "path-not-plain", f"{shown} has more slashes than it needs"
+        hint = f'root = "/{"/".join(part for part in root.split("/") if part)}"'
+    else:
+        return
+    yield Problem(("policy", "root"), text, hint, code)
 
 
 def _files(policy: Policy) -> Iterator[Problem]:

@@ -166,7 +166,7 @@ def _path(table: ExemptTable, root: str) -> tuple[bytes, str]:
     else:
         assert table.path is not None
         whole, name = table.path.encode(), table.path
-    shown = visible(whole[:200].decode("utf-8", "surrogateescape"))
+    shown = visible(whole[:200])
     if not whole.startswith(b"/"):
         raise BadValue(
             f"{shown!r} is relative", code="path-relative", hint=f"write it in full: {root}/..."

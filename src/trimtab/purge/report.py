@@ -30,7 +30,7 @@ from trimtab.purge.run.records import (
     UndoneLine,
 )
 from trimtab.purge.run.standing import Standing, replay
-from trimtab.purge.run.state import DELETED, GONE, NOT_BEGUN, WOULD_DELETE, Rows
+from trimtab.purge.run.state import DELETED, GONE, NOT_BEGUN, WOULD_DELETE, Rows, row_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ class RunDay:
 
     run: str
     plan: str
-    began: datetime | None
-    horizon: datetime | None
-    who: str
-    end: str | None
-    text: str | None
-    objections: tuple[str, ...]
+    began: datetime | None = None
+    horizon: datetime | None = None
+    who: str = ""
+    end: str | None = None
+    text: str | None = None
+    objections: tuple[str, ...] = ()
     unexplained: tuple[str, ...] = ()
     pace: RunPace = field(default_factory=RunPace)
 
@@ -202,25 +202,25 @@ class _Gathered:
             return
         if line.apply and line.files:
             self.deleted_at = max(line.at, self.deleted_at or line.at)
-        self.files += line.files
-        self.bytes += line.bytes
+        self._count(line, 1)
         self.freed_bytes += line.freed_bytes
         gone = {DELETED, WOULD_DELETE, NOT_BEGUN, *({GONE} if line.recovered else ())}
         for outcome, count in line.outcomes:
             if outcome not in gone:
                 self.kept[outcome] += count
-        for uid, (files, size) in line.by_user.items():
-            before = self.users.get(uid, (0, 0))
-            self.users[uid] = (before[0] + files, before[1] + size)
 
     def undo(self, line: UndoneLine) -> None:
         """Take back what was counted as deleted and was not."""
-        self.files -= line.files
-        self.bytes -= line.bytes
+        self._count(line, -1)
         self.freed_bytes -= min(self.freed_bytes, line.bytes)
-        for uid, (files, size) in line.by_user.items():
+
+    def _count(self, line: DoneLine | UndoneLine, sign: int) -> None:
+        self.files += sign * line.files
+        self.bytes += sign * line.bytes
+        for uid, counted in line.by_user.items():
             before = self.users.get(uid, (0, 0))
-            self.users[uid] = (max(0, before[0] - files), max(0, before[1] - size))
+            files, size = (max(0, old + sign * n) for old, n in zip(before, counted, strict=True))
+            self.users[uid] = (files, size)
 
     def _after(self, usages: Sequence[Measured]) -> Measured | None:
         deleted_at = self.deleted_at
@@ -287,8 +287,8 @@ def _gather(
 
 def _run_day(plan: PlanLine, run: str, begin: BeginLine | None) -> RunDay:
     if begin is None:
-        return RunDay(run, plan.plan, None, None, "", None, None, ())
-    return RunDay(run, plan.plan, begin.at, begin.horizon, begin.who, None, None, begin.objections)
+        return RunDay(run, plan.plan)
+    return RunDay(run, plan.plan, begin.at, begin.horizon, begin.who, objections=begin.objections)
 
 
 def _standing(plan: PlanLine, standing: Standing) -> PlanStanding:
@@ -301,6 +301,6 @@ def _standing(plan: PlanLine, standing: Standing) -> PlanStanding:
         file_system=plan.file_system,
         rows=plan.rows,
         outcomes=dict(outcomes.most_common()),
-        waiting_rows=sum(rows.count for rows in standing.todo),
+        waiting_rows=row_count(standing.todo),
         interrupted_rows=standing.open_rows,
     )

@@ -34,7 +34,8 @@ from trimtab.record.location import (
     refuse_exchangeable,
     refuse_shared_file_system,
 )
-from trimtab.record.raw import make_directories, synchronise
+from trimtab.record.raw import make_directories
+from trimtab.record.trusted import synchronise
 from trimtab.units import is_digits
 
 _PAGE_BYTES_MINIMUM = 512  # sqlite.org/fileformat2.html; ours are 4096

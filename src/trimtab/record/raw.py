@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import UnreadableError
-from trimtab.record.trusted import synchronise_file_system
+from trimtab.record.trusted import opened, synchronise, synchronise_file_system
 from trimtab.visible import visible
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -238,21 +238,9 @@ def _written(file: Path, data: bytes) -> Path:
     return part
 
 
-def synchronise(path: Path) -> None:
-    """Wait until a file, or the names in a directory, are on stable storage."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _synchronise_file_system(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened(directory, flags=os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         synchronise_file_system(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _decompressed(compressed: bytes, size_bytes: int) -> bytes | None:

@@ -219,6 +219,29 @@ def write_durably(name: str, directory: int, data: bytes, *, mode: int = 0o600) 
         ) from error
 
 
+@contextlib.contextmanager
+def opened(
+    name: str | int | Path, directory: int | None = None, flags: int = _LAST
+) -> Iterator[int]:
+    """Open a directory, or a file of it with ``flags``; yield its descriptor.
+
+    A number is a descriptor of the directory, which is opened once more.
+    """
+    if isinstance(name, int):
+        name, directory = ".", name
+    descriptor = os.open(name, flags, 0o600, dir_fd=directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def synchronise(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on stable storage."""
+    with opened(path, flags=os.O_RDONLY) as descriptor:
+        os.fsync(descriptor)
+
+
 def synchronise_file_system(directory: int) -> None:
     """Wait until everything written to a directory's file system is on stable storage.
 
@@ -272,7 +295,7 @@ def _check_component(descriptor: int, path: Path, noun: str, owner: int) -> None
     state = os.fstat(descriptor)
     if state.st_uid not in (0, owner):
         raise RefusedError(
-            f"{noun} lies below {visible(str(path))}, which belongs to user {state.st_uid}, "
+            f"{noun} lies below {visible(path)}, which belongs to user {state.st_uid}, "
             f"who could exchange it",
             code="directory-untrusted",
             hint="keep it where every directory above it is root's",
@@ -280,9 +303,9 @@ def _check_component(descriptor: int, path: Path, noun: str, owner: int) -> None
     # In a sticky directory nobody can rename or remove what is root's.
     if _open_to_others(state) and not state.st_mode & stat.S_ISVTX:
         raise RefusedError(
-            f"{noun} lies below {visible(str(path))}, which others can write to",
+            f"{noun} lies below {visible(path)}, which others can write to",
             code="directory-untrusted",
-            hint=f"chmod go-w {visible(str(path))}, or keep it somewhere else",
+            hint=f"chmod go-w {visible(path)}, or keep it somewhere else",
         )
 
 
@@ -322,7 +345,7 @@ def _shown(path: str | os.PathLike[str], directory: int) -> str:
 def _refused(
     path: str | os.PathLike[str], noun: str, reason: str, command: str | None
 ) -> RefusedError:
-    shown = visible(os.fspath(path))
+    shown = visible(path)
     hint = f"{command} {shown}, once you know how it came to be so" if command else None
     return RefusedError(f"{noun} {shown} {reason}", code="file-untrusted", hint=hint)
 

@@ -96,7 +96,7 @@ def test_a_slow_scan_stops_soon_and_goes_on_within_a_large_directory(tmp_path):
 
 
 def test_a_slow_part_is_waited_for_as_long_as_its_turns_take():
-    assert Limits(1000.0).stop_s(10, 2) == 60.0
+    assert Limits(1000.0).stop_s(10, 2, 1.0) == 60.0
     assert Limits(1.0).stop_s(4, 2, share=0.1) == pytest.approx(800.0)
     assert Limits(calls_per_mdt_s=1.0).stop_s(64, 2, share=0.1) == pytest.approx(400.0)
     # Threads beyond the calls of a second would only wait, each for longer.

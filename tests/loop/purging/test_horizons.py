@@ -107,8 +107,9 @@ def test_snapshots_are_thinned_to_the_last_of_each_quarter_of_a_day():
 def test_the_place_is_given_or_the_environments_or_the_systems(tmp_path, monkeypatch):
     monkeypatch.delenv("TRIMTAB_PURGE", raising=False)
     assert purge_place().directory == DEFAULT
-    assert purge_place(None, {"TRIMTAB_PURGE": "/p"}).directory == Path("/p")
-    assert purge_place("/q", {"TRIMTAB_PURGE": "/p"}).directory == Path("/q")
+    monkeypatch.setenv("TRIMTAB_PURGE", "/p")
+    assert purge_place().directory == Path("/p")
+    assert purge_place("/q").directory == Path("/q")
     assert purge_place("relative").directory.is_absolute()
     made = prepared(PurgePlace(tmp_path / "place"))
     assert made.journals.stat().st_mode & 0o777 == 0o700

@@ -119,7 +119,7 @@ def test_a_share_of_the_calls_is_what_a_process_makes() -> None:
     assert 4 * 2 / core["delay_s"] == pytest.approx(250.0)
     assert core["each_mdt"] is not None
     assert 2 / core["each_mdt"][0] == pytest.approx(75.0)
-    assert Limits().for_core(4, 2) == {"delay_s": 0.0, "latency_s_max": None, "each_mdt": None}
+    assert Limits().for_core(4, 2, 1.0) == {"delay_s": 0.0, "latency_s_max": None, "each_mdt": None}
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from hypothesis import strategies as st
 
-from trimtab.purge.horizon.curve import HOUR_S, AgeCurve
+from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, OwnerDays
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,19 @@ def curve_of(found: list[File]) -> AgeCurve:
         [one.last_use_s // HOUR_S for one in found],
         [1] * len(found),
         [one.allocated_bytes for one in found],
+    )
+
+
+def days_of(curves: Mapping[int, Sequence[tuple[int, int, int]]]) -> OwnerDays:
+    """Return the days of each owner, given day, files and bytes of each in ascending order."""
+
+    def packed(rows: Sequence[tuple[int, int, int]], place: int) -> bytes:
+        kind = np.int64 if place == 0 else np.uint64
+        return np.array([row[place] for row in rows], kind).tobytes()
+
+    return OwnerDays.from_buffers(
+        (owner, (packed(rows, 0), packed(rows, 1), packed(rows, 2)))
+        for owner, rows in curves.items()
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.purge.horizon.slow import SPAN_HOURS, File, curve_of, files, freed_by
+from tests.purge.horizon.slow import SPAN_HOURS, File, curve_of, days_of, files, freed_by
 from tests.support.codes import raises
 
 from trimtab.errors import DataError
@@ -24,9 +24,10 @@ def test_merging_is_as_if_all_had_been_one(
     one: list[File], two: list[File], three: list[File]
 ) -> None:
     whole = curve_of([*one, *two, *three])
-    left = curve_of(one).merge(curve_of(two)).merge(curve_of(three))
-    right = curve_of(three).merge(curve_of(two).merge(curve_of(one)))
+    left = AgeCurve.together([AgeCurve.together([curve_of(one), curve_of(two)]), curve_of(three)])
+    right = AgeCurve.together([curve_of(three), curve_of(two), curve_of(one)])
     for merged in (left, right):
+        assert merged.hours.dtype == merged.allocated_bytes.dtype == np.int64
         assert np.array_equal(merged.hours, whole.hours)
         assert np.array_equal(merged.files, whole.files)
         assert np.array_equal(merged.allocated_bytes, whole.allocated_bytes)
@@ -65,15 +66,15 @@ def test_the_earliest_hour_that_frees_enough(found: list[File], required: int) -
 
 
 def test_an_empty_curve() -> None:
-    empty = AgeCurve.empty()
+    empty = AgeCurve.together(())
     assert empty.total == Freed()
     assert empty.freed_before(10**9) == Freed()
     assert empty.earliest_freeing(1) is None
-    assert empty.merge(empty).total == Freed()
+    assert AgeCurve.together([empty, empty]).total == Freed()
 
 
 def test_days_leave_a_part_of_one_open() -> None:
-    days = OwnerDays.of({7: [(10, 1, 100), (11, 2, 1000)]})
+    days = days_of({7: [(10, 1, 100), (11, 2, 1000)]})
     assert days.freed_before(11 * 24) == ([Freed(1, 100)], [Freed(1, 100)])
     assert days.freed_before(11 * 24 + 1) == ([Freed(1, 100)], [Freed(3, 1100)])
     assert days.freed_before(12 * 24) == ([Freed(3, 1100)], [Freed(3, 1100)])
@@ -90,7 +91,7 @@ def test_days_hold_the_truth_of_each_owner_between_least_and_most(
         day = one.last_use_s // 86400
         files_, size = rows[one.uid].get(day, (0, 0))
         rows[one.uid][day] = files_ + 1, size + one.allocated_bytes
-    days = OwnerDays.of({uid: [(day, *of[day]) for day in sorted(of)] for uid, of in rows.items()})
+    days = days_of({uid: [(day, *of[day]) for day in sorted(of)] for uid, of in rows.items()})
     least, most = days.freed_before(hour)
     for uid in range(4):
         own = [one for one in found if one.uid == uid]

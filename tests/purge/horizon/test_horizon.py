@@ -11,6 +11,7 @@ from tests.purge.horizon.slow import (
     SPAN_HOURS,
     File,
     curve_of,
+    days_of,
     earliest_cut_off,
     files,
     freed_by,
@@ -18,7 +19,7 @@ from tests.purge.horizon.slow import (
 from tests.support.codes import raises
 
 from trimtab.errors import UsageError
-from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
+from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed
 from trimtab.purge.horizon.horizon import (
     HorizonStatus,
     find_horizon,
@@ -89,7 +90,7 @@ def test_ties_go_together() -> None:
 
 
 def test_a_target_that_is_exactly_met_needs_nothing() -> None:
-    horizon = find_horizon(AgeCurve.empty(), Usage(70, 30), 0.7, youngest_hour=0)
+    horizon = find_horizon(AgeCurve.together(()), Usage(70, 30), 0.7, youngest_hour=0)
     assert horizon.status is HorizonStatus.MET_ALREADY
     assert "nothing has to go" in " ".join(horizon.words(AT_S))
 
@@ -104,7 +105,7 @@ def test_targets_count_as_they_are_written() -> None:
 
 
 def test_an_empty_curve_reaches_nothing() -> None:
-    horizon = find_horizon(AgeCurve.empty(), Usage(80, 20), 0.7, youngest_hour=0)
+    horizon = find_horizon(AgeCurve.together(()), Usage(80, 20), 0.7, youngest_hour=0)
     assert horizon.status is HorizonStatus.OUT_OF_REACH
     assert horizon.shortfall_bytes == 10
     assert horizon.freed == Freed()
@@ -123,7 +124,11 @@ def test_out_of_reach_says_what_stays_and_why() -> None:
 
 def test_everything_is_exempt() -> None:
     horizon = find_horizon(
-        AgeCurve.empty(), Usage(80, 20), 0.7, youngest_hour=20, kept_back={"exempt_path": (9, 80)}
+        AgeCurve.together(()),
+        Usage(80, 20),
+        0.7,
+        youngest_hour=20,
+        kept_back={"exempt_path": (9, 80)},
     )
     assert horizon.status is HorizonStatus.OUT_OF_REACH
     assert horizon.eligible == Freed()
@@ -162,7 +167,7 @@ def test_what_has_no_fullness_is_an_error(used: int, available: int) -> None:
 @pytest.mark.parametrize("target", [-0.1, 1.1, float("nan"), float("inf")])
 def test_a_target_that_is_none_is_an_error(target: float) -> None:
     with raises(UsageError, "value-out-of-range"):
-        find_horizon(AgeCurve.empty(), Usage(1, 1), target, youngest_hour=0)
+        find_horizon(AgeCurve.together(()), Usage(1, 1), target, youngest_hour=0)
 
 
 def test_lists_are_longer_than_the_need() -> None:
@@ -205,9 +210,7 @@ def test_the_table_of_horizons(found: list[File], ages_days: list[int]) -> None:
 
 
 def test_who_would_lose_what() -> None:
-    curves = OwnerDays.of(
-        {1: [(1, 1, 10), (3, 1, 10)], 2: [(1, 1, 500)], 3: [(9, 1, 10**6)], 4: []}
-    )
+    curves = days_of({1: [(1, 1, 10), (3, 1, 10)], 2: [(1, 1, 500)], 3: [(9, 1, 10**6)], 4: []})
     result = owners(curves, cut_off_hour=3 * 24 + 5)
     assert [one.owner for one in result] == [2, 1]
     assert (result[1].least, result[1].most) == (Freed(1, 10), Freed(2, 20))

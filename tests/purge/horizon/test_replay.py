@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 
 from trimtab.errors import UsageError
-from trimtab.purge.horizon.replay import Afterwards, Replay, Share, replay
+from trimtab.purge.horizon.curve import Freed
+from trimtab.purge.horizon.replay import Afterwards, Replay, replay
 
 DAY_S = 86400
 THEN_S = 1000 * DAY_S
@@ -99,50 +100,50 @@ rows = st.lists(
 def test_every_file_is_what_a_loop_says(then: list[Row], later: list[Row], known: bool) -> None:
     got = replayed(then, later, reads_known=known)
     by_id = {row.id: row for row in later}
-    expected: dict[Afterwards, Share] = {}
-    missed: dict[int, Share] = {}
+    expected: dict[Afterwards, Freed] = {}
+    missed: dict[int, Freed] = {}
     for row in then:
         outcome = judged(row, by_id.get(row.id), reads_known=known)
-        share = Share(1, row.allocated_bytes)
-        expected[outcome] = expected.get(outcome, Share()) + share
+        share = Freed(1, row.allocated_bytes)
+        expected[outcome] = expected.get(outcome, Freed()) + share
         if outcome in (Afterwards.WRITTEN, Afterwards.READ):
-            missed[row.uid] = missed.get(row.uid, Share()) + share
+            missed[row.uid] = missed.get(row.uid, Freed()) + share
     assert got.outcomes == expected
     assert {user.uid: user.missed for user in got.users} == missed
-    assert sum((age.deleted for age in got.ages), Share()) == got.deleted
-    assert sum((age.missed for age in got.ages), Share()) == got.missed
+    assert sum((age.deleted for age in got.ages), Freed()) == got.deleted
+    assert sum((age.missed for age in got.ages), Freed()) == got.missed
     assert all(word.isprintable() for word in got.words)
 
 
 def test_names_of_one_file_count_once() -> None:
     got = replayed([Row(1), Row(1)], [Row(1, mtime_ns=200), Row(1, mtime_ns=200)])
-    assert got.outcomes == {Afterwards.WRITTEN: Share(1, 4096)}
+    assert got.outcomes == {Afterwards.WRITTEN: Freed(1, 4096)}
 
 
 def test_a_number_that_was_given_out_again_is_another_file() -> None:
     got = replayed([Row(1)], [Row(1, btime_ns=60, mtime_ns=10**9)])
-    assert got.outcomes == {Afterwards.GONE: Share(1, 4096)}
+    assert got.outcomes == {Afterwards.GONE: Freed(1, 4096)}
 
 
 def test_a_mount_s_new_device_number_is_the_same_file_system() -> None:
     got = replayed([Row(1)], [Row(1, device=77)])
-    assert got.outcomes == {Afterwards.UNTOUCHED: Share(1, 4096)}
+    assert got.outcomes == {Afterwards.UNTOUCHED: Freed(1, 4096)}
 
 
 def test_of_several_devices_numbers_are_compared() -> None:
     then = [Row(1), Row(1, device=2)]
     got = replayed(then, [Row(1, device=2, mtime_ns=200)])
     assert got.outcomes == {
-        Afterwards.GONE: Share(1, 4096),
-        Afterwards.WRITTEN: Share(1, 4096),
+        Afterwards.GONE: Freed(1, 4096),
+        Afterwards.WRITTEN: Freed(1, 4096),
     }
 
 
 def test_reads_that_are_not_recorded_are_not_known() -> None:
     read = Row(1, atime_ns=500)
-    assert replayed([Row(1)], [read]).missed == Share(1, 4096)
+    assert replayed([Row(1)], [read]).missed == Freed(1, 4096)
     got = replayed([Row(1)], [read], reads_known=False)
-    assert got.missed == Share()
+    assert got.missed == Freed()
     assert "not every client records reads" in got.words[-1]
 
 

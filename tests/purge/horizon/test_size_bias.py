@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 from scipy.stats import t
 from tests.fake_lustre.stale_sizes import NOW_S, StaleNamespace, stale_namespace, write_index
+from tests.purge.horizon.slow import days_of
 
 from trimtab.loop.purging.exact_sizes import size_bias
-from trimtab.purge.horizon.curve import AgeCurve, OwnerDays
+from trimtab.purge.horizon.curve import AgeCurve
 from trimtab.purge.horizon.size_bias import PRIOR_FILES, Estimate, SizeBias, SizeSample
 from trimtab.purge.index.manifest import Sizes, SizesMode
 from trimtab.purge.index.size_sample import LEAST, draw, take_sample
@@ -211,6 +212,6 @@ def test_amounts_of_owners_are_corrected_by_their_own_bias() -> None:
         uids=np.array([1, 1, 2, 2]), hours=np.full(4, hour), eligible=np.ones(4, bool),
         files=np.array([20, 20]), drawn=np.array([2, 2]), scales=np.array([4096.0, 4096.0]),
     )  # fmt: skip
-    days = OwnerDays.of({1: [(100, 20, 0)], 2: [(100, 20, 0)], 3: [(100, 4, 0)]})
+    days = days_of({1: [(100, 20, 0)], 2: [(100, 20, 0)], 3: [(100, 4, 0)]})
     corrected = SizeBias(sample, as_of_hour=hour + 24 * 10).owner_days(days)
     assert [freed.allocated_bytes for freed in corrected.totals] == [200, 0, 20]

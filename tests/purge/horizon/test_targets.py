@@ -23,8 +23,8 @@ from trimtab.purge.horizon.curve import HOUR_S, AgeCurve
 from trimtab.purge.horizon.horizon import HorizonStatus, find_horizon
 from trimtab.purge.horizon.targets import (
     Group,
-    find_ost_horizons,
-    find_pool_horizons,
+    find_group_horizons,
+    ost_groups,
     pool_groups,
 )
 from trimtab.purge.horizon.usage import Usage
@@ -58,8 +58,13 @@ def test_the_common_cut_off_is_the_one_that_brute_force_finds(
     usages = usages_of(found, rest)
     whole = sum_of(usages)
     curves = {ost: curve_of(part) for ost, part in parts.items() if part}
-    got = find_ost_horizons(
-        curves, usages, limit, whole=curve_of(found), usage=whole, youngest_hour=youngest_hour
+    got = find_group_horizons(
+        curves,
+        usages,
+        ost_groups(limit, usages),
+        whole=curve_of(found),
+        usage=whole,
+        youngest_hour=youngest_hour,
     )
     needed = []
     for ost in OSTS:
@@ -98,8 +103,8 @@ def test_the_common_cut_off_is_the_one_that_brute_force_finds(
 def test_an_ost_of_young_files_is_helped_by_no_horizon() -> None:
     curves = {0: AgeCurve.of([10], [1], [30]), 0x12: AgeCurve.of([10], [1], [2])}
     usages = {0: Usage(80, 20), 0x12: Usage(90, 10)}
-    got = find_ost_horizons(
-        curves, usages, 0.75,
+    got = find_group_horizons(
+        curves, usages, ost_groups(0.75, usages),
         whole=AgeCurve.of([10], [2], [32]), usage=Usage(170, 30), youngest_hour=24 * 10,
     )  # fmt: skip
     assert got.cut_off_hour == 11
@@ -114,8 +119,13 @@ def test_an_ost_of_young_files_is_helped_by_no_horizon() -> None:
 
 
 def test_nothing_is_needed_where_every_ost_is_under_the_limit() -> None:
-    got = find_ost_horizons(
-        {}, {0: Usage(10, 90)}, 0.75, whole=AgeCurve.empty(), usage=Usage(10, 90), youngest_hour=0
+    got = find_group_horizons(
+        {},
+        {0: Usage(10, 90)},
+        ost_groups(0.75, {0: Usage(10, 90)}),
+        whole=AgeCurve.together(()),
+        usage=Usage(10, 90),
+        youngest_hour=0,
     )
     assert got.cut_off_hour is None
     assert got.target is None
@@ -124,8 +134,8 @@ def test_nothing_is_needed_where_every_ost_is_under_the_limit() -> None:
 
 def test_what_does_not_fit_together_is_said() -> None:
     curves = {0: AgeCurve.of([1], [1], [99]), 5: AgeCurve.of([1], [1], [1])}
-    got = find_ost_horizons(
-        curves, {0: Usage(10, 90)}, 0.75,
+    got = find_group_horizons(
+        curves, {0: Usage(10, 90)}, ost_groups(0.75, {0: Usage(10, 90)}),
         whole=AgeCurve.of([1], [1], [100]), usage=Usage(10, 90), youngest_hour=5,
     )  # fmt: skip
     assert any("OST0005, of which no use is known" in doubt for doubt in got.doubts)
@@ -158,7 +168,7 @@ def test_the_cut_off_of_pools_is_the_one_that_brute_force_finds(
 ) -> None:
     usages = usages_of(found, rest)
     curves = {ost: curve_of([one for one in found if one.ost == ost]) for ost in OSTS}
-    got = find_pool_horizons(
+    got = find_group_horizons(
         curves, usages, pool_groups(limits.items(), POOLS, usages),
         whole=curve_of(found), usage=sum_of(usages), youngest_hour=youngest_hour,
     )  # fmt: skip
@@ -209,11 +219,16 @@ def test_a_pool_of_one_ost_each_needs_what_the_osts_need(
     pools = {ost_name(ost): (ost,) for ost in OSTS}
     groups = pool_groups([(name, limit) for name in pools], pools, usages)
     of_whole, usage = curve_of(found), sum_of(usages)
-    ours = find_pool_horizons(
+    ours = find_group_horizons(
         curves, usages, groups, whole=of_whole, usage=usage, youngest_hour=youngest_hour
     )
-    theirs = find_ost_horizons(
-        curves, usages, limit, whole=of_whole, usage=usage, youngest_hour=youngest_hour
+    theirs = find_group_horizons(
+        curves,
+        usages,
+        ost_groups(limit, usages),
+        whole=of_whole,
+        usage=usage,
+        youngest_hour=youngest_hour,
     )
     assert (ours.cut_off_hour, ours.target, ours.freed) == (
         theirs.cut_off_hour, theirs.target, theirs.freed,
@@ -228,7 +243,7 @@ def test_a_pool_that_no_horizon_fixes_is_named_with_what_is_the_matter() -> None
     curves = {0: AgeCurve.of([10], [1], [30]), 1: AgeCurve.of([10], [1], [2])}
     usages = {0: Usage(80, 20), 1: Usage(90, 10), 2: Usage(95, 5)}
     groups = [Group("pool", "flash", (1, 2), 0.75), Group("pool", "disk", (0,), 0.7)]
-    got = find_pool_horizons(
+    got = find_group_horizons(
         curves, usages, groups,
         whole=AgeCurve.of([10], [2], [32]), usage=Usage(265, 35), youngest_hour=24 * 10,
     )  # fmt: skip
@@ -246,9 +261,9 @@ def test_a_pool_that_no_horizon_fixes_is_named_with_what_is_the_matter() -> None
 
 def test_pools_under_their_limits_need_nothing() -> None:
     groups = [Group("pool", "flash", (0, 1), 0.75)]
-    got = find_pool_horizons(
+    got = find_group_horizons(
         {}, {0: Usage(80, 20), 1: Usage(70, 30)}, groups,
-        whole=AgeCurve.empty(), usage=Usage(150, 50), youngest_hour=0,
+        whole=AgeCurve.together(()), usage=Usage(150, 50), youngest_hour=0,
     )  # fmt: skip
     assert got.cut_off_hour is None
     assert got.words(0) == ("Every pool is at or under 75.0 %: nothing has to go.",)

@@ -37,7 +37,7 @@ def facts(tmp_path: Path, made: PlanDraft | None = None, **changed: object) -> F
 
 
 def test_a_list_says_what_when_and_why(tmp_path: Path) -> None:
-    text = list_header(facts(tmp_path))
+    text = list_header(example(tmp_path))
     flat = " ".join(text.split())
     for words in (
         "YOUR FILES ON /scratch",
@@ -50,7 +50,7 @@ def test_a_list_says_what_when_and_why(tmp_path: Path) -> None:
         "The file system is 80.0 % full.",
         "tar --create --file ARCHIVE.tar --null --files-from ada.nul",
         "After 2026-12-20 09:00 UTC nothing is deleted",
-        "Whatever was used since 2026-09-27 06:00 UTC is too young",
+        "eligible that were last used before 2026-09-27 06:00 UTC (56.0 d)",
         "(hard links) stay",
         "consult@example.org",
         "printf '%b' NAME",
@@ -64,24 +64,16 @@ def test_a_list_says_what_when_and_why(tmp_path: Path) -> None:
 def test_how_to_keep_a_file_fits_the_policy(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     reads = " ".join(list_header(facts(tmp_path / "a")).split())
-    assert "it is read or its contents, owner or permissions are changed" in reads
     assert "A file that you read or change before it is deleted stays" in reads
     assert "does not keep" not in reads
     made = draft(rules=READS_DO_NOT_COUNT)
     (tmp_path / "b").mkdir()
     unread = " ".join(list_header(facts(tmp_path / "b", made)).split())
-    assert "Reading a file does not count as use" in unread
-    assert "when it is read" not in unread
     assert "Reading it does not keep it" in unread
     assert "read or change" not in unread
-    only_data = draft(rules=replace(READS_DO_NOT_COUNT, counted=("mtime",)))
-    (tmp_path / "c").mkdir()
-    assert "A file is used when its contents are changed." in " ".join(
-        list_header(facts(tmp_path / "c", only_data)).split()
-    )
 
 
-def test_words_of_the_policy_stand_in_place_of_ours(tmp_path: Path) -> None:
+def test_a_list_has_the_words_of_the_policy(tmp_path: Path) -> None:
     policy = Policy(name="scratch", root="/scratch", target=0.7)
     index = manifest("/scratch", draft().rules.as_of_s)
     rules = rules_in_force(policy, index, ReadRecording(), now_s=draft().rules.as_of_s)

@@ -1,9 +1,10 @@
-"""First lines of journals for tests."""
+"""Lines of journals for tests, and what they say of a row."""
 
 from __future__ import annotations
 
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.run.records import PlanLine
+from trimtab.purge.run.standing import Standing
 
 
 def plan_line(
@@ -17,3 +18,9 @@ def plan_line(
     kind, _, name = file_system.partition(" ")
     identity = FileSystemIdentity(kind, name or kind)
     return PlanLine(plan, sha256, rows, root, file_system, identity)
+
+
+def fate_of(standing: Standing, row: int) -> str | None:
+    """Return what became of a row; ``None``: nothing yet."""
+    fates = (outcome for rows, outcome in standing.fates if rows.first <= row < rows.end)
+    return next(fates, None)

@@ -75,12 +75,15 @@ def test_a_file_that_others_can_write_arms_nothing(tmp_path):
         armed_by(tmp_path, 0)
 
 
-def test_a_person_is_the_login_or_who_called_sudo(tmp_path):
+def test_a_person_is_the_login_or_who_called_sudo(tmp_path, monkeypatch):
     login = tmp_path / "loginuid"
     login.write_text("1001")
-    assert person_now({"SUDO_UID": "5"}, login) == 1001
+    monkeypatch.setenv("SUDO_UID", "1002")
+    assert person_now(login) == 1001
     login.write_text("4294967295")
-    assert person_now({"SUDO_UID": "1002"}, login) == 1002
-    assert person_now({}, tmp_path / "none") is None
+    assert person_now(login) == 1002
     for wrong in ("", "-1", "x", "4294967295", "٣"):
-        assert person_now({"SUDO_UID": wrong}, login) is None
+        monkeypatch.setenv("SUDO_UID", wrong)
+        assert person_now(login) is None
+    monkeypatch.delenv("SUDO_UID")
+    assert person_now(tmp_path / "none") is None

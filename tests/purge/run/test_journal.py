@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.purge.run.lines import plan_line
+from tests.purge.run.lines import fate_of, plan_line
 from tests.support.codes import raises
 
 from trimtab.errors import DataError, RefusedError, UnreadableError
@@ -187,7 +187,7 @@ def test_replay_says_what_is_to_do_and_what_became_of_each_row():
     result = replay(decode(text_of(LINES)))
     assert result.todo == (Rows(12, 88),)
     assert result.claims == ()
-    assert [result.fate(row) for row in (0, 2, 3, 9, 10, 11, 12)] == [
+    assert [fate_of(result, row) for row in (0, 2, 3, 9, 10, 11, 12)] == [
         "deleted", "capped", "touched", "touched", "gone", "gone", None,
     ]  # fmt: skip
 
@@ -468,7 +468,7 @@ def test_a_batch_that_a_person_ended_counts_whole(tmp_path):
     chronicle = read(journal.path)
     standing = replay(chronicle)
     assert (standing.claims, standing.todo) == ((), (Rows(10, 90),))
-    assert (standing.fate(0), standing.fate(2)) == ("not_known", "capped")
+    assert (fate_of(standing, 0), fate_of(standing, 2)) == ("not_known", "capped")
     spent = spent_since(tmp_path, PLAN, AT - timedelta(hours=1))
     assert (spent.files, spent.bytes) == (9, 4096)
     with pytest.raises(DataError, match="nobody has"):
@@ -515,13 +515,13 @@ def test_rows_that_are_undone_have_no_fate_and_are_done_again():
     lines = (BEGIN, batch(0, 10), done(0, ("deleted", 4), ("touched", 2), ("deleted", 4)))
     back = (*lines, undone(0, 10, Rows(1, 2), Rows(9, 1)))
     standing = replay(Chronicle(PLAN, back))
-    assert [standing.fate(row) for row in range(11)] == [
+    assert [fate_of(standing, row) for row in range(11)] == [
         "deleted", None, None, "deleted", "touched", "touched",
         "deleted", "deleted", "deleted", None, None,
     ]  # fmt: skip
     assert standing.todo == (Rows(1, 2), Rows(9, 91))
     again = (*back, SYNCED, batch(1, 2), done(1, ("deleted", 2)))
-    assert replay(Chronicle(PLAN, again)).fate(1) == "deleted"
+    assert fate_of(replay(Chronicle(PLAN, again)), 1) == "deleted"
 
 
 @pytest.mark.parametrize(

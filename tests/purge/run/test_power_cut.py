@@ -23,9 +23,8 @@ from tests.support.counts import repetitions, seeded
 from trimtab.purge.run import account, runner
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import UndoneLine
-from trimtab.purge.run.reserve import opened
 from trimtab.purge.run.standing import replay
-from trimtab.record.trusted import synchronise_file_system
+from trimtab.record.trusted import opened, synchronise_file_system
 
 pytestmark = pytest.mark.system
 

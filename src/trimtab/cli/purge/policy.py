@@ -39,7 +39,8 @@ def command(
     With --root, write it to FILE, which must not exist; without FILE, print it. Without --root,
     check FILE as `plan` would read it: each error names its line.
     """
-    from trimtab.loop.purging.policies import check_policy, new_policy
+    from trimtab.loop.purging.policies import new_policy
+    from trimtab.purge.policy_file import load_policy
     from trimtab.report import documents
     from trimtab.report.sections import Document, Section
     from trimtab.report.text import sentences
@@ -70,7 +71,7 @@ def command(
             hint="change the file itself",
         )
     else:
-        loaded = check_policy(file)
+        loaded = load_policy(file)
     json = documents.purged.PurgePolicyDocument(
         file=None if file is None else str(file),
         name=loaded.policy.name,

@@ -19,7 +19,7 @@ from trimtab.units import format_bytes, format_percent, plural
 
 if TYPE_CHECKING:
     from trimtab.loop.purging.replaying import Replayed
-    from trimtab.purge.horizon.replay import Share
+    from trimtab.purge.horizon.curve import Freed
 
 
 @click.command("replay", cls=options.GroupedCommand)
@@ -110,11 +110,11 @@ def replay_document(replayed: Replayed) -> Document:
     )
 
 
-def _missed(name: str, deleted: Share, missed: Share) -> Row:
+def _missed(name: str, deleted: Freed, missed: Freed) -> Row:
     whole = deleted.allocated_bytes
     part = format_percent(missed.allocated_bytes / whole) if whole else "-"
     return row(name, *_numbers(deleted), format_bytes(missed.allocated_bytes), part)
 
 
-def _numbers(share: Share) -> tuple[str, str]:
+def _numbers(share: Freed) -> tuple[str, str]:
     return f"{share.files:,}", format_bytes(share.allocated_bytes)

@@ -47,7 +47,7 @@ from trimtab.visible import visible
 TRIM_TIMEOUT_S: Final = 3600.0
 """A first trim of a large, slow target takes minutes; an hour means that something is stuck."""
 
-_EXT4_TYPES: Final = {"ext4": "ext4", "ldiskfs": "ldiskfs"}
+_EXT4_TYPES: Final = frozenset({"ext4", "ldiskfs"})
 
 
 @dataclass(eq=False)
@@ -291,10 +291,8 @@ class LocalDriver:
         return Target(self.description.mount_point, "file-system", server or None)
 
     def _ext4(self) -> Ext4 | None:
-        variant = _EXT4_TYPES.get(self.description.fs_type)
-        if variant is None or not self.description.devices:
-            return None
-        return Ext4(self.description.devices[0].name, variant)
+        kind, devices = self.description.fs_type, self.description.devices
+        return Ext4(devices[0].name, kind) if kind in _EXT4_TYPES and devices else None
 
     def _check(self, target: str) -> None:
         if target != self.description.mount_point:

@@ -9,9 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from trimtab.drivers.local.settings import read_queue
@@ -114,8 +115,8 @@ def setting_orders(
         return (_parameter_order(view, target, server, key, value),)
     if backing is None:
         return not_available("no-device", f"no device beneath {target} is seen")
-    place = _Place(server.name, f"{view.file_system}-{target}")
-    orders = tuple(_device_orders(place, backing, words, value))
+    order = partial(_order, server.name, f"{view.file_system}-{target}", value=value)
+    orders = tuple(_device_orders(order, backing, words))
     return orders or not_available("no-device", f"no device beneath {target} is seen")
 
 
@@ -152,37 +153,37 @@ def _as_usage() -> Iterator[None]:
         raise UsageError(str(error), code=error.code) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a target is: the server, and the name under which that has it mounted."""
-
-    server: str
-    service: str
-
-    def order(
-        self, key: str, fields: Mapping[str, str], raw: str | None, value: str | None
-    ) -> Order:
-        name = name_of(key, dict(fields))[1]
-        instruction = {
-            "do": "set",
-            "row": key,
-            "fields": dict(fields),
-            "place": {"service": self.service},
-            "before": None if raw is None else raw.strip(),
-            "value": value,
-        }
-        part = fields.get("device") or fields.get("mdt") or self.service
-        return Order(self.server, part, name, instruction)
+def _order(
+    server: str,
+    service: str,
+    key: str,
+    fields: dict[str, str],
+    *,
+    raw: str | None,
+    value: str | None,
+) -> Order:
+    """Return what sets one part of a setting, given under which name the server has its target."""
+    instruction = {
+        "do": "set",
+        "row": key,
+        "fields": fields,
+        "place": {"service": service},
+        "before": None if raw is None else raw.strip(),
+        "value": value,
+    }
+    part = fields.get("device") or fields.get("mdt") or service
+    return Order(server, part, name_of(key, fields)[1], instruction)
 
 
 def _parameter_order(view: View, target: str, server: ServerView, key: str, value: str) -> Order:
     fields = {"fs": view.file_system, "mdt" if key.startswith("lod/") else "ost": target}
     raw = server.parameters.get(name_of(key, fields)[1])
-    return _Place(server.name, f"{view.file_system}-{target}").order(key, fields, raw, value)
+    service = f"{view.file_system}-{target}"
+    return _order(server.name, service, key, fields, raw=raw, value=value)
 
 
 def _device_orders(
-    place: _Place, backing: Backing, words: list[str], value: str
+    order: Callable[..., Order], backing: Backing, words: list[str]
 ) -> Iterator[Order]:
     """Yield an order for each device: one that is named, or all drives."""
     knob, ext4 = words[-1], backing.ext4
@@ -190,12 +191,12 @@ def _device_orders(
         named = [words[1]] if words[0] == "block" else [drive.name for drive in backing.drives]
         for device in named:
             raw = read_queue(backing.host, device).get(knob)
-            yield place.order(f"queue/{knob}", {"device": device}, raw, value)
+            yield order(f"queue/{knob}", {"device": device}, raw=raw)
     elif ext4 is not None and words[1] == ext4.device:
         directory = ext4.statistics if knob in _STATISTICS else ext4.settings
         text = backing.host.read_text(f"{directory}/{knob}")
         raw = None if isinstance(text, NotAvailable) else " ".join(text.split())
-        yield place.order(f"ldiskfs/{knob}", {"device": ext4.device}, raw, value)
+        yield order(f"ldiskfs/{knob}", {"device": ext4.device}, raw=raw)
 
 
 _STATISTICS: Final = frozenset({"mb_last_group", "mb_last_groups", "prealloc_table"})
@@ -226,7 +227,7 @@ def client_orders(
         fields = _client_fields(full_name, view.file_system)
         if fields is None:
             continue
-        order = _Place(client, client).order(key, fields, as_read(row, raw), value)
+        order = _order(client, client, key, fields, raw=as_read(row, raw), value=value)
         instruction = {**order.instruction, "place": None}  # a client has no target mounted
         part = fields.get("ost", client)
         orders.append(replace(order, part=part, instruction=instruction))
@@ -271,8 +272,8 @@ def creation_orders(view: View, target: str, value: str | None) -> tuple[Order, 
         if raw is None:
             reason = mds.why_no("parameters", f"max_create_count of {target} for {mdt}")
             return NotAvailable(reason)
-        place = _Place(mds.name, f"{view.file_system}-{mdt}")
-        order = place.order("osp/max_create_count", fields, raw, value)
+        service = f"{view.file_system}-{mdt}"
+        order = _order(mds.name, service, "osp/max_create_count", fields, raw=raw, value=value)
         more: dict[str, object] = {"keep": value == "0"}
         if value is None:
             more = {"do": "restore", "closed": "0", "default": MAX_CREATE_COUNT}
@@ -387,6 +388,20 @@ def answer_of(attempt: Attempt, change: str) -> NotAvailable | None:
             raise ToolError(text, code=code)
         case _:
             return NotAvailable(Message(code, text))
+
+
+def act_alone(
+    writer: Writer, order: Order, change: str, *, timeout_s: float | None = None
+) -> Result | NotAvailable:
+    """Carry out a change that is one order, which nothing puts back; return what became of it.
+
+    Raises
+    ------
+    UsageError, RefusedError, ToolError
+        As `answer_of`.
+    """
+    (result,) = writer.act(order.server, [order.instruction], timeout_s=timeout_s)
+    return answer_of(Attempt([(order, result)]), change) or result
 
 
 def confirm_results(results: Sequence[Result]) -> None:

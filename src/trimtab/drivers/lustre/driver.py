@@ -21,6 +21,7 @@ from trimtab.drivers.local.describe import mount_table
 from trimtab.drivers.lustre.acting import (
     Attempt,
     Order,
+    act_alone,
     answer_of,
     as_setting,
     carry_out,
@@ -233,9 +234,8 @@ class LustreDriver:
         order = permanent_order(self._seen(), target, name, value)
         if isinstance(order, NotAvailable):
             return order
-        (result,) = self.writer.act(order.server, [order.instruction])
-        why = answer_of(Attempt([(order, result)]), f"permanent {name} of {target}")
-        return (result.before or "") if why is None else why
+        result = act_alone(self.writer, order, f"permanent {name} of {target}")
+        return result if isinstance(result, NotAvailable) else result.before or ""
 
     @property
     def changelogs(self) -> Registrar:
@@ -296,11 +296,8 @@ class LustreDriver:
             "end": end,
             "range_bytes": range_bytes,
         }
-        (result,) = self.writer.act(server.name, [instruction], timeout_s=timeout_s)
-        if result.done:
-            return result
         order = Order(server.name, target, target, instruction)
-        return answer_of(Attempt([(order, result)]), f"trim of {target}") or result
+        return act_alone(self.writer, order, f"trim of {target}", timeout_s=timeout_s)
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how a target was trimmed without Trimtab, as the last snapshot found it."""

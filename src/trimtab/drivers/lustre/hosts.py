@@ -8,7 +8,7 @@ from trimtab.drivers.host import Host
 from trimtab.drivers.lustre.parameters import Parameters
 from trimtab.drivers.lustre.reads import CLIENT_SETTINGS, COMMANDS
 from trimtab.drivers.lustre.settings import folded
-from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network_bytes, network_errors
+from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network
 from trimtab.drivers.lustre.view import ServerView, View
 from trimtab.model.mounts import Mount, lustre_name
 from trimtab.model.telemetry import HostSnapshot, NotAvailable, Reading, Setting
@@ -23,7 +23,7 @@ def server_snapshot(server: ServerView, cpu: Cpu) -> HostSnapshot:
     if not server.answered:
         return HostSnapshot(server.name, "server", False, server.answer.problem)
     busy = cpu.get(server.name)
-    readings = [network_bytes(server), network_errors(server), checksum_errors(server)]
+    readings = [*network(server), checksum_errors(server)]
     if isinstance(busy, NotAvailable):
         readings.append(Reading("server_cpu_fraction", reason=busy.reason))
     elif busy is not None:

@@ -57,7 +57,7 @@ def parse_import(text: str) -> Import | None:
         name=_value(fields, "name", _NAME),
         target=_value(fields, "target", _NAME),
         state=_value(fields, "state", _STATE),
-        failover_nids=_list(fields, "failover_nids", _NID),
+        failover_nids=_nids(fields.get("failover_nids", "")),
     )
     return None if (link.name, link.target, link.state) == (None, None, None) else link
 
@@ -67,13 +67,12 @@ def _value(fields: dict[str, str], key: str, form: re.Pattern[str]) -> str | Non
     return value if form.fullmatch(value) else None
 
 
-def _list(fields: dict[str, str], key: str, form: re.Pattern[str]) -> tuple[str, ...]:
+def _nids(value: str) -> tuple[str, ...]:
     """Return the items of ``[ a, b ]``; none of them where the list has no end or odd items."""
-    value = fields.get(key, "")
     if not (value.startswith("[") and value.endswith("]")):
         return ()
     items = [_unquoted(item.strip()) for item in value[1:-1].split(",") if item.strip()]
-    return tuple(items) if all(form.fullmatch(item) for item in items) else ()
+    return tuple(items) if all(map(_NID.fullmatch, items)) else ()
 
 
 def _unquoted(text: str) -> str:

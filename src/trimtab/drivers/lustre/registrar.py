@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimtab.drivers.lustre.acting import Attempt, Order, answer_of
+from trimtab.drivers.lustre.acting import Order, act_alone
 from trimtab.drivers.lustre.changelog import NEEDED
 from trimtab.drivers.lustre.changelogs import ask_users
 from trimtab.drivers.lustre.writer_changelog import REGISTER_TIMEOUT_S
@@ -48,7 +48,6 @@ class Registrar:
         }  # fmt: skip
         order = Order(server, mdt, changelog_parameter(fields, "changelog_users"), instruction)
         timeout_s = self.servers.timeout_s + REGISTER_TIMEOUT_S
-        (result,) = self.writer.act(server, [instruction], timeout_s=timeout_s)
-        change = "registration" if registered else "removal"
-        why = answer_of(Attempt([(order, result)]), f"{change} of the changelog user of {mdt}")
-        return (result.found or "") if why is None else why
+        change = f"{'registration' if registered else 'removal'} of the changelog user of {mdt}"
+        result = act_alone(self.writer, order, change, timeout_s=timeout_s)
+        return result if isinstance(result, NotAvailable) else result.found or ""

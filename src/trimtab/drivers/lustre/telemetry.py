@@ -6,14 +6,14 @@ Lustre and the client say of the target takes the place of the same names there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from trimtab.drivers.lustre.asking import JOBS
 from trimtab.drivers.lustre.backing import Backing, read_backing
 from trimtab.drivers.lustre.settings import target_settings
 from trimtab.drivers.lustre.state import lost, state_readings, why_not_served
-from trimtab.drivers.lustre.statistics import LnetStats, Stats, parse_lnet_stats, parse_stats
+from trimtab.drivers.lustre.statistics import Stats, parse_lnet_stats, parse_stats
 from trimtab.drivers.lustre.view import ServerView, View
 from trimtab.model.telemetry import (
     TELEMETRY_UNITS,
@@ -92,12 +92,11 @@ def _space(view: View, target: str, backing: Backing | None) -> Iterator[Reading
         (_INODES, view.client.inodes, f"{view.client.space_source} -i"),
     ):
         line = lines.get(target)
-        counted = None if line is None else (line.total, line.used, line.available)
         if gone is not None:
             yield from _nothing(f"{gone}: lfs df shows at most the last known numbers", names)
-        elif line is not None and line.problem is None and None not in (counted or ()):
-            values = counted if names is _SPACE else (line.total, line.available)
-            for name, value in zip(names, values or (), strict=True):
+        elif line is not None and line.problem is None:
+            used = (line.used,) if names is _SPACE else ()
+            for name, value in zip(names, (line.total, *used, line.available), strict=True):
                 yield Reading(name, value, source=source)
         else:
             yield from _space_of_server(view, target, backing, names)
@@ -184,30 +183,21 @@ def _machine(view: View, target: str, server: ServerView | None) -> Iterator[Rea
         names = ("network_bytes_total", "network_errors_total", "checksum_errors_total")
         yield from _nothing(why_not_served(view, target), names)
         return
-    yield network_bytes(server)
-    yield network_errors(server)
+    yield from network(server)
     reason = f"they are counted for {server.name}, not for its targets"
     yield Reading("checksum_errors_total", reason=reason)
 
 
-def network_bytes(server: ServerView) -> Reading:
-    """Return what a server sent and received over LNet since it was started."""
-    return _of_lnet(
-        server, "network_bytes_total", lambda stats: stats.send_bytes + stats.receive_bytes
-    )
-
-
-def network_errors(server: ServerView) -> Reading:
-    """Return LNet's errors and dropped messages since the server was started."""
-    return _of_lnet(server, "network_errors_total", lambda stats: stats.errors + stats.drops)
-
-
-def _of_lnet(server: ServerView, name: str, total: Callable[[LnetStats], int]) -> Reading:
-    text = server.parameters.get("stats")
-    counted = None if text is None else parse_lnet_stats(text)
-    if counted is None:
-        return Reading(name, reason=server.why_no("parameters", "stats of LNet"))
-    return Reading(name, total(counted), source=f"LNet stats of {server.name}")
+def network(server: ServerView) -> Iterator[Reading]:
+    """Yield what a server moved over LNet, and its errors and dropped messages, since its start."""
+    names = ("network_bytes_total", "network_errors_total")
+    stats = parse_lnet_stats(server.parameters.get("stats") or "")
+    if stats is None:
+        yield from _nothing(server.why_no("parameters", "stats of LNet"), names)
+        return
+    moved, failed = stats.send_bytes + stats.receive_bytes, stats.errors + stats.drops
+    for name, total in zip(names, (moved, failed), strict=True):
+        yield Reading(name, total, source=f"LNet stats of {server.name}")
 
 
 def checksum_errors(server: ServerView) -> Reading:

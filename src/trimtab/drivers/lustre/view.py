@@ -73,19 +73,28 @@ class ServerView:
         return CollectedHost(answer=self.answer, request=self.request)
 
     @cached_property
+    def _printed(self) -> dict[str, Parameters]:
+        """What ``lctl get_param`` printed, by the key of its command."""
+        printed = dict.fromkeys(("parameters", "imports", "client-settings"), NOTHING)
+        for key in printed:
+            if (command := self.answer.command(key)) is not None:
+                printed[key] = parse_asked(command.stdout, complete=command.complete)
+        return printed
+
+    @property
     def parameters(self) -> Parameters:
         """What ``lctl get_param`` printed."""
-        return self._parameters("parameters")
+        return self._printed["parameters"]
 
-    @cached_property
+    @property
     def imports(self) -> Parameters:
         """What ``lctl get_param`` printed of the connections of its MDTs."""
-        return self._parameters("imports")
+        return self._printed["imports"]
 
-    @cached_property
+    @property
     def client_parameters(self) -> Parameters:
         """What ``lctl get_param`` printed of it as a client."""
-        return self._parameters("client-settings")
+        return self._printed["client-settings"]
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
@@ -197,7 +206,7 @@ class ServerView:
             return Message("command-failed", f"{words}: {complaints[0][:160]}")
         if not command.complete:
             return Message("output-cut", f"{words}: its output was cut")
-        parameters = self._printed(key)
+        parameters = self._printed.get(key)
         # A kernel is blamed for what it lacks, not for what got lost on the way.
         if parameters is not None and not parameters.text:
             return Message("output-empty", f"{words} gave nothing")
@@ -231,22 +240,9 @@ class ServerView:
         key
             ``parameters`` or ``imports``.
         """
-        parameters = self._printed(key)
+        parameters = self._printed.get(key)
         whole = parameters is not None and parameters.text and parameters.complete
         return None if whole else self.why_no(key)
-
-    def _printed(self, key: str) -> Parameters | None:
-        if key == "imports":
-            return self.imports
-        if key == "client-settings":
-            return self.client_parameters
-        return self.parameters if key == "parameters" else None
-
-    def _parameters(self, key: str) -> Parameters:
-        command = self.answer.command(key)
-        if command is None:
-            return NOTHING
-        return parse_asked(command.stdout, complete=command.complete)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -147,7 +147,7 @@ class Search:
             return delta
         now, before = self._both(files, migrated)
         known = self.looked - self.unknown
-        _compare(delta, before.filter(_is_in("id", known)), now)
+        _compare(delta, before.filter(_is_one_of(known)), now)
         moved = _moved(before, now, migrated)
         if any(old != new for old, new in moved.items()):
             for rows, renamed in beneath(self._directory, self._manifest, moved, known):
@@ -237,13 +237,13 @@ class Search:
             {"parent": list(places.directories), "path": list(places.directories.values())},
             schema={"parent": pl.Binary, "path": pl.Binary},
         )
-        rows = pl.concat(self._frames).filter(~_is_in("id", self.unknown))
+        rows = pl.concat(self._frames).filter(~_is_one_of(self.unknown))
         placed = rows.join(paths, on="parent", how="inner", maintain_order="left")
         return placed.with_columns(parent=pl.col("path")).select(*columns())
 
 
-def _is_in(column: str, values: Sequence[bytes] | set[bytes] | frozenset[bytes]) -> pl.Expr:
-    return pl.col(column).is_in(pl.Series(list(values), dtype=pl.Binary).implode())
+def _is_one_of(values: Set[bytes]) -> pl.Expr:
+    return pl.col("id").is_in(pl.Series(list(values), dtype=pl.Binary).implode())
 
 
 def _compare(delta: Delta, before: pl.DataFrame, now: pl.DataFrame) -> None:

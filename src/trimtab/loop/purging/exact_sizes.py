@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -154,7 +154,8 @@ def look_at_candidates(path: Path, look: Look, rules: RulesInForce) -> ExactCand
         for offset in range(0, rows, PIECE_ROWS):
             piece = source.slice(offset, PIECE_ROWS).collect()
             seen, counts = _looked_at(piece, look, rules_exempt, rules.minimum_size_bytes)
-            total = _added(total, counts)
+            pairs = zip(astuple(total), astuple(counts), strict=True)
+            total = ExactCandidates(*(before + now for before, now in pairs))
             parts.append(path.with_name(f".{path.name}.{len(parts)}"))
             seen.write_parquet(parts[-1], compression="lz4")
         if parts:
@@ -197,14 +198,3 @@ def _looked_at(
         kept=int(seen.select(retained.sum()).item()),
     )
     return planned.select(piece.columns), counts
-
-
-def _added(total: ExactCandidates, other: ExactCandidates) -> ExactCandidates:
-    return ExactCandidates(
-        total.files + other.files,
-        total.listed_bytes + other.listed_bytes,
-        total.exact_bytes + other.exact_bytes,
-        total.gone + other.gone,
-        total.unknown + other.unknown,
-        total.kept + other.kept,
-    )

@@ -15,7 +15,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -32,10 +32,11 @@ from trimtab.loop.purging.changed_rows import Changelogs, Search
 from trimtab.loop.sites import open_site
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.follow.decide import TRIES_MAX, Seen, clears, decide, look_again
-from trimtab.purge.index.delta import Again, commit, deltas, merge, read_again
+from trimtab.purge.index.delta import Again, Delta, commit, deltas, merge, read_again
 from trimtab.purge.index.manifest import Followed, FollowedMdt, Lack, Manifest, Source
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import opened
 from trimtab.units import enumerated, plural
 from trimtab.visible import visible
 
@@ -260,20 +261,19 @@ def alone(directory: Path) -> Iterator[None]:
     UsageError
         Somebody follows it already.
     """
-    with system_errors(f"cannot open {visible(str(directory))}", code="index-missing"):
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with ExitStack() as stack:
+        with system_errors(f"cannot open {visible(directory)}", code="index-missing"):
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+            descriptor = stack.enter_context(opened(directory, flags=flags))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"{visible(str(directory))} is followed by another process already",
+                f"{visible(directory)} is followed by another process already",
                 code="index-followed",
                 hint="one is enough",
             ) from None
         yield
-    finally:
-        os.close(descriptor)
 
 
 def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], datetime]) -> Round:
@@ -301,22 +301,17 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
     unknown = search.unknown | unread
     again = Again(look_again(decision.look, before.tried, unknown), unread)
     more = any(not reading.ended for reading in seen.values())
-    now_ns = int(clock().timestamp() * 10**9)
+    now = clock()
+    now_ns = int(now.timestamp() * 10**9)
     until_ns = manifest.ended_ns if silent or more else max(now_ns, manifest.ended_ns)
-    after = commit(
+    after = committed(
         directory,
-        replace(manifest, index_id=new_identifier(clock()), ended_ns=until_ns),
+        replace(manifest, ended_ns=until_ns),
         delta,
-        replace(
-            followed,
-            mdts=decision.mdts,
-            stale=tuple(dict.fromkeys((*followed.stale, *stale_reasons(search, again)))),
-        ),
-        again=again.without_hopeless(TRIES_MAX),
-        now_s=now_ns // 10**9,
+        replace(followed, mdts=decision.mdts, stale=stale_by(followed, search, again)),
+        again=again,
+        now=now,
     )
-    if deltas(after) > DELTAS_MAX:
-        after = merge(directory, after, whole=False, now_s=now_ns // 10**9)
     return Round(
         manifest=after,
         records=sum(len(reading.records) for reading in seen.values()),
@@ -327,6 +322,33 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
         silent=tuple(silent),
         more=more,
     )
+
+
+def committed(
+    directory: Path,
+    manifest: Manifest,
+    delta: Delta,
+    followed: Followed,
+    *,
+    again: Again,
+    now: datetime,
+) -> Manifest:
+    """Return the manifest of an index with changes, under a new identifier; see `commit`.
+
+    What was looked at too often in vain is not looked at again, and many small shards become one.
+    """
+    now_s = int(now.timestamp())
+    after = commit(
+        directory,
+        replace(manifest, index_id=new_identifier(now)),
+        delta,
+        followed,
+        again=again.without_hopeless(TRIES_MAX),
+        now_s=now_s,
+    )
+    if deltas(after) > DELTAS_MAX:
+        after = merge(directory, after, whole=False, now_s=now_s)
+    return after
 
 
 def _read(
@@ -355,7 +377,12 @@ def _seen(changelogs: Changelogs, mdt: FollowedMdt, users: ChangelogUsers) -> Se
     return Seen(users, tuple(parse_records(data)), ended)
 
 
-def stale_reasons(search: Search, again: Again) -> Iterator[str]:
+def stale_by(followed: Followed, search: Search, again: Again) -> tuple[str, ...]:
+    """Return why an index may be wrong after a search, what was known before included."""
+    return tuple(dict.fromkeys((*followed.stale, *_stale_reasons(search, again))))
+
+
+def _stale_reasons(search: Search, again: Again) -> Iterator[str]:
     """Yield why an index may be wrong after a search, whatever the MDT."""
     if search.overflowed:
         files = plural(len(search.overflowed), "file", ",")

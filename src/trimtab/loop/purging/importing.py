@@ -86,7 +86,7 @@ def names_of(
 
 def _numbers(file: Path) -> dict[str, int]:
     """Return the number in the third field of each line, by the name in its first."""
-    shown, numbers = visible(str(file)), {}
+    shown, numbers = visible(file), {}
     with system_errors(f"cannot read {shown}", code="unreadable-file"):
         lines = file.read_text("utf-8", "surrogateescape").splitlines()
     for number, line in enumerate(lines, 1):

@@ -55,7 +55,7 @@ class Limits:
             return chosen
         return min(chosen, max(2, int(self.calls_per_s))) or _threads(self.calls_per_s)
 
-    def for_core(self, threads: int, calls_a_name: int, share: float = 1.0) -> CoreLimits:
+    def for_core(self, threads: int, calls_a_name: int, share: float) -> CoreLimits:
         """Return what holds for a process with so many threads that has a share of the calls.
 
         Parameters
@@ -71,7 +71,7 @@ class Limits:
             each_mdt = calls_a_name / of_mdt, _threads(of_mdt)
         return {"delay_s": delay_s, "latency_s_max": self.latency_s_max, "each_mdt": each_mdt}
 
-    def stop_s(self, threads: int, calls_a_name: int, share: float = 1.0) -> float:
+    def stop_s(self, threads: int, calls_a_name: int, share: float) -> float:
         """Return in what time such a process stops, unless the file system hangs."""
         core = self.for_core(threads, calls_a_name, share)
         turn_s = core["delay_s"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -58,11 +57,9 @@ class PurgePlace:
         return self.directory / "journals"
 
 
-def purge_place(
-    path: str | os.PathLike[str] | None = None, environment: Mapping[str, str] | None = None
-) -> PurgePlace:
+def purge_place(path: str | os.PathLike[str] | None = None) -> PurgePlace:
     """Return the place that is given, else that of ``$TRIMTAB_PURGE``, else the system's own."""
-    named = path or (os.environ if environment is None else environment).get(VARIABLE)
+    named = path or os.environ.get(VARIABLE)
     return PurgePlace(Path(os.path.abspath(named)) if named else DEFAULT)  # noqa: PTH100
 
 
@@ -78,7 +75,7 @@ def prepared(place: PurgePlace) -> PurgePlace:
     from trimtab.visible import visible
 
     with system_errors(
-        f"{visible(str(place.directory))} cannot be made",
+        f"{visible(place.directory)} cannot be made",
         code="place-unwritable",
         hint=f"set {VARIABLE} to a directory of root's",
     ):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.purge.policy import Policy
-from trimtab.purge.policy_file import LoadedPolicy, load_policy, parse_policy, policy_text
+from trimtab.purge.policy_file import LoadedPolicy, parse_policy, policy_text
 from trimtab.visible import visible
 
 
@@ -43,20 +43,15 @@ def new_policy(
                 out.write(text)
         except FileExistsError as error:
             raise UsageError(
-                f"there is a file {visible(str(file))} already",
+                f"there is a file {visible(file)} already",
                 code="file-present",
                 hint="trimtab purge policy FILE checks it",
             ) from error
         except OSError as error:
             raise UnreadableError(
-                f"{visible(str(file))} cannot be written: {error.strerror}", code="unwritable-file"
+                f"{visible(file)} cannot be written: {error.strerror}", code="unwritable-file"
             ) from error
     return parse_policy(text, "the new policy", None)
-
-
-def check_policy(file: Path) -> LoadedPolicy:
-    """Return the policy of a file; what is wrong with it is raised with its line."""
-    return load_policy(file)
 
 
 def _name_of(root: str) -> str:

@@ -123,9 +123,7 @@ def _beneath(root: Path, into: Path | None) -> bytes | None:
         return None
     path = into.absolute()
     if not path.is_relative_to(root):
-        raise UsageError(
-            f"{visible(str(path))} is not beneath {visible(str(root))}", code="path-outside"
-        )
+        raise UsageError(f"{visible(path)} is not beneath {visible(root)}", code="path-outside")
     return b"/".join(os.fsencode(part) for part in path.relative_to(root).parts)
 
 

@@ -62,13 +62,17 @@ def replay_policy(
     RefusedError
         Nothing would have been deleted.
     """
+    import polars as pl
+
     afterwards = load_manifest(later)
     earlier = load_manifest(question.directory)
     require_same(earlier, afterwards)
     # As of then: an exemption that has ended since kept its files at the time.
     then = datetime.fromtimestamp(earlier.as_of_s, UTC)
     horizon = ask_horizon(question, now=then, measure=measure)
-    before_s = horizon.answer.needed.cut_off_s if before is None else _whole_hour(before)
+    before_s = horizon.answer.needed.cut_off_s
+    if before is not None:
+        before_s = int(before.timestamp()) // 3600 * 3600
     if before_s is None:
         raise RefusedError(
             f"nothing would have been deleted: {horizon.answer.needed.words(earlier.as_of_s)[0]}",
@@ -78,23 +82,15 @@ def replay_policy(
     with tempfile.TemporaryDirectory(prefix="trimtab-replay-") as aside:
         candidates = Path(aside, "candidates.parquet")
         choose(question, horizon, before_s, candidates)
-        came = _replay(candidates, later, earlier, afterwards, reads_known=reads_known)
+        with readable():
+            came = replay(
+                pl.scan_parquet(candidates, glob=False),
+                scanned(later, afterwards),
+                then_s=earlier.as_of_s,
+                later_s=afterwards.as_of_s,
+                reads_known=reads_known,
+            )
     return Replayed(horizon, before_s, afterwards, came)
-
-
-def _replay(
-    candidates: Path, later: Path, then: Manifest, afterwards: Manifest, *, reads_known: bool
-) -> Replay:
-    import polars as pl
-
-    with readable():
-        return replay(
-            pl.scan_parquet(candidates, glob=False),
-            scanned(later, afterwards),
-            then_s=then.as_of_s,
-            later_s=afterwards.as_of_s,
-            reads_known=reads_known,
-        )
 
 
 def require_same(earlier: Manifest, later: Manifest) -> None:
@@ -112,7 +108,3 @@ def require_same(earlier: Manifest, later: Manifest) -> None:
             code="indexes-differ",
             hint="what became of a file is told by its identity there",
         )
-
-
-def _whole_hour(at: datetime) -> int:
-    return int(at.timestamp()) // 3600 * 3600

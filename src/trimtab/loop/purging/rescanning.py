@@ -25,7 +25,7 @@ and renames of this time are looked at with everything beneath, as those of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -36,20 +36,18 @@ from trimtab.drivers.lustre.changelog import NEEDED, ChangelogUser, ChangelogUse
 from trimtab.drivers.lustre.writes import CHANGELOG_USER
 from trimtab.errors import RefusedError, ToolError
 from trimtab.loop.purging.changed_rows import Changelogs, Search
-from trimtab.loop.purging.following import stale_reasons
-from trimtab.model.identifier import new_identifier
-from trimtab.purge.follow.decide import TRIES_MAX, Clear
-from trimtab.purge.index.delta import Again, Delta, commit, deltas, merge, read_again
+from trimtab.loop.purging.following import committed, stale_by
+from trimtab.purge.follow.decide import Clear
+from trimtab.purge.index.delta import Again, Delta, read_again
 from trimtab.purge.index.manifest import Followed, FollowedMdt, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
-from trimtab.purge.index.views import readable, rows_in_force
+from trimtab.purge.index.views import path_bytes, readable, rows_in_force
 from trimtab.units import enumerated, plural
 
 BATCH: Final = 1_000_000
 """Files that are looked at for one commit: each reads the index once, and keeps them in memory."""
 LISTED: Final = 10_000
 """Directories whose names are in memory at once."""
-DELTAS_MAX: Final = 32
 SETTLED_NS: Final = 3600 * 10**9
 """A directory that was changed so shortly before the scan may have been changed again without
 another time: these have whole seconds, and clocks differ."""
@@ -153,15 +151,15 @@ def _incomplete(why: str) -> ToolError:
     )
 
 
+@dataclass(slots=True)
 class _Work:
     """Files looked at in batches, each committed by itself."""
 
-    def __init__(
-        self, directory: Path, changelogs: Changelogs, clock: Callable[[], datetime]
-    ) -> None:
-        self._directory, self._changelogs, self._clock = directory, changelogs, clock
-        self._directories: set[bytes] = set()
-        self._files: set[bytes] = set()
+    _directory: Path
+    _changelogs: Changelogs
+    _clock: Callable[[], datetime]
+    _directories: set[bytes] = field(default_factory=set)
+    _files: set[bytes] = field(default_factory=set)
 
     def look_at_directories(self, known: _Known, root: bytes) -> set[bytes]:
         """Look at all directories of the index; return those in which something happened."""
@@ -222,8 +220,8 @@ class _Work:
         delta = search.changes(frozenset(files), {})
         unknown = {fid: before.tried.get(fid, 0) + 1 for fid in search.unknown}
         again = Again({**before.tried, **unknown}, before.beneath)
-        stale = dict.fromkeys((*followed.stale, *stale_reasons(search, again)))
-        self._save(manifest, delta, replace(followed, stale=tuple(stale)), again)
+        followed = replace(followed, stale=stale_by(followed, search, again))
+        self._save(manifest, delta, followed, again)
         return search
 
     def finish(
@@ -242,19 +240,7 @@ class _Work:
         return self._save(manifest, Delta(), replace(followed, mdts=mdts), again)
 
     def _save(self, manifest: Manifest, delta: Delta, followed: Followed, again: Again) -> Manifest:
-        now = self._clock()
-        now_ns = int(now.timestamp() * 10**9)
-        after = commit(
-            self._directory,
-            replace(manifest, index_id=new_identifier(now)),
-            delta,
-            followed,
-            again=again.without_hopeless(TRIES_MAX),
-            now_s=now_ns // 10**9,
-        )
-        if deltas(after) > DELTAS_MAX:
-            after = merge(self._directory, after, whole=False, now_s=now_ns // 10**9)
-        return after
+        return committed(self._directory, manifest, delta, followed, again=again, now=self._clock())
 
 
 def _batches(files: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
@@ -280,7 +266,7 @@ def _known(
                 & (pl.col("mtime_ns") < settled_ns)
             )
             chosen = rows.filter(pl.col("type") == "d").select(
-                "id", _path().alias("path"), "mtime_ns", "ctime_ns", quiet.alias("quiet")
+                "id", path_bytes().alias("path"), "mtime_ns", "ctime_ns", quiet.alias("quiet")
             )
             directories.append(chosen.collect(engine="streaming"))
             names = rows.with_columns(inode=_inode()).group_by("parent").agg(*_sums())
@@ -306,7 +292,7 @@ def _listed(
     with readable():
         for shard in manifest.shards:
             rows = rows_in_force(directory, shard).filter(pl.col("type") == "d")
-            chosen = rows.join(wanted, on="id", how="semi").select(path=_path())
+            chosen = rows.join(wanted, on="id", how="semi").select(path=path_bytes())
             paths.append(chosen.collect(engine="streaming"))
         at = pl.concat(paths).unique().lazy()
         frames = []
@@ -317,14 +303,6 @@ def _listed(
     held = pl.concat(frames)
     files = held.filter(pl.col("type") != "d")
     return set(held["id"].to_list()), set(files["id"].to_list())
-
-
-def _path() -> pl.Expr:
-    return (
-        pl.when(pl.col("parent") == b"")
-        .then(pl.col("name"))
-        .otherwise(pl.col("parent") + b"/" + pl.col("name"))
-    )
 
 
 def _on(ids: pl.Series, changelogs: Changelogs, lost: frozenset[str]) -> set[bytes]:

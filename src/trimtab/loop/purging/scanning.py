@@ -173,37 +173,27 @@ def _scanned(
     *,
     lustre: bool,
 ) -> ScanResult:
-    from trimtab._core import NamespaceScan
+    terms = PartTerms(
+        root,
+        options.limits.threads(options.threads),
+        options.project,
+        options.layout,
+        lustre=lustre,
+        exact_sizes=lustre and options.sizes is SizesMode.EXACT,
+        limits=options.limits,
+    )
 
-    exact = lustre and options.sizes is SizesMode.EXACT
-    calls = 1 + sum((options.project, options.layout, lustre))
-    threads = options.limits.threads(options.threads)
-    stop_s = options.limits.stop_s(threads, calls)
-
-    def scan() -> NamespaceScan:
-        return NamespaceScan(
-            root,
-            str(directory),
-            threads=threads,
-            checkpoint_s=options.checkpoint_s,
-            project=options.project,
-            layout=options.layout,
-            lustre=lustre,
-            exact_sizes=exact,
-            **options.limits.for_core(threads, calls),
-            base=None if base is None else base.for_the_core(),
-        )
+    def carried_out(for_s: float | None = None) -> ScanResult:
+        core_base = None if base is None else base.for_the_core()
+        scan = terms.scan(directory, options.checkpoint_s, base=core_base)
+        return _carried_out(scan, progress, terms.stop_s(), for_s=for_s)
 
     # A scan makes the checkpoint, or takes up one that is there; a small one ends by itself.
-    if options.dask and _carried_out(scan(), progress, stop_s, for_s=_FIRST_S).stopped:
-        terms = PartTerms(
-            root, options.limits.threads(options.threads or _THREADS_OF_PART),
-            options.project, options.layout,
-            lustre=lustre, exact_sizes=exact, calls_a_name=calls, limits=options.limits,
-        )  # fmt: skip
-        _spread(directory, terms, options, progress)
+    if options.dask and carried_out(_FIRST_S).stopped:
+        threads = options.limits.threads(options.threads or _THREADS_OF_PART)
+        _spread(directory, replace(terms, threads=threads), options, progress)
     # After workers have scanned: what the checkpoint says.
-    return _carried_out(scan(), progress, stop_s)
+    return carried_out()
 
 
 def _base(root: str, file_system: FileSystemIdentity, options: ScanOptions) -> Base | None:
@@ -303,13 +293,13 @@ def _sizes(directory: Path, manifest: Manifest, mode: SizesMode, look: Look) -> 
 
 def _prepare(directory: Path) -> None:
     with system_errors(
-        f"the index cannot be written to {visible(str(directory))}", code="index-unwritable"
+        f"the index cannot be written to {visible(directory)}", code="index-unwritable"
     ):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         present = (directory / MANIFEST).exists()
     if present:
         raise UsageError(
-            f"there is an index in {visible(str(directory))} already",
+            f"there is an index in {visible(directory)} already",
             code="index-present",
             hint="give --index a new directory; old indexes are what replays look back at",
         )
@@ -334,7 +324,7 @@ def _carried_out(
     progress: Progress | None,
     stop_s: float,
     *,
-    for_s: float | None = None,
+    for_s: float | None,
 ) -> ScanResult:
     end_s = None if for_s is None else time.monotonic() + for_s
     with interruptible():
@@ -396,7 +386,7 @@ def _reason(number: int) -> str:
 
 def _shard(directory: Path, name: str, rows: int) -> Shard:
     file = directory / name
-    with system_errors(f"the shard {visible(str(file))} cannot be read", code="shard-unreadable"):
+    with system_errors(f"the shard {visible(file)} cannot be read", code="shard-unreadable"):
         with file.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         return Shard(name=name, rows=rows, size_bytes=file.stat().st_size, sha256=sha256)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from trimtab.drivers.lustre.clocks import ask_clocks
@@ -29,12 +30,13 @@ _NAMED: Final = 3
 Answer = TypeVar("Answer")
 
 
+@dataclass(slots=True)
 class AskedServers:
     """The servers of a site, asked for what a run wants to know; what they say is remembered.
 
     Nothing here raises: a server that does not answer leaves something unknown, and a sentence.
 
-    Parameters
+    Attributes
     ----------
     file_system
         Lustre's name of it.
@@ -44,23 +46,17 @@ class AskedServers:
         A sentence for people, where nobody is asked.
     """
 
-    def __init__(
-        self,
-        file_system: str = "",
-        servers: model.Servers | None = None,
-        *,
-        why_nobody: str | None = None,
-        fan_out: FanOut = reach,
-    ) -> None:
-        self._file_system, self._servers, self._fan_out = file_system, servers, fan_out
-        self._why_nobody = why_nobody
-        self._drain = Drain()
-        self._last: DeletedSpace | None = None
-        self._unknown: Counter[str] = Counter()
+    file_system: str = ""
+    servers: model.Servers | None = None
+    why_nobody: str | None = None
+    fan_out: FanOut = reach
+    _drain: Drain = field(default_factory=Drain)
+    _last: DeletedSpace | None = None
+    _unknown: Counter[str] = field(default_factory=Counter)
 
     def site(self) -> Site:
         """Return the questions of a run."""
-        if self._servers is None:
+        if self.servers is None:
             return Site()
         return Site(self.in_flight, self.clocks, self.keeps_deleted, self._drain.restart)
 
@@ -78,7 +74,7 @@ class AskedServers:
 
     def clocks(self) -> tuple[ServerClock, ...]:
         """Return the clocks of the servers and clients that answer."""
-        servers, fan_out = self._servers, self._fan_out
+        servers, fan_out = self.servers, self.fan_out
         if servers is None:
             return ()
         answers = self._tried("clocks of servers", lambda: ask_clocks(servers, fan_out=fan_out))
@@ -101,8 +97,8 @@ class AskedServers:
 
     def sentences(self) -> tuple[str, ...]:
         """Return what a person should know of it, a sentence each."""
-        if self._why_nobody is not None:
-            return (self._why_nobody,)
+        if self.why_nobody is not None:
+            return (self.why_nobody,)
         sentences = [
             text if count == 1 else f"{text} ({count} times)"
             for text, count in self._unknown.items()
@@ -120,7 +116,7 @@ class AskedServers:
         return tuple(sentences)
 
     def _ask_deleted_space(self, subject: str) -> DeletedSpace | None:
-        servers, file_system, fan_out = self._servers, self._file_system, self._fan_out
+        servers, file_system, fan_out = self.servers, self.file_system, self.fan_out
         if servers is None:
             return None
         space = self._tried(

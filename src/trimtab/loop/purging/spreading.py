@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 from trimtab.errors import DataError, NoAnswer, ToolError, UsageError
@@ -35,7 +35,11 @@ from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.limits import Limits
 from trimtab.loop.workers import Workers
 from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import opened, synchronise
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab._core import NamespaceScan
 
 CHECKPOINT: Final = "checkpoint.json"
 PARTS: Final = "parts"
@@ -69,8 +73,6 @@ class PartTerms:
 
     Attributes
     ----------
-    calls_a_name
-        System calls that a name takes, about.
     limits
         Of all parts together.
     """
@@ -81,8 +83,35 @@ class PartTerms:
     layout: bool = False
     lustre: bool = False
     exact_sizes: bool = False
-    calls_a_name: int = 1
     limits: Limits = field(default_factory=Limits)
+
+    @property
+    def _calls_a_name(self) -> int:
+        """System calls that a name takes, about."""
+        return 1 + sum((self.project, self.layout, self.lustre))
+
+    def scan(
+        self, directory: Path, checkpoint_s: float, *, share: float = 1.0, **more: Any
+    ) -> NamespaceScan:
+        """Return the scan into a directory that may make a share of the calls, not begun."""
+        from trimtab._core import NamespaceScan
+
+        return NamespaceScan(
+            self.root,
+            str(directory),
+            threads=self.threads,
+            checkpoint_s=checkpoint_s,
+            project=self.project,
+            layout=self.layout,
+            lustre=self.lustre,
+            exact_sizes=self.exact_sizes,
+            **self.limits.for_core(self.threads, self._calls_a_name, share),
+            **more,
+        )
+
+    def stop_s(self, share: float = 1.0) -> float:
+        """Return in what time such a scan stops, unless the file system hangs."""
+        return self.limits.stop_s(self.threads, self._calls_a_name, share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +176,6 @@ class Part:
         NoAnswer
             A call to the file system did not return.
         """
-        from trimtab._core import NamespaceScan
-
         terms, host = self.terms, os.uname().nodename
         directory = Path(self.parts, f"{self.number:08}-{uuid4().hex}")
         with system_errors(f"a part of the scan cannot be written on {host}", code="part-failed"):
@@ -157,22 +184,12 @@ class Part:
                 json.dumps({**self.checkpoint, "started_ns": time.time_ns()})
             )
         with core_errors(f"the scan on {visible(host)}", hint=_HINT):
-            scan = NamespaceScan(
-                terms.root,
-                str(directory),
-                threads=terms.threads,
-                checkpoint_s=1e6,
-                project=terms.project,
-                layout=terms.layout,
-                lustre=terms.lustre,
-                exact_sizes=terms.exact_sizes,
-                **terms.limits.for_core(terms.threads, terms.calls_a_name, self.share),
-                device=self.checkpoint["home"]["device"],
-            )
+            device = self.checkpoint["home"]["device"]
+            scan = terms.scan(directory, 1e6, share=self.share, device=device)
             scan.start()
             if not scan.wait(self.budget_s):
                 scan.stop()
-                stop_s = terms.limits.stop_s(terms.threads, terms.calls_a_name, self.share)
+                stop_s = terms.stop_s(self.share)
                 if not scan.wait(stop_s):
                     raise NoAnswer(
                         f"{visible(terms.root)} did not answer on {visible(host)} in {stop_s:g} s",
@@ -347,7 +364,7 @@ def read_checkpoint(directory: Path) -> dict[str, Any]:
         It cannot be read.
     """
     path = directory / CHECKPOINT
-    with system_errors(f"the checkpoint {visible(str(path))} cannot be read", code="part-failed"):
+    with system_errors(f"the checkpoint {visible(path)} cannot be read", code="part-failed"):
         text = path.read_text()
     try:
         return json.loads(text)
@@ -486,13 +503,13 @@ class _Spread:
         checkpoint["elapsed_s"] = time.monotonic() - self._began_s
         aside = self._directory / f"{CHECKPOINT}.new"
         with system_errors("the checkpoint of the scan cannot be written", code="part-failed"):
-            _sync(self._directory)  # the shards that it lists have their names
+            synchronise(self._directory)  # the shards that it lists have their names
             with aside.open("w") as stream:
                 json.dump(checkpoint, stream)
                 stream.flush()
                 os.fsync(stream.fileno())
             aside.rename(self._directory / CHECKPOINT)
-            _sync(self._directory)
+            synchronise(self._directory)
         now_s = time.monotonic()
         self._next_save_s = now_s + max(self._save_s, (now_s - began_s) / _PART_OF_SCAN)
 
@@ -513,24 +530,13 @@ class _Spread:
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
     """Hold the lock of an index, as the core does while it scans."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
+    with opened(directory, flags=os.O_RDONLY) as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UsageError(
-                f"another scan writes to {visible(str(directory))}", code="index-in-use"
+                f"another scan writes to {visible(directory)}", code="index-in-use"
             ) from error
         except OSError:
             pass  # not every file system has locks
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -27,8 +27,8 @@ from trimtab.purge.horizon.size_bias import SizeBias
 from trimtab.purge.horizon.targets import (
     GroupHorizon,
     GroupHorizons,
-    find_ost_horizons,
-    find_pool_horizons,
+    find_group_horizons,
+    ost_groups,
     pool_groups,
 )
 from trimtab.purge.horizon.usage import Usage
@@ -188,18 +188,16 @@ def _groups(
 ) -> GroupHorizons:
     """Return what each OST needs, or each pool that has a target."""
     if policy.target_ost is not None:
-        return find_ost_horizons(
-            curves, usages, policy.target_ost,
-            whole=whole, usage=usage, youngest_hour=youngest_hour,
-        )  # fmt: skip
-    if pools is None:
+        limited = ost_groups(policy.target_ost, usages)
+    elif pools is None:
         raise UsageError(
             "the policy has a target of pools, and which OSTs are in them is not known",
             code="pools-unknown",
             hint="--site SITE, of a Lustre that is mounted here: lfs pool_list says it",
         )
-    limited = pool_groups(policy.target_pool, pools, usages)
-    return find_pool_horizons(
+    else:
+        limited = pool_groups(policy.target_pool, pools, usages)
+    return find_group_horizons(
         curves, usages, limited, whole=whole, usage=usage, youngest_hour=youngest_hour
     )
 

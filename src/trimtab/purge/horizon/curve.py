@@ -13,7 +13,7 @@ when its last use is before it, so that the hours below the cut-off hold exactly
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -22,6 +22,7 @@ from trimtab.errors import DataError
 
 if TYPE_CHECKING:
     import numpy
+    from numpy.typing import ArrayLike
 
     Whole = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.int64]]
 
@@ -37,6 +38,10 @@ class Freed:
 
     files: int = 0
     allocated_bytes: int = 0
+
+    def __add__(self, other: Freed) -> Freed:
+        """Return both together."""
+        return Freed(self.files + other.files, self.allocated_bytes + other.allocated_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +90,7 @@ class AgeCurve:
                 )
 
     @classmethod
-    def of(
-        cls, hours: Iterable[int], files: Iterable[int], allocated_bytes: Iterable[int]
-    ) -> AgeCurve:
+    def of(cls, hours: ArrayLike, files: ArrayLike, allocated_bytes: ArrayLike) -> AgeCurve:
         """Return a curve of values in any order; values of a repeated hour are added.
 
         Parameters
@@ -104,13 +107,23 @@ class AgeCurve:
         """
         import numpy as np
 
-        order, where = np.unique(np.fromiter(hours, np.int64), return_inverse=True)
+        order, where = np.unique(np.asarray(hours, np.int64), return_inverse=True)
         sums = []
         for values in (files, allocated_bytes):
             summed = np.zeros(len(order), np.int64)
-            np.add.at(summed, where, np.fromiter(values, np.int64))
+            np.add.at(summed, where, np.asarray(values, np.int64))
             sums.append(summed)
         return cls(order, *sums)
+
+    @classmethod
+    def together(cls, curves: Sequence[AgeCurve]) -> AgeCurve:
+        """Return the sum of curves; of none the curve of nothing."""
+        import numpy as np
+
+        nothing, names = np.empty(0, np.int64), ("hours", "files", "allocated_bytes")
+        return cls.of(
+            *(np.concatenate([nothing, *(getattr(c, name) for c in curves)]) for name in names)
+        )
 
     @classmethod
     def from_buffers(cls, hours: bytes, files: bytes, allocated_bytes: bytes) -> AgeCurve:
@@ -125,11 +138,6 @@ class AgeCurve:
 
         ascending = np.frombuffer(hours, np.int64)
         return cls(ascending, _counts(files), _counts(allocated_bytes))
-
-    @classmethod
-    def empty(cls) -> AgeCurve:
-        """Return the curve of nothing."""
-        return cls.of((), (), ())
 
     @cached_property
     def _sums(self) -> tuple[Whole, Whole]:
@@ -169,19 +177,6 @@ class AgeCurve:
             return int(self.hours[0])
         at = int(np.searchsorted(sums, required_bytes, side="left"))
         return int(self.hours[at - 1]) + 1
-
-    def merge(self, other: AgeCurve) -> AgeCurve:
-        """Return the sum of both curves."""
-        import numpy as np
-
-        hours = np.union1d(self.hours, other.hours)
-        merged = []
-        for name in ("files", "allocated_bytes"):
-            values = np.zeros(len(hours), np.int64)
-            for curve in (self, other):
-                values[np.searchsorted(hours, curve.hours)] += getattr(curve, name)
-            merged.append(values)
-        return AgeCurve(hours, *merged)
 
     def before(self, hour: int) -> AgeCurve:
         """Return the part of the curve before an hour since 1970."""
@@ -249,32 +244,6 @@ class OwnerDays:
                 "the days of an age curve are not in ascending order", code="curve-malformed"
             )
         return cls(np.array(owners, np.int64), starts, ascending, _counts(files), _counts(sizes))
-
-    @classmethod
-    def of(cls, curves: Mapping[int, Iterable[tuple[int, int, int]]]) -> OwnerDays:
-        """Return the days of each owner.
-
-        Parameters
-        ----------
-        curves
-            By owner: day since 1970, files and allocated bytes, in ascending order of the day.
-
-        Raises
-        ------
-        DataError
-            Days are not ascending, or a number exceeds what a file system can hold.
-        """
-        import numpy as np
-
-        def packed(rows: list[tuple[int, int, int]], place: int) -> bytes:
-            kind = np.int64 if place == 0 else np.uint64
-            return np.array([row[place] for row in rows], kind).tobytes()
-
-        listed = {owner: list(rows) for owner, rows in curves.items()}
-        return cls.from_buffers(
-            (owner, (packed(rows, 0), packed(rows, 1), packed(rows, 2)))
-            for owner, rows in listed.items()
-        )
 
     def freed_before(self, hour: int) -> tuple[list[Freed], list[Freed]]:
         """Return, for each owner, the least and the most last used before an hour since 1970."""

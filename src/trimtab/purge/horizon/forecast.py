@@ -25,6 +25,8 @@ DAYS_MINIMUM: Final = 14
 """Two weeks: fewer tell nothing of the rhythm of a week, nor of how far days differ."""
 WINDOW_S: Final = 90 * 86400
 """What is older says little about next week's users."""
+LEVEL: Final = 0.9
+"""Coverage of the interval: growth exceeds its upper end in one case of twenty."""
 DRAWS: Final = 4000
 _SPREAD_MINIMUM: Final = 0.2
 """Of the spread of all days: a drawn past that is more even says nothing of the future."""
@@ -72,24 +74,18 @@ def forecast_growth(
     *,
     ahead_s: int,
     purged: Sequence[tuple[int, int]] = (),
-    level: float = 0.9,
-    window_s: int = WINDOW_S,
 ) -> Growth:
     """Forecast the growth of usage over the next ``ahead_s`` seconds after the last point.
 
     Parameters
     ----------
     points
-        Seconds since 1970 and bytes used, in any order: a site's snapshots.
+        Seconds since 1970 and bytes used, in any order: a site's snapshots. Those of the last
+        `WINDOW_S` count.
     ahead_s
         Length of the forecast, in seconds.
     purged
         Seconds since 1970 and bytes freed, of each purge; added back to the usage.
-    level
-        Coverage of the interval, a fraction. At 0.9 growth exceeds ``high_bytes`` in one case of
-        twenty.
-    window_s
-        Use only points of this many seconds before the last one.
 
     Returns
     -------
@@ -112,34 +108,35 @@ def forecast_growth(
     autocorrelation of 0.5, 4 / 3 / 4 and 5 / 5 / 4 %; lognormal days, whose monthly maximum is
     eight times their median, 9 / 7 / 6 and 7 / 9 / 9 %; days with a weekly pattern, under 2 %.
     """
-    reason, daily = _daily(points, purged, window_s)
+    reason, daily = _daily(points, purged)
     if reason is not None or daily is None:
-        return Growth(ahead_s, None, None, None, level, 0 if daily is None else len(daily), reason)
+        days = 0 if daily is None else len(daily)
+        return Growth(ahead_s, None, None, None, LEVEL, days, reason)
     import numpy as np
 
     ahead_days = ahead_s / _DAY_S
     middle = float(daily.mean()) * ahead_days
     errors = _errors(daily, ahead_days)
-    low, high = np.quantile(errors, [(1 - level) / 2, (1 + level) / 2])
-    widened = widening(list(daily), level) if float(daily.std()) > 0 else 1.0
+    low, high = np.quantile(errors, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    widened = widening(list(daily), LEVEL) if float(daily.std()) > 0 else 1.0
     return Growth(
         ahead_s=ahead_s,
         middle_bytes=round(middle),
         low_bytes=round(middle + widened * min(0.0, float(low))),
         high_bytes=round(middle + widened * max(0.0, float(high))),
-        level=level,
+        level=LEVEL,
         days=len(daily),
     )
 
 
 def _daily(
-    points: Sequence[tuple[int, int]], purged: Sequence[tuple[int, int]], window_s: int
+    points: Sequence[tuple[int, int]], purged: Sequence[tuple[int, int]]
 ) -> tuple[str | None, Floats | None]:
     """Return why there is no forecast, or the growth of each day, by time."""
     import numpy as np
 
     end = max((at for at, _ in points), default=0)
-    recent = sorted({at: used for at, used in points if at >= end - window_s}.items())
+    recent = sorted({at: used for at, used in points if at >= end - WINDOW_S}.items())
     if len(recent) < 2:
         return f"{len(recent)} snapshots tell nothing of growth", None
     at = np.array([at for at, _ in recent], np.float64)

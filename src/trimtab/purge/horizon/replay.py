@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
+from trimtab.purge.horizon.curve import Freed
 from trimtab.units import EpochS, format_bytes, format_duration, format_percent, plural
 
 if TYPE_CHECKING:
@@ -40,24 +41,12 @@ _MISSED: Final = (Afterwards.WRITTEN, Afterwards.READ)
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """Files and allocated bytes, as the earlier index has them."""
-
-    files: int = 0
-    allocated_bytes: int = 0
-
-    def __add__(self, other: Share) -> Share:
-        """Return both together."""
-        return Share(self.files + other.files, self.allocated_bytes + other.allocated_bytes)
-
-
-@dataclass(frozen=True, slots=True)
 class UserReplay:
     """What would have been deleted of one user, and what of that he used afterwards."""
 
     uid: int
-    deleted: Share
-    missed: Share
+    deleted: Freed
+    missed: Freed
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +54,8 @@ class AgeReplay:
     """The same of files of one age at the time: four weeks of ages, from ``from_days``."""
 
     from_days: int
-    deleted: Share
-    missed: Share
+    deleted: Freed
+    missed: Freed
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +79,19 @@ class Replay:
     then_s: EpochS
     later_s: EpochS
     reads_known: bool
-    outcomes: dict[Afterwards, Share]
+    outcomes: dict[Afterwards, Freed]
     users: tuple[UserReplay, ...]
     ages: tuple[AgeReplay, ...]
 
     @property
-    def deleted(self) -> Share:
+    def deleted(self) -> Freed:
         """All that would have been deleted."""
-        return sum(self.outcomes.values(), Share())
+        return sum(self.outcomes.values(), Freed())
 
     @property
-    def missed(self) -> Share:
+    def missed(self) -> Freed:
         """What of it was used afterwards; written alone where reads are not known."""
-        return sum((self.outcomes.get(outcome, Share()) for outcome in _MISSED), Share())
+        return sum((self.outcomes.get(outcome, Freed()) for outcome in _MISSED), Freed())
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -182,7 +171,7 @@ def replay(
         later_s=later_s,
         reads_known=reads_known,
         outcomes={
-            Afterwards(outcome): Share(files, size)
+            Afterwards(outcome): Freed(files, size)
             for outcome, files, size in _sums(counted, "outcome").rows()
         },
         users=_users(counted),
@@ -237,12 +226,12 @@ def _sums(counted: pl.DataFrame, *by: str) -> pl.DataFrame:
     return counted.group_by(by).agg(pl.sum("files"), pl.sum("allocated_bytes"))
 
 
-def _both(counted: pl.DataFrame, by: str) -> list[tuple[int, Share, Share]]:
+def _both(counted: pl.DataFrame, by: str) -> list[tuple[int, Freed, Freed]]:
     """Return for each value of a column what would have been deleted, and missed."""
-    whole = {key: Share(files, size) for key, files, size in _sums(counted, by).rows()}
+    whole = {key: Freed(files, size) for key, files, size in _sums(counted, by).rows()}
     part = _sums(counted.filter("missed"), by)
-    missed = {key: Share(files, size) for key, files, size in part.rows()}
-    return [(key, share, missed.get(key, Share())) for key, share in whole.items()]
+    missed = {key: Freed(files, size) for key, files, size in part.rows()}
+    return [(key, share, missed.get(key, Freed())) for key, share in whole.items()]
 
 
 def _users(counted: pl.DataFrame) -> tuple[UserReplay, ...]:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 CONFIDENCE: Final = 0.95
 PRIOR_FILES: Final = 2.0
-_AGE_EDGES_H: Final = tuple(24 * days for days in (14, 28, 56, 84, 182, 365))
+AGES_DAYS: Final = (14, 28, 56, 84, 182, 365)
+"""Where classes of age end, of the sample too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,13 @@ class SizeSample:
     files: Whole
     drawn: Whole
     scales: Real
+
+    @property
+    def weights(self) -> Real:
+        """How many files of its stratum each of them stands for; shape (n,)."""
+        import numpy as np
+
+        return self.files[self.stratum] / np.maximum(self.drawn[self.stratum], 1)
 
     def estimate(self, domain: NDArray[numpy.bool_]) -> Estimate:
         """Return by how much the bytes of a domain are listed too small.
@@ -137,19 +145,12 @@ class SizeBias:
 
         return self.sample.estimate(np.ones(len(self.sample.difference), bool))
 
-    def freed_before(self, hour: int) -> Estimate:
-        """Return by how much what is eligible and was last used before an hour is too small."""
-        return self.sample.estimate(self.sample.eligible & (self.sample.hours < hour))
-
     def held(self, listed: Mapping[int, int]) -> dict[int, int]:
         """Return what each user holds, set right, by uid."""
-        import numpy as np
-
         sample = self.sample
-        weights = sample.files[sample.stratum] / np.maximum(sample.drawn[sample.stratum], 1)
         more: dict[int, float] = {}
         for uid, size in zip(
-            sample.uids.tolist(), (weights * sample.difference).tolist(), strict=True
+            sample.uids.tolist(), (sample.weights * sample.difference).tolist(), strict=True
         ):
             more[uid] = more.get(uid, 0.0) + size
         return {uid: max(0, round(size + more.get(uid, 0.0))) for uid, size in listed.items()}
@@ -193,14 +194,11 @@ class SizeBias:
 
     def _means(self, *, users: bool) -> dict[tuple[int | None, int], float]:
         """Return the mean difference of an eligible file by owner and age class, and by age."""
-        import numpy as np
-
         sample = self.sample
-        weights = sample.files[sample.stratum] / np.maximum(sample.drawn[sample.stratum], 1)
         classes = self._classes(sample.hours)
         sums: dict[tuple[int | None, int], tuple[float, float]] = {}
         rows = zip(
-            sample.uids.tolist(), classes.tolist(), weights.tolist(),
+            sample.uids.tolist(), classes.tolist(), sample.weights.tolist(),
             sample.difference.tolist(), sample.eligible.tolist(), strict=True,
         )  # fmt: skip
         for uid, age, weight, difference, eligible in rows:
@@ -213,4 +211,4 @@ class SizeBias:
     def _classes(self, hours: Whole) -> Whole:
         import numpy as np
 
-        return np.searchsorted(np.array(_AGE_EDGES_H), self.as_of_hour - hours, side="right")
+        return np.searchsorted(np.array(AGES_DAYS) * 24, self.as_of_hour - hours, side="right")

@@ -11,8 +11,7 @@ is a group of one, so both are handled in the same way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from trimtab.config.targets import ost_name
@@ -130,43 +129,7 @@ class GroupHorizons:
         return tuple(_words(self, at_s))
 
 
-def find_ost_horizons(
-    curves: Mapping[int, AgeCurve],
-    usages: Mapping[int, Usage],
-    limit: float,
-    *,
-    whole: AgeCurve,
-    usage: Usage,
-    youngest_hour: int,
-) -> GroupHorizons:
-    """Return the common cut-off that brings every OST under its limit, where a cut-off can.
-
-    Parameters
-    ----------
-    curves
-        Eligible objects of each OST by index, by the hour of the file's last use. An OST without
-        a curve holds no eligible object.
-    usages
-        Bytes of each OST by index, as in ``lfs df``; at least one.
-    limit
-        Highest fullness of any OST, a fraction.
-    whole, usage
-        Curve and bytes of the file system.
-    youngest_hour
-        Latest cut-off that the minimum age allows, in hours since 1970.
-
-    Returns
-    -------
-    GroupHorizons
-        The common cut-off, what it frees, and what each OST needs, in order of the index.
-    """
-    groups = [Group("OST", ost_name(index), (index,), limit) for index in sorted(usages)]
-    return find_pool_horizons(
-        curves, usages, groups, whole=whole, usage=usage, youngest_hour=youngest_hour
-    )
-
-
-def find_pool_horizons(
+def find_group_horizons(
     curves: Mapping[int, AgeCurve],
     usages: Mapping[int, Usage],
     groups: Iterable[Group],
@@ -175,16 +138,19 @@ def find_pool_horizons(
     usage: Usage,
     youngest_hour: int,
 ) -> GroupHorizons:
-    """Return the common cut-off that brings every pool under its limit, where a cut-off can.
+    """Return the common cut-off that brings every group under its limit, where a cut-off can.
 
-    Old files are deleted wherever they lie, in other pools too.
+    Old files are deleted wherever they lie, in other groups too.
 
     Parameters
     ----------
-    curves, usages
-        Of each OST by index, as for `find_ost_horizons`.
+    curves
+        Eligible objects of each OST by index, by the hour of the file's last use. An OST without
+        a curve holds no eligible object.
+    usages
+        Bytes of each OST by index, as in ``lfs df``; at least one.
     groups
-        The pools with their limits (`pool_groups`). An OST may be in several.
+        With their limits (`ost_groups`, `pool_groups`). An OST may be in several.
     whole, usage
         Curve and bytes of the file system.
     youngest_hour
@@ -193,11 +159,11 @@ def find_pool_horizons(
     Returns
     -------
     GroupHorizons
-        The common cut-off, what it frees, and what each pool needs, in the order of ``groups``.
+        The common cut-off, what it frees, and what each group needs, in the order of ``groups``.
     """
     allowed = {index: curve.before(youngest_hour) for index, curve in curves.items()}
     needs = [_need(group, allowed, usages) for group in groups]
-    hours = [need.hour for need in needs if need.hour is not None]
+    hours = [need.cut_off_hour for need, _ in needs if need.cut_off_hour is not None]
     cut_off = max(hours, default=None)
     freed = Freed() if cut_off is None else whole.before(youngest_hour).freed_before(cut_off)
     after = None if cut_off is None else usage.after(freed.allocated_bytes)
@@ -207,9 +173,20 @@ def find_pool_horizons(
         # Down: a target that asks for a byte less would stop an hour too early.
         target=None if after is None else after.used_bytes * 10_000 // after.total_bytes / 10_000,
         freed=freed,
-        groups=tuple(_group_horizon(need, cut_off) for need in needs),
+        groups=tuple(_with_cut_off(need, curve, cut_off) for need, curve in needs),
         doubts=tuple(_doubts(allowed, usages)),
     )
+
+
+def ost_groups(limit: float, usages: Mapping[int, Usage]) -> tuple[Group, ...]:
+    """Return each OST whose usage is known as a group, in order of the index.
+
+    Parameters
+    ----------
+    limit
+        Highest fullness of any, a fraction.
+    """
+    return tuple(Group("OST", ost_name(index), (index,), limit) for index in sorted(usages))
 
 
 def pool_groups(
@@ -273,24 +250,27 @@ def _pool_group(
     return Group("pool", name, osts, limit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Need:
-    """What a group needs by itself."""
-
-    group: Group
-    usage: Usage
-    excess_bytes: int
-    hour: int | None
-    curve: AgeCurve
-
-
-def _need(group: Group, curves: Mapping[int, AgeCurve], usages: Mapping[int, Usage]) -> _Need:
-    of_its = [curves[index] for index in group.osts if index in curves]
-    curve = reduce(AgeCurve.merge, of_its, AgeCurve.empty()) if len(of_its) != 1 else of_its[0]
+def _need(
+    group: Group, curves: Mapping[int, AgeCurve], usages: Mapping[int, Usage]
+) -> tuple[GroupHorizon, AgeCurve]:
+    """Return what a group needs by itself, and its curve."""
+    curve = AgeCurve.together([curves[index] for index in group.osts if index in curves])
     usage = _together([usages[index] for index in group.osts])
-    excess_bytes = usage.excess_bytes(group.limit)
-    hour = curve.earliest_freeing(excess_bytes) if excess_bytes else None
-    return _Need(group, usage, excess_bytes, hour, curve)
+    excess_bytes, hour = usage.excess_bytes(group.limit), None
+    status = HorizonStatus.MET_ALREADY
+    if excess_bytes:
+        hour = curve.earliest_freeing(excess_bytes)
+        status = HorizonStatus.OUT_OF_REACH if hour is None else HorizonStatus.REACHED
+    best = usage.after(curve.total.allocated_bytes)
+    need = GroupHorizon(group, usage, status, excess_bytes, hour, best, Freed(), usage.after(0))
+    return need, curve
+
+
+def _with_cut_off(need: GroupHorizon, curve: AgeCurve, cut_off: int | None) -> GroupHorizon:
+    if cut_off is None:
+        return need
+    freed = curve.freed_before(cut_off)
+    return replace(need, freed=freed, after=need.usage.after(freed.allocated_bytes))
 
 
 def _together(usages: list[Usage]) -> Usage:
@@ -299,24 +279,6 @@ def _together(usages: list[Usage]) -> Usage:
         return usages[0]
     return Usage(
         sum(usage.used_bytes for usage in usages), sum(usage.available_bytes for usage in usages)
-    )
-
-
-def _group_horizon(need: _Need, cut_off: int | None) -> GroupHorizon:
-    if not need.excess_bytes:
-        status = HorizonStatus.MET_ALREADY
-    else:
-        status = HorizonStatus.OUT_OF_REACH if need.hour is None else HorizonStatus.REACHED
-    freed = Freed() if cut_off is None else need.curve.freed_before(cut_off)
-    return GroupHorizon(
-        group=need.group,
-        usage=need.usage,
-        status=status,
-        excess_bytes=need.excess_bytes,
-        cut_off_hour=need.hour,
-        best=need.usage.after(need.curve.total.allocated_bytes),
-        freed=freed,
-        after=need.usage.after(freed.allocated_bytes),
     )
 
 

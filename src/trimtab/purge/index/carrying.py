@@ -35,11 +35,12 @@ from trimtab.purge.index.manifest import (
     Shard,
     Source,
 )
-from trimtab.purge.index.manifest_file import load_manifest, synchronise_directory
+from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.schema import columns
-from trimtab.purge.index.views import readable, rows_in_force
+from trimtab.purge.index.views import path_bytes, readable, rows_in_force
 from trimtab.purge.index.write import ShardWriter
 from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import synchronise
 from trimtab.units import format_duration, plural
 from trimtab.visible import visible
 
@@ -125,7 +126,7 @@ def starting_point(
     manifest = load_manifest(directory)
     for problem in _problems(manifest, root, file_system, lacking, now_ns):
         raise UsageError(
-            f"no incremental scan can start from {visible(str(directory))}: {problem}",
+            f"no incremental scan can start from {visible(directory)}: {problem}",
             code="base-unsuitable",
             hint=_FULL,
         )
@@ -174,7 +175,7 @@ def _problems(
     elif manifest.followed is not None:
         yield "it follows changelogs"
     elif manifest.root != root:
-        yield f"it is of {visible(os.fsdecode(manifest.root))}"
+        yield f"it is of {visible(manifest.root)}"
     elif known is None or not known.is_same(file_system):
         yield "it is of another file system, or of one that cannot be known again"
     elif known.device != file_system.device:
@@ -276,14 +277,9 @@ def _unchanged(base: Base, looked: pl.LazyFrame) -> pl.LazyFrame:
     same = now.join(trusted, on=keys, how="semi", nulls_equal=True)
     # Listed twice while it changed: it was read as well.
     changed = now.join(trusted, on=keys, how="anti", nulls_equal=True)
-    path = (
-        pl.when(pl.col("parent") == b"")
-        .then(pl.col("name"))
-        .otherwise(pl.col("parent") + pl.lit(b"/") + pl.col("name"))
-    )
     return (
         same.join(changed, on=["parent", "name"], how="anti")
-        .select(parent=path)
+        .select(parent=path_bytes())
         .unique()
         .collect(engine="streaming")
         .lazy()
@@ -309,30 +305,26 @@ def _taken(
         .join(parents, on="parent", how="semi")
     )
     if several.is_empty():
-        return _numbers(carried.select("row").collect(engine="streaming")), several
+        return carried.select("row").collect(engine="streaming")["row"].sort(), several
     located = carried.select("row", "parent", "name", "device", "id").collect(engine="streaming")
     known = several.drop("parent", "name")
     again = located.drop("row").join(known, on=["device", "id"], how="inner")
     rest = located.join(known, on=["device", "id"], how="anti")
-    return _numbers(rest), again.select(*columns())
-
-
-def _numbers(frame: pl.DataFrame) -> pl.Series:
-    return frame["row"].sort()
+    return rest["row"].sort(), again.select(*columns())
 
 
 def _linked(base: Base, directory: Path, shard: Shard, number: int, rows: pl.Series) -> Shard:
     """Return a shard of the earlier index as one of the new, of which only some rows count."""
     name = f"{KEPT}-{number:06}.parquet"
-    shown = visible(str(directory / name))
+    shown = visible(directory / name)
     with system_errors(f"cannot write {shown}", code="index-unwritable"):
         try:
             (directory / name).hardlink_to(base.directory / shard.name)
         except OSError:
             # On another file system, or on one without links.
             shutil.copyfile(base.directory / shard.name, directory / name)
-            _synchronise(directory / name)
-        synchronise_directory(directory)
+            synchronise(directory / name)
+        synchronise(directory)
     read_ns = base.manifest.started_ns if shard.read_ns is None else shard.read_ns
     taken = replace(shard, name=name, superseded=None, read_ns=read_ns)
     gone = np.ones(shard.rows, dtype=bool)
@@ -342,17 +334,9 @@ def _linked(base: Base, directory: Path, shard: Shard, number: int, rows: pl.Ser
     return without(directory, taken, [np.flatnonzero(gone).astype("<u4")], 0)
 
 
-def _synchronise(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _remove_leftovers(directory: Path) -> None:
     """Remove what an earlier attempt took over before it was killed."""
-    with system_errors(f"cannot write {visible(str(directory))}", code="index-unwritable"):
+    with system_errors(f"cannot write {visible(directory)}", code="index-unwritable"):
         for prefix in (KEPT, _LINKED):
             for file in directory.glob(f"{prefix}-*"):
                 file.unlink()

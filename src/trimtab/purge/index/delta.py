@@ -25,11 +25,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from trimtab.purge.index.manifest import Followed, Manifest, Shard, Superseded
-from trimtab.purge.index.manifest_file import save_manifest, synchronise_directory
+from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.index.schema import columns
 from trimtab.purge.index.views import readable, rows_in_force, superseded_rows
 from trimtab.purge.index.write import ShardWriter, write_shard
 from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import synchronise
 from trimtab.visible import visible
 
 RETIRED_S: Final = 6 * 3600
@@ -290,7 +291,7 @@ def without(
 
 
 def _write(file: Path, content: bytes) -> None:
-    with system_errors(f"cannot write {visible(str(file))}", code="index-unwritable"):
+    with system_errors(f"cannot write {visible(file)}", code="index-unwritable"):
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as out:
             out.write(content)
@@ -321,7 +322,7 @@ def read_again(directory: Path, followed: Followed) -> Again:
 
 def _save(directory: Path, manifest: Manifest, before: set[str], now_s: int) -> Manifest:
     """Replace the manifest, and remove what nobody reads any more."""
-    synchronise_directory(directory)
+    synchronise(directory)
     for name in before - files_of(manifest):
         # Replaced now, whenever it was written: `remove_replaced` goes by that.
         os.utime(directory / name, (now_s, now_s))

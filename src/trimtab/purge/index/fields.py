@@ -49,14 +49,7 @@ def whole(text: pl.Series, kind: type[pl.DataType]) -> pl.Series:
     text
         Or whole numbers.
     """
-    if text.dtype.is_integer():
-        return text.cast(kind, strict=False)
-    column = pl.col(text.name)
-    # What Polars takes beside digits is a sign: checked against digit by digit in the tests.
-    signed = column.str.starts_with("+") | column.str.starts_with("-")
-    return (
-        text.to_frame().select(pl.when(~signed).then(column).cast(kind, strict=False)).to_series()
-    )
+    return _digits(text, kind, ("+", "-"))
 
 
 def signed(text: pl.Series) -> pl.Series:
@@ -67,11 +60,17 @@ def signed(text: pl.Series) -> pl.Series:
     text
         Or whole numbers.
     """
+    return _digits(text, pl.Int64, ("+",))
+
+
+def _digits(text: pl.Series, kind: type[pl.DataType], but: Sequence[str]) -> pl.Series:
+    """Return whole numbers, or text that Polars takes for one and that begins with no such sign."""
     if text.dtype.is_integer():
-        return text.cast(pl.Int64, strict=False)
+        return text.cast(kind, strict=False)
     column = pl.col(text.name)
-    plain = pl.when(~column.str.starts_with("+")).then(column).cast(pl.Int64, strict=False)
-    return text.to_frame().select(plain).to_series()
+    # What Polars takes beside digits is a sign: checked against digit by digit in the tests.
+    odd = pl.any_horizontal(column.str.starts_with(sign) for sign in but)
+    return text.to_frame().select(pl.when(~odd).then(column).cast(kind, strict=False)).to_series()
 
 
 def multiples(text: pl.Series, unit_bytes: int) -> pl.Series:

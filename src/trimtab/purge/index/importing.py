@@ -24,9 +24,10 @@ from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.fields import NS_PER_S
 from trimtab.purge.index.importers.column_map import NO_NAMES, Names, parse_map
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
-from trimtab.purge.index.manifest_file import save_manifest, synchronise_directory
+from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.index.reading import CHUNK_BYTES, Reading
 from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import opened, synchronise
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def import_list(
     root = described.root
     if not root.startswith(b"/") or b"/../" in root + b"/" or b"\0" in root:
         raise UsageError(
-            f"the root {visible(os.fsdecode(root))!r} is not an absolute path", code="path-relative"
+            f"the root {visible(root)!r} is not an absolute path", code="path-relative"
         )
     root = root.rstrip(b"/") or b"/"
     reading = Reading(root=root, beneath=described.beneath)
@@ -130,7 +131,7 @@ def import_list(
             frames = tallied.counted(_frames(file, stream, reading, described))
             shards = fill(writer, frames)
         except DataError as error:
-            raise error if error.file else error.of(visible(str(file))) from error
+            raise error if error.file else error.of(visible(file)) from error
         changed_ns = _written_ns(stream, now)
         tallied.warn(reading)
         if writer.repeated:
@@ -139,10 +140,10 @@ def import_list(
         manifest = replace(manifest, shards=shards, notes=tuple(reading.notes))
         save_manifest(manifest, work)
         with system_errors(
-            f"cannot put the index at {visible(str(directory))}", code="index-unwritable"
+            f"cannot put the index at {visible(directory)}", code="index-unwritable"
         ):
             work.rename(directory)
-            synchronise_directory(directory.parent)
+            synchronise(directory.parent)
     return manifest
 
 
@@ -276,19 +277,19 @@ class _Tallied:
 @contextlib.contextmanager
 def _aside(directory: Path) -> Iterator[Path]:
     """Make the directory beside the index's place, and remove it unless it has been renamed."""
-    shown = visible(str(directory))
+    shown = visible(directory)
     work = directory.with_name(f".{directory.name}.importing")
-    with system_errors(f"cannot make {shown}", code="index-unwritable"):
-        if directory.is_symlink() or (directory.exists() and any(directory.iterdir())):
-            raise RefusedError(
-                f"there is something at {shown} already",
-                code="index-present",
-                hint="name another directory for the index, or remove it first",
-            )
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        work.mkdir(mode=0o700, exist_ok=True)
-        lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with contextlib.ExitStack() as stack:
+        with system_errors(f"cannot make {shown}", code="index-unwritable"):
+            if directory.is_symlink() or (directory.exists() and any(directory.iterdir())):
+                raise RefusedError(
+                    f"there is something at {shown} already",
+                    code="index-present",
+                    hint="name another directory for the index, or remove it first",
+                )
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            work.mkdir(mode=0o700, exist_ok=True)
+            lock = stack.enter_context(opened(work))
         _alone(lock, work)
         for left in work.iterdir():  # of an import that was broken off
             if left.is_dir():
@@ -300,8 +301,6 @@ def _aside(directory: Path) -> Iterator[Path]:
         finally:
             if _is_at(lock, work):  # not renamed
                 shutil.rmtree(work, ignore_errors=True)
-    finally:
-        os.close(lock)
 
 
 def _alone(lock: int, work: Path) -> None:
@@ -314,7 +313,7 @@ def _alone(lock: int, work: Path) -> None:
         if _is_at(lock, work):
             return
     raise RefusedError(
-        f"another import is at work at {visible(str(work))}",
+        f"another import is at work at {visible(work)}",
         code="import-running",
         hint="wait until it has ended",
     )
@@ -329,7 +328,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 @contextlib.contextmanager
 def _opened(file: Path, reading: Reading) -> Iterator[BinaryIO]:
-    shown = visible(str(file))
+    shown = visible(file)
     with system_errors(f"cannot read {shown}", code="unreadable-file"), file.open("rb") as plain:
         begins = plain.read(4)
         plain.seek(0)

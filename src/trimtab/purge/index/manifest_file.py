@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.errors import DataError, UnreadableError, unreleased
 from trimtab.purge.index.manifest import SCHEMA_VERSION, Manifest, Shard, Superseded
 from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import synchronise
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -39,14 +40,14 @@ def save_manifest(manifest: Manifest, directory: Path) -> Path:
     """
     file = directory / MANIFEST
     aside = directory / f".{MANIFEST}.{os.getpid()}"
-    with system_errors(f"cannot write {visible(str(file))}", code="index-unwritable"):
+    with system_errors(f"cannot write {visible(file)}", code="index-unwritable"):
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as out:
             out.write(to_json(manifest).encode("ascii"))
             out.flush()
             os.fsync(out.fileno())
         aside.rename(file)
-        synchronise_directory(directory)
+        synchronise(directory)
     return file
 
 
@@ -66,13 +67,13 @@ def load_manifest(directory: Path, *, verify: bool = False) -> Manifest:
         The manifest is not what it should be, or a shard is missing or of another size.
     """
     file = directory / MANIFEST
-    shown = visible(str(file))
+    shown = visible(file)
     try:
         with file.open("rb") as source:
             content = source.read(_SIZE_MAX_BYTES + 1)
     except FileNotFoundError as error:
         raise UnreadableError(
-            f"{visible(str(directory))} is no index: it has no {MANIFEST}",
+            f"{visible(directory)} is no index: it has no {MANIFEST}",
             code="index-missing",
             hint="trimtab purge scan ROOT --index DIR makes one, and continues one that was "
             "broken off; trimtab purge import --help says how another tool's list becomes one",
@@ -130,17 +131,9 @@ def from_json(content: bytes | str) -> Manifest:
         if keys:
             raise DataError(f"{visible(min(keys))} is {problem}", code="manifest-malformed")
     manifest = _read(document)
-    _check(manifest)
+    for problem in _contradictions(manifest):
+        raise DataError(problem, code="manifest-contradictory")
     return manifest
-
-
-def synchronise_directory(directory: Path) -> None:
-    """Make the names in a directory stable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 _KEYS: Final = (
@@ -209,41 +202,31 @@ def _with_paths(manifest: Manifest, change: Callable[[bytes], bytes]) -> Manifes
     return replace(manifest, root=change(manifest.root), unread=unread)
 
 
-def _check(manifest: Manifest) -> None:
-    """Raise where values are each right and do not fit together."""
+def _contradictions(manifest: Manifest) -> Iterator[str]:
+    """Yield what does not fit together although each value is right."""
     if manifest.time_resolution_ns < 1:
-        raise DataError("time_resolution_ns is not positive", code="manifest-contradictory")
+        yield "time_resolution_ns is not positive"
     if not manifest.root.startswith(b"/"):
-        raise DataError("root is not an absolute path", code="manifest-contradictory")
+        yield "root is not an absolute path"
     if manifest.complete and (manifest.unread or manifest.refused):
-        raise DataError(
-            "complete is true though something could not be read", code="manifest-contradictory"
-        )
+        yield "complete is true though something could not be read"
     if len(manifest.refused_examples) > manifest.refused:
-        raise DataError(
-            "there are more refused_examples than refused", code="manifest-contradictory"
-        )
+        yield "there are more refused_examples than refused"
     if manifest.started_ns is not None and manifest.started_ns > manifest.ended_ns:
-        raise DataError("started_ns is later than ended_ns", code="manifest-contradictory")
-    names = [shard.name for shard in manifest.shards]
-    gone = [shard.superseded for shard in manifest.shards if shard.superseded is not None]
+        yield "started_ns is later than ended_ns"
     if any(shard.rows_in_force < 0 for shard in manifest.shards):
-        raise DataError("a shard has fewer rows than count no more", code="manifest-contradictory")
-    names += [superseded.name for superseded in gone]
+        yield "a shard has fewer rows than count no more"
+    names = [shard.name for shard in manifest.shards]
+    names += [shard.superseded.name for shard in manifest.shards if shard.superseded is not None]
     if len(set(names)) != len(names):
-        raise DataError(
-            "a shard is named twice: its rows would count twice", code="manifest-contradictory"
-        )
+        yield "a shard is named twice: its rows would count twice"
     for name in names:
         if "/" in name or name in ("", ".", "..") or "\0" in name:
-            raise DataError(
-                f"shards: {visible(name)!r} is no name of a file in the index",
-                code="manifest-contradictory",
-            )
+            yield f"shards: {visible(name)!r} is no name of a file in the index"
 
 
 def _check_shard(file: Path, shard: Shard | Superseded, *, verify: bool) -> None:
-    shown = visible(str(file))
+    shown = visible(file)
     hint = "the index was damaged or changed: scan or import again"
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

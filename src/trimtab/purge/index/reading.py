@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, Final
@@ -84,7 +83,7 @@ class Reading:
         self.refused += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         if len(self.examples) < EXAMPLES_MAXIMUM:
-            shown = visible(os.fsdecode(text[:_TEXT_MAX]))
+            shown = visible(text[:_TEXT_MAX])
             self.examples.append(Refused(record, offset, reason, shown))
 
     def refuse_counted(
@@ -96,7 +95,7 @@ class Reading:
             self.reasons[reason] = self.reasons.get(reason, 0) + many
         for reason, number, offset, text in shown:
             if len(self.examples) < EXAMPLES_MAXIMUM:
-                beginning = visible(os.fsdecode(text))
+                beginning = visible(text)
                 self.examples.append(Refused(number, offset, reason, beginning))
 
     def take_kind(self, paths: Iterable[bytes]) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 
 import polars as pl
 
+from trimtab.purge.horizon.size_bias import AGES_DAYS
 from trimtab.purge.index.manifest import Manifest, Shard
 from trimtab.purge.index.views import readable, scanned
 from trimtab.purge.index.write import write_shard
@@ -26,7 +27,6 @@ BUDGET: Final = 20_000
 LEAST: Final = 4
 USERS_MAXIMUM: Final = 500
 """So many users have strata of their own, those who could be wrong by most; the rest share one."""
-_AGES_DAYS: Final = (14, 28, 56, 84, 182, 365)
 _DAY_NS: Final = 86_400 * 10**9
 _SIZE_STEP: Final = 4.0
 _STRATUM: Final = ("owner", "age_class", "size_class")
@@ -152,7 +152,7 @@ def draw(directory: Path, manifest: Manifest, *, seed: int, budget: int = BUDGET
 def _strata(files: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
     used = pl.max_horizontal("atime_ns", "mtime_ns", "ctime_ns").fill_null(0)
     age = (pl.lit(manifest.ended_ns, pl.Int64) - used) / _DAY_NS
-    age_class = pl.sum_horizontal(*((age >= days).cast(pl.Int64) for days in _AGES_DAYS))
+    age_class = pl.sum_horizontal(*((age >= days).cast(pl.Int64) for days in AGES_DAYS))
     size = pl.max_horizontal("size_bytes", "allocated_bytes").cast(pl.Float64)
     # A file that is listed without blocks or length is of no size at all, and may have any.
     empty = (pl.col("allocated_bytes") == 0).cast(pl.Int64)

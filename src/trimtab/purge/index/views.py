@@ -7,7 +7,6 @@ shards.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,7 +155,7 @@ def superseded_rows(directory: Path, superseded: Superseded) -> NDArray[np.uint3
         rows = np.fromfile(file, "<u4")
     if rows.size != superseded.rows:
         raise DataError(
-            f"{visible(str(file))} names {rows.size} rows instead of {superseded.rows}",
+            f"{visible(file)} names {rows.size} rows instead of {superseded.rows}",
             code="index-unreadable",
             hint="the index was damaged or changed: scan or import again",
         )
@@ -194,6 +193,12 @@ def first_names(several: pl.LazyFrame) -> pl.LazyFrame:
     return several.sort("parent", "name").unique(
         ["device", "id"], keep="first", maintain_order=True
     )
+
+
+def path_bytes() -> pl.Expr:
+    """Return the path of each name beneath the root, as it is."""
+    parent, name = pl.col("parent"), pl.col("name")
+    return pl.when(parent == b"").then(name).otherwise(parent + b"/" + name)
 
 
 def _several() -> pl.Expr:
@@ -248,7 +253,7 @@ def _pool() -> pl.Expr:
 
 
 def _shown(values: Iterable[bytes | None]) -> list[str | None]:
-    return [None if value is None else visible(os.fsdecode(value)) for value in values]
+    return [None if value is None else visible(value) for value in values]
 
 
 def named(number: str, name: str, naming: Callable[[int], str | None]) -> pl.Expr:

@@ -13,7 +13,7 @@ import polars as pl
 
 from trimtab.errors import UnreadableError
 from trimtab.purge.index.manifest import Shard
-from trimtab.purge.index.manifest_file import synchronise_directory
+from trimtab.record.trusted import synchronise
 from trimtab.visible import visible
 
 SHARD_ROWS: Final = 500_000
@@ -131,11 +131,11 @@ def write_shard(frame: pl.DataFrame, file: Path) -> Shard:
             out.seek(0)
             sha256 = hashlib.file_digest(out, "sha256").hexdigest()
         aside.rename(file)
-        synchronise_directory(file.parent)
+        synchronise(file.parent)
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = error.strerror if isinstance(error, OSError) else visible(str(error))
         raise UnreadableError(
-            f"cannot write {visible(str(file))}: {reason}",
+            f"cannot write {visible(file)}: {reason}",
             code="index-unwritable",
             hint="an index takes some 60 bytes a name",
         ) from error

@@ -46,7 +46,7 @@ from trimtab.purge.plan.changes import Named
 from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.plan.publication import UserList
 from trimtab.record.system_errors import system_errors
-from trimtab.record.trusted import synchronise_file_system, trusted_directory
+from trimtab.record.trusted import opened, synchronise_file_system, trusted_directory
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def write_lists(
     users = {uid: _UserFiles(facts, accounts[uid]) for uid, facts in notices.items()}
     with (
         system_errors(
-            f"the lists could not be written to {visible(str(place))}",
+            f"the lists could not be written to {visible(place)}",
             code="lists-unwritable",
             hint="nothing was published; they need space, and a file system where root can give "
             "files away (NFS with root squash is none)",
@@ -213,7 +213,7 @@ def write_user_names(
     part = f".{name[:200]}.{secrets.token_hex(6)}"
     prefix = loaded.plan.file_system.root_prefix
     with (
-        system_errors(f"the names could not be written to {visible(str(place))}",
+        system_errors(f"the names could not be written to {visible(place)}",
                       code="lists-unwritable"),
         trusted_directory(place, "the directory of lists", owner=owner) as directory,
     ):  # fmt: skip
@@ -281,9 +281,9 @@ def _refuse_closed(directory: Path) -> None:
     for place in (directory, *directory.parents):
         if not place.stat().st_mode & stat.S_IXOTH:
             raise RefusedError(
-                f"users cannot enter {visible(str(place))}, so none could read a list below it",
+                f"users cannot enter {visible(place)}, so none could read a list below it",
                 code="lists-unreachable",
-                hint=f"chmod o+x {visible(str(place))}, or give [notice] another directory",
+                hint=f"chmod o+x {visible(place)}, or give [notice] another directory",
             )
 
 
@@ -318,20 +318,17 @@ def _replacing(name: str, parent: int) -> Iterator[int]:
     _remove_left(f".{name}.", parent)
     part = f".{name}.{secrets.token_hex(6)}"
     os.mkdir(part, 0o700, dir_fd=parent)
-    descriptor = -1
     try:
-        descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
-        yield descriptor
-        os.fchmod(descriptor, 0o711)
-        os.fsync(descriptor)
+        with opened(part, parent) as descriptor:
+            yield descriptor
+            os.fchmod(descriptor, 0o711)
+            os.fsync(descriptor)
         # Left by an attempt that ended before it was published: nobody was promised anything.
         with contextlib.suppress(FileNotFoundError):
             os.rename(name, f"{part}.old", src_dir_fd=parent, dst_dir_fd=parent)
         os.rename(part, name, src_dir_fd=parent, dst_dir_fd=parent)
         os.fsync(parent)
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
         _remove_left(f".{name}.", parent)
 
 

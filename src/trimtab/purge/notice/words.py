@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from trimtab.purge.plan.changes import Change
-from trimtab.purge.plan.model import Plan, PlannedRules, UserTotals
+from trimtab.purge.plan.model import Plan, UserTotals
 from trimtab.purge.plan.names import escape
 from trimtab.units import format_bytes, format_duration, format_exact_percent, plural
 from trimtab.visible import visible
@@ -18,10 +18,6 @@ from trimtab.visible import visible
 WIDTH: Final = 76
 _LABEL_WIDTH: Final = 20
 
-_READ: Final = "it is read"
-_WRITTEN: Final = "its contents are changed"
-_CHANGED: Final = "its contents, owner or permissions are changed"
-"""A change of the contents is one of the inode. So is a rename, but not on every file system."""
 TEXT_SUFFIX: Final = ".txt"
 LINES_SUFFIX: Final = ".jsonl"
 COUNTS_HEAD: Final = "LAST USE         FILES      SIZE           NEW  DIRECTORY\n"
@@ -84,7 +80,7 @@ def list_header(facts: Facts) -> str:
 def which_files(plan: Plan) -> Iterator[str]:
     """Yield the policy in words and how the cut-off came about, a paragraph each."""
     yield f"Regular files that were last used before {_time(plan.before)}."
-    yield " ".join(visible(words) for words in plan.rules.words or _rules(plan.rules))
+    yield " ".join(visible(words) for words in plan.rules.words)
     yield from (visible(words) for words in plan.horizon.words)
 
 
@@ -183,25 +179,6 @@ def mail_text(facts: Facts, directory: str) -> str:
         _section("WHAT HAPPENS", what_happens(facts)),
     ]
     return "\n".join(parts)
-
-
-def _rules(rules: PlannedRules) -> Iterator[str]:
-    """Yield the rules as their values say them, where whoever made the plan gave no words."""
-    uses = [_READ] if rules.reads_count else []
-    if "ctime" in rules.counted:
-        uses.append(_CHANGED)
-    elif "mtime" in rules.counted:
-        uses.append(_WRITTEN)
-    yield f"A file is used when {' or '.join(uses)}."
-    if not rules.reads_count:
-        yield "Reading a file does not count as use on this file system."
-    oldest = datetime.fromtimestamp(rules.old_enough_before_s, UTC)
-    yield f"Whatever was used since {_time(oldest)} is too young to be deleted."
-    if rules.minimum_size_bytes:
-        yield f"Files smaller than {format_bytes(rules.minimum_size_bytes)} stay."
-    if not rules.linked:
-        yield "Files with several names (hard links) stay."
-    yield "So does what the site has exempted."
 
 
 def _totals(facts: Facts) -> Iterator[tuple[str, str]]:

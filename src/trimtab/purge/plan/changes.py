@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -131,11 +131,14 @@ def changes(candidates: Path, before: Named) -> dict[int, Change]:
     DataError
         The candidates cannot be read.
     """
+    import polars as pl
+
     total: Counter[int] = Counter()
     known: Counter[int] = Counter()
     for piece in pieces(candidates, _COLUMNS):
         total.update(_counted(piece["uid"]))
-        known.update(_counted(piece["uid"].filter(_series(before.known(piece)))))
+        named_before = pl.Series("known", before.known(piece), dtype=pl.Boolean)
+        known.update(_counted(piece["uid"].filter(named_before)))
     return {
         uid: Change(
             new=total[uid] - known[uid],
@@ -148,12 +151,6 @@ def changes(candidates: Path, before: Named) -> dict[int, Change]:
 
 def _counted(uids: pl.Series) -> dict[int, int]:
     return dict(uids.value_counts().iter_rows())
-
-
-def _series(values: Iterable[bool]) -> pl.Series:
-    import polars as pl
-
-    return pl.Series("known", values, dtype=pl.Boolean)
 
 
 def _hashes(frame: pl.DataFrame) -> NDArray[np.uint64]:

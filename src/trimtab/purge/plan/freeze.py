@@ -21,7 +21,7 @@ from trimtab.purge.plan.document import PLAN, canonical, signature_of, to_json
 from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.model import FORMAT, Candidates, Plan, PlanDraft, same_named
 from trimtab.record.system_errors import system_errors
-from trimtab.record.trusted import trusted_directory, trusted_file, write_durably
+from trimtab.record.trusted import opened, trusted_directory, trusted_file, write_durably
 from trimtab.visible import visible
 
 CANDIDATES_FILE: Final = "candidates.parquet"
@@ -79,7 +79,7 @@ def staging(out: str | os.PathLike[str], *, owner: int = 0) -> Iterator[Staging]
         _remove_left(place.name, parent)
         name = f".{place.name[:200]}.{secrets.token_hex(6)}"
         with system_errors(
-            f"the plan cannot be written to {visible(str(place))}", code="plan-unwritable"
+            f"the plan cannot be written to {visible(place)}", code="plan-unwritable"
         ):
             os.mkdir(name, 0o700, dir_fd=parent)
             held = _held(name, parent)
@@ -185,7 +185,7 @@ def _put(staged: Staging) -> None:
     ) as parent:
         _refuse_present(staged.out, parent)
         with system_errors(
-            f"the plan could not be put to {visible(str(staged.out))}", code="plan-unwritable"
+            f"the plan could not be put to {visible(staged.out)}", code="plan-unwritable"
         ):
             os.rename(staged.directory.name, staged.out.name, src_dir_fd=parent, dst_dir_fd=parent)
             os.fsync(parent)
@@ -202,14 +202,9 @@ def _remove_left(name: str, parent: int) -> None:
     """Remove what attempts at this plan left that were killed; those at work hold a lock."""
     left = re.compile(rf"\.{re.escape(name[:200])}\.[0-9a-f]{{12}}\Z")
     for name_left in filter(left.match, os.listdir(parent)):
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        with contextlib.suppress(OSError):
-            descriptor = os.open(name_left, flags, dir_fd=parent)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(name_left, ignore_errors=True, dir_fd=parent)
-            finally:
-                os.close(descriptor)
+        with contextlib.suppress(OSError), opened(name_left, parent) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(name_left, ignore_errors=True, dir_fd=parent)
 
 
 def _refuse_present(place: Path, parent: int) -> None:
@@ -219,10 +214,10 @@ def _refuse_present(place: Path, parent: int) -> None:
         return
     except OSError as error:
         raise RefusedError(
-            f"{visible(str(place))} cannot be looked at: {error.strerror}", code="path-unreadable"
+            f"{visible(place)} cannot be looked at: {error.strerror}", code="path-unreadable"
         ) from error
     raise UsageError(
-        f"there is something at {visible(str(place))} already",
+        f"there is something at {visible(place)} already",
         code="plan-present",
         hint="a plan is never changed: give --out a new place",
     )

@@ -83,7 +83,7 @@ def create_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
     with trusted_directory(file.parent, "the directory of the key", owner=owner) as directory:
         if _is_there(file.name, directory):
             raise UsageError(
-                f"there is a file {visible(os.fspath(path))} already",
+                f"there is a file {visible(path)} already",
                 code="file-present",
                 hint="plans that are not carried out yet were signed with it; move it away first",
             )
@@ -117,7 +117,7 @@ def read_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
     match = _LINE.match(data)
     if match is None:
         raise RefusedError(
-            f"the file {visible(os.fspath(path))} holds no key of purge plans",
+            f"the file {visible(path)} holds no key of purge plans",
             code="key-malformed",
             hint="it has one line: trimtab-purge-key-1 and 64 hexadecimal digits",
         )

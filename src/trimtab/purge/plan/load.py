@@ -58,7 +58,7 @@ def require_plan(directory: str | os.PathLike[str]) -> None:
     """Raise UnreadableError where a directory holds no plan: before its key is looked for."""
     if not os.path.lexists(Path(directory) / PLAN_FILE):
         raise UnreadableError(
-            f"there is no plan in {visible(os.fspath(directory))}: it has no {PLAN_FILE}",
+            f"there is no plan in {visible(directory)}: it has no {PLAN_FILE}",
             code="plan-missing",
             hint="trimtab purge plan --index INDEX --policy FILE --out DIR makes one",
         )
@@ -170,7 +170,7 @@ def published_before(
         try:
             other = load_plan(directory, key, owner=owner, candidates=False)
         except TrimtabError as error:
-            passed.append(f"{visible(str(directory))}: {error.message}")
+            passed.append(f"{visible(directory)}: {error.message}")
             continue
         if other.publication is None or other.plan.id == plan.id:
             continue

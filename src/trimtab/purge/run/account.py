@@ -44,6 +44,7 @@ from trimtab.purge.run.state import (
     counted,
     latency_of,
     outcome_of,
+    row_count,
 )
 from trimtab.visible import visible
 
@@ -282,11 +283,10 @@ class Account:
     def tell(self, state: State, doing: str) -> None:
         """Tell whoever watches how far the run is."""
         if self.progress is not None:
-            left = sum(rows.count for rows in state.todo)
             self.progress(
                 Progress(
                     rows=self.job.plan.rows,
-                    rows_left=left,
+                    rows_left=row_count(state.todo),
                     files=self.files,
                     freed_bytes=self.freed_bytes,
                     needed_bytes=state.needed_bytes,
@@ -309,7 +309,7 @@ class Account:
             after=None if after is None else after.usage,
             after_s=None if after is None or deleted_at_s is None else after.at_s - deleted_at_s,
             in_flight=None if after is None else after.in_flight,
-            rows_left=sum(rows.count for rows in state.todo),
+            rows_left=row_count(state.todo),
             unexplained=tuple(self.unexplained),
             journal=self.journal.path,
             users=len(self.users),
@@ -324,7 +324,7 @@ def _within(batch: Batch, rows: Rows) -> slice:
 
 
 def _sentences(objections: Sequence[Objection]) -> tuple[str, ...]:
-    return tuple(visible(f"{objection.guard}: {objection.reason}") for objection in objections)
+    return tuple(visible(objection.words) for objection in objections)
 
 
 def moment_of(at_s: float) -> datetime:

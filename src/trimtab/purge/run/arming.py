@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,15 +24,10 @@ _NOBODY: Final = 4294967295
 _SIZE_MAX_BYTES: Final = 1 << 20
 
 
-def person_now(
-    environment: Mapping[str, str] | None = None, login_file: Path = Path("/proc/self/loginuid")
-) -> int | None:
+def person_now(login_file: Path = Path("/proc/self/loginuid")) -> int | None:
     """Return the uid of the login behind this process; ``None`` where the system does not say.
 
-    Parameters
-    ----------
-    environment
-        Of the process; ``SUDO_UID`` in it is asked where the kernel keeps no logins.
+    Where the kernel keeps no logins ``SUDO_UID`` in the environment is asked.
     """
     try:
         login = int(login_file.read_text("ascii"))
@@ -41,7 +35,7 @@ def person_now(
         login = _NOBODY
     if login != _NOBODY:
         return login
-    sudo_uid = (os.environ if environment is None else environment).get("SUDO_UID", "")
+    sudo_uid = os.environ.get("SUDO_UID", "")
     return (
         int(sudo_uid)
         if sudo_uid.isascii() and sudo_uid.isdigit() and int(sudo_uid) < _NOBODY

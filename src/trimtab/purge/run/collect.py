@@ -14,7 +14,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +31,6 @@ from trimtab.purge.run.identity import (
     mount_identity,
     mount_number,
 )
-from trimtab.purge.run.reserve import opened
 from trimtab.purge.run.situation import (
     SWITCH_UNREADABLE,
     SWITCH_WITHOUT_DIRECTORY,
@@ -39,7 +38,7 @@ from trimtab.purge.run.situation import (
     CanaryFacts,
     RootFacts,
 )
-from trimtab.record.trusted import trusted_directory
+from trimtab.record.trusted import opened, trusted_directory
 from trimtab.visible import visible
 
 CANARY_PREFIX: Final = ".trimtab-canary-"
@@ -60,7 +59,7 @@ def allow_list(path: Path, *, owner: int = 0) -> AllowList:
     The file and every directory above it have to be root's and closed to others' writing; others
     may read it.
     """
-    shown = visible(os.fspath(path))
+    shown = visible(path)
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with trusted_directory(path.parent, "the allow-list", owner=owner) as held:
@@ -86,14 +85,14 @@ def kill_switch(path: Path) -> Message | None:
     A switch that cannot be asked for counts as pulled, also where its directory is missing:
     nobody could pull it then.
     """
-    shown = visible(os.fspath(path))
+    shown = visible(path)
     try:
         path.parent.stat()
         path.lstat()
     except FileNotFoundError as error:
         if error.filename == os.fspath(path):
             return None
-        missing = visible(os.fspath(path.parent))
+        missing = visible(path.parent)
         return Message(
             SWITCH_WITHOUT_DIRECTORY,
             f"the directory {missing} of the kill switch is not there: nobody could pull it",
@@ -162,16 +161,10 @@ def _facts(root: str, directory: int, mountinfo: str | None) -> RootFacts:
     )
 
 
-def atime_settings(mount: Mount, others: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return how reads are recorded through a mount.
-
-    Parameters
-    ----------
-    others
-        What decides it elsewhere, such as ``mdd.*.atime_diff`` of the metadata servers.
-    """
+def atime_settings(mount: Mount) -> dict[str, str]:
+    """Return how reads are recorded through a mount."""
     words = [word for word in _ATIME_WORDS if word in mount.all_options]
-    return {"mount options": " ".join(words) or "strictatime", **(others or {})}
+    return {"mount options": " ".join(words) or "strictatime"}
 
 
 def usage(root: str | int) -> Usage:
@@ -193,7 +186,7 @@ def keeps_deleted(root: RootFacts) -> str | None:
 
 def journal_trouble(directory: Path, root: str) -> str | None:
     """Return why a directory is no place for journals; ``None``: it is one."""
-    shown = visible(os.fspath(directory))
+    shown = visible(directory)
     try:
         top = Path(root).stat()
         place = Path(os.path.realpath(directory))

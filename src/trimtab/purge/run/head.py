@@ -9,7 +9,6 @@ both, or removes both, is not noticed.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,7 +76,7 @@ def read_head(journal: Path) -> Head | None:
         It cannot be read.
     """
     path = head_path(journal)
-    shown = visible(os.fspath(path))
+    shown = visible(path)
     try:
         with path.open("rb") as stream:
             words: Any = json.loads(stream.read(_SIZE_MAX_BYTES))
@@ -124,7 +123,7 @@ def check_head(journal: Path, text: bytes, head: Head | None) -> None:
     raise DataError(
         f"{lost}when a batch or run ended at {head.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC; what "
         "they said was deleted is not known any more",
-        file=visible(os.fspath(journal)),
+        file=visible(journal),
         code="journal-truncated",
         hint=f"put it back from a backup; where there is none, {_aside(journal)}",
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.model.mounts import Mount
+from trimtab.record.trusted import opened
 
 _GET_FS_UUID: Final = 0x80111500
 """``FS_IOC_GETFSUUID`` (Linux 6.9): a length, and up to 16 bytes."""
@@ -81,15 +82,11 @@ def lustre_made_ns(mount: Mount) -> int | None:
     Its root has the same FID in every Lustre, and the inode number that follows from it.
     """
     try:
-        top = os.open(mount.mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with opened(mount.mount_point, flags=os.O_RDONLY | os.O_DIRECTORY) as top:
+            is_root = os.fstat(top).st_ino == _LUSTRE_ROOT_INODE
+            answer = _statx(top, _STATX_BIRTH) if is_root else None
     except OSError:
         return None
-    try:
-        if os.fstat(top).st_ino != _LUSTRE_ROOT_INODE:
-            return None
-        answer = _statx(top, _STATX_BIRTH)
-    finally:
-        os.close(top)
     if answer is None:
         return None
     seconds, nanoseconds = struct.unpack_from("=qI", answer, _BIRTH_AT)

@@ -78,13 +78,13 @@ def read(path: Path) -> Chronicle:
     try:
         return decode(text)
     except DataError as error:
-        raise error.of(visible(os.fspath(path))) from error
+        raise error.of(visible(path)) from error
 
 
 def _whole(path: Path) -> bytes:
     """Return the lines of a journal, none of which is missing; their chain is not looked at."""
     if path.is_file():
-        raise unreleased("the journal", CHANGED_HINT, file=visible(os.fspath(path)))
+        raise unreleased("the journal", CHANGED_HINT, file=visible(path))
     head = read_head(path)  # first: it is not before the journal then, whoever is writing
     text = text_of(path)
     check_head(path, text, head)
@@ -174,7 +174,7 @@ class Journal:
         try:
             self.shared = advanced(self.shared, map(decoded, lines))
         except DataError as error:
-            raise error.of(visible(os.fspath(self.path))) from error
+            raise error.of(visible(self.path)) from error
 
     def offer(self, line: Line) -> bool:
         """Return whether a line is the next one; if another is, that is read, and nothing written.
@@ -247,7 +247,7 @@ def opened(
         _whole(unreleased_path)
         _whole(path)
         with opened_lines(path, owner=owner, hint=CHANGED_HINT) as lines:
-            with system_errors(f"cannot open {visible(str(path))}", code="journal-unreadable"):
+            with system_errors(f"cannot open {visible(path)}", code="journal-unreadable"):
                 os.fsync(held)  # its name too has to outlast a power cut
             journal = Journal(lines, since, held)
             journal.refresh()
@@ -261,7 +261,7 @@ def _begin(journal: Journal, plan: PlanLine, at: datetime, lease_s: float | None
         journal.offer(plan)
     if not known.is_of(plan):
         raise RefusedError(
-            f"{visible(os.fspath(journal.path))} is the journal of another plan, or the plan is "
+            f"{visible(journal.path)} is the journal of another plan, or the plan is "
             "not the one it was",
             code="journal-mismatch",
             hint="a plan is never changed: make a new one",
@@ -292,7 +292,7 @@ def _directory(directory: Path, plan: PlanLine, *, owner: int, shared: bool) -> 
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        shown = visible(os.fspath(directory))
+        shown = visible(directory)
         raise UnreadableError(
             f"cannot make {shown}: {error.strerror}", code="journal-unwritable"
         ) from error

@@ -27,6 +27,11 @@ class Objection:
     reason: str
     hint: str | None = None
 
+    @property
+    def words(self) -> str:
+        """Which guard objects, and why."""
+        return f"{self.guard}: {self.reason}"
+
 
 class StopReason(StrEnum):
     """Why a run ended."""

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from trimtab.errors import RefusedError
+from trimtab.record.trusted import opened
 from trimtab.visible import visible
 
 SPARE_INODES: Final = 32
 SPARE_BYTES: Final = 2 * 1024**2
 _BLOCKS: Final = "blocks"
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -91,21 +91,6 @@ def clear(root: str | int, name: str) -> None:
             with contextlib.suppress(FileNotFoundError):  # a run has removed it, empty
                 os.rmdir(QUARANTINE["stranded"], dir_fd=quarantine)
         os.rmdir(name, dir_fd=top)
-
-
-@contextlib.contextmanager
-def opened(name: str | int, directory: int | None = None, flags: int = _DIRECTORY) -> Iterator[int]:
-    """Open a directory, or a file of it with ``flags``; yield its descriptor.
-
-    A number is a descriptor of the directory, which is opened once more.
-    """
-    if isinstance(name, int):
-        name, directory = ".", name
-    descriptor = os.open(name, flags, 0o600, dir_fd=directory)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -90,9 +90,7 @@ class RunResult:
         if self.reason is not StopReason.REFUSED:
             return None
         # One line: an error is shown with what cannot be seen written as an escape.
-        reasons = "; ".join(
-            f"{objection.guard}: {objection.reason}" for objection in self.objections
-        )
+        reasons = "; ".join(objection.words for objection in self.objections)
         first = self.objections[0].hint if len(self.objections) == 1 else None
         many = plural(len(self.objections), "guard")
         return RefusedError(

@@ -72,7 +72,16 @@ from trimtab.purge.run.result import RunInterrupted, RunResult
 from trimtab.purge.run.shared import GRACE, Claim
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.standing import Unsettled
-from trimtab.purge.run.state import Batch, Listed, Outcome, Rows, Spent, counted, joined
+from trimtab.purge.run.state import (
+    Batch,
+    Listed,
+    Outcome,
+    Rows,
+    Spent,
+    counted,
+    joined,
+    row_count,
+)
 
 _LOOK: Final = Look(Rows(0, 0))
 """Look at what comes next, whatever that is by then."""
@@ -105,6 +114,13 @@ class Sharing:
     lease_s: float = 0.0
     poll_s: float = 1.0
     clock: Callable[[], float] = boot_clock
+
+
+_OVERTAKEN: Final = Stop(
+    StopReason.OVERTAKEN,
+    "another host took the rows of this run over: it had not said for longer than its lease what "
+    "became of them",
+)
 
 
 class _Overtaken(Exception):
@@ -178,7 +194,7 @@ class Run(Account):
             try:
                 stop = self._loop(now)
             except _Overtaken:
-                stop = self.end(_overtaken())
+                stop = self.end(_OVERTAKEN)
         return self.result(self._adopted(self.state), stop)
 
     def _loop(self, now: Situation) -> Stop:
@@ -399,7 +415,7 @@ class Run(Account):
             if present := known[unsettled]:
                 if not self.journal.offer(self.undone_line(unsettled.batch, present)):
                     return False
-                self.undone_rows += sum(rows.count for rows in present)
+                self.undone_rows += row_count(present)
         return True
 
     def _adopted(self, state: State) -> State:
@@ -437,11 +453,3 @@ def _only_claims(instruction: Instruction, event: Measured, state: State) -> boo
     target = state.terms.target_fullness
     is_enough = isinstance(instruction, Stop) and instruction.reason is StopReason.TARGET
     return is_enough and target is not None and event.usage.excess_bytes(target) > 0
-
-
-def _overtaken() -> Stop:
-    return Stop(
-        StopReason.OVERTAKEN,
-        "another host took the rows of this run over: it had not said for longer than its lease "
-        "what became of them",
-    )

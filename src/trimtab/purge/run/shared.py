@@ -38,7 +38,16 @@ from trimtab.purge.run.records import (
     TakeoverLine,
     UndoneLine,
 )
-from trimtab.purge.run.state import NOT_BEGUN, Batch, Rows, Spent, joined, rows_with, without
+from trimtab.purge.run.state import (
+    NOT_BEGUN,
+    Batch,
+    Rows,
+    Spent,
+    joined,
+    row_count,
+    rows_with,
+    without,
+)
 
 GRACE: Final = 1.25
 """Rows are taken over after so many leases: clocks of two hosts may run at slightly other rates."""
@@ -165,7 +174,7 @@ def _claimed(shared: Shared, line: ClaimLine) -> Shared:
     if shared.claim_of(line.run) is not None or (shared.claims and not shared.lease_s):
         raise _contradiction(shared, "a batch is claimed before the one before it has ended")
     todo = without(shared.todo, line.rows)
-    if _count(todo) != _count(shared.todo) - line.rows.count:
+    if row_count(todo) != row_count(shared.todo) - line.rows.count:
         raise _contradiction(shared, "rows are claimed that are not free")
     batch = Batch(line.rows, line.leave)
     claim = Claim(line.run, batch, line.reserved, shared.number, (line.run,), line.at)
@@ -225,10 +234,6 @@ def _needed(shared: Shared, line: NeedLine) -> Shared:
         return shared
     first, used = needed, line.used_bytes
     return replace(shared, needed_first_bytes=first, used_first_bytes=used, freed_bytes=0)
-
-
-def _count(rows: Iterable[Rows]) -> int:
-    return sum(part.count for part in rows)
 
 
 def _contradiction(shared: Shared, message: str) -> DataError:

@@ -72,7 +72,7 @@ def shortfall(result: RunResult) -> Message | None:
     if result.reason is StopReason.REFUSED:
         if waits(result):
             return None
-        reasons = "; ".join(f"{each.guard}: {each.reason}" for each in result.objections)
+        reasons = "; ".join(objection.words for objection in result.objections)
         return Message("purge-refused", f"it was refused ({reasons})")
     if result.reason in _FAILED:
         return Message("purge-stopped", f"it was stopped: {result.text}")

@@ -22,7 +22,9 @@ from trimtab.purge.run.state import (
     NOT_BEGUN,
     NOT_KNOWN,
     Rows,
+    fates_of,
     joined,
+    row_count,
     rows_with,
     without,
 )
@@ -88,11 +90,7 @@ class Standing:
     @property
     def open_rows(self) -> int:
         """How many rows are in batches that were begun and not ended."""
-        return sum(claim.batch.rows.count for claim in self.claims)
-
-    def fate(self, row: int) -> str | None:
-        """Return what became of a row; ``None``: nothing yet."""
-        return next((outcome for rows, outcome in self.fates if row in rows), None)
+        return row_count(claim.batch.rows for claim in self.claims)
 
 
 def replay(chronicle: Chronicle) -> Standing:
@@ -110,7 +108,8 @@ def replay(chronicle: Chronicle) -> Standing:
         claims, shared = shared.claims, advanced(shared, (line,))
         match line:
             case DoneLine(apply=True):
-                fates += _fates(line)
+                known = fates_of(line.rows, line.outcomes)
+                fates += (fate for fate in known if fate[1] != NOT_BEGUN)
                 if deleted := tuple(rows_with(line.rows, line.outcomes, DELETED)):
                     unsettled.append(Unsettled(line.rows, deleted, line.run))
             case ReleasedLine():
@@ -123,7 +122,11 @@ def replay(chronicle: Chronicle) -> Standing:
                 unsettled = others if shared.lease_s else []
             case UndoneLine():
                 unsettled = _without_undone(line, unsettled, shared.number)
-                fates = [fate for pair in fates for fate in _without_fates(pair, line.rows)]
+                fates = [
+                    (rest, outcome)
+                    for rows, outcome in fates
+                    for rest in without((rows,), *line.rows)
+                ]
     lease_s = shared.lease_s or 0.0
     return Standing(shared.todo, tuple(fates), tuple(unsettled), shared.claims, lease_s)
 
@@ -131,28 +134,11 @@ def replay(chronicle: Chronicle) -> Standing:
 def _without_undone(line: UndoneLine, unsettled: list[Unsettled], number: int) -> list[Unsettled]:
     """Return what is still unsettled; raise where rows are undone that were not deleted."""
     for place, known in enumerate(unsettled):
-        rest = known.rows
-        for rows in line.rows:
-            rest = without(rest, rows)
-        count = sum(rows.count for rows in known.rows) - sum(rows.count for rows in rest)
-        if known.batch == line.batch and count == sum(rows.count for rows in line.rows):
+        rest = without(known.rows, *line.rows)
+        count = row_count(known.rows) - row_count(rest)
+        if known.batch == line.batch and count == row_count(line.rows):
             remaining = [replace(known, rows=joined(rest))] if rest else []
             return [*unsettled[:place], *remaining, *unsettled[place + 1 :]]
     raise DataError(
         "rows are undone that were not deleted", code="journal-contradictory", line=number
     )
-
-
-def _without_fates(fate: tuple[Rows, str], undone: tuple[Rows, ...]) -> list[tuple[Rows, str]]:
-    rest: tuple[Rows, ...] = (fate[0],)
-    for rows in undone:
-        rest = without(rest, rows)
-    return [(rows, fate[1]) for rows in rest]
-
-
-def _fates(line: DoneLine) -> Iterator[tuple[Rows, str]]:
-    first = line.rows.first
-    for outcome, count in line.outcomes:
-        if outcome != NOT_BEGUN:
-            yield Rows(first, count), outcome
-        first += count

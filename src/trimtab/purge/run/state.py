@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -60,25 +60,29 @@ class Rows:
         """The row after the last."""
         return self.first + self.count
 
-    def __contains__(self, row: int) -> bool:
-        """Whether a row is one of them."""
-        return self.first <= row < self.end
+
+def row_count(rows: Iterable[Rows]) -> int:
+    """Return how many rows stretches have together."""
+    return sum(stretch.count for stretch in rows)
 
 
-def without(rows: Iterable[Rows], taken: Rows) -> tuple[Rows, ...]:
+def without(rows: Iterable[Rows], *taken: Rows) -> tuple[Rows, ...]:
     """Return the stretches less what was taken out of them.
 
     Examples
     --------
-    >>> without([Rows(0, 10)], Rows(3, 2))
-    (Rows(first=0, count=3), Rows(first=5, count=5))
+    >>> without([Rows(0, 10)], Rows(3, 2), Rows(9, 4))
+    (Rows(first=0, count=3), Rows(first=5, count=4))
     """
-    rest: list[Rows] = []
-    for row in rows:
-        rest.append(Rows(row.first, max(0, min(row.end, taken.first) - row.first)))
-        start = max(row.first, taken.end)
-        rest.append(Rows(start, max(0, row.end - start)))
-    return tuple(fromkey for fromkey in dict.fromkeys(rest) if fromkey.count)
+    left = tuple(rows)
+    for gone in taken:
+        rest: list[Rows] = []
+        for row in left:
+            rest.append(Rows(row.first, max(0, min(row.end, gone.first) - row.first)))
+            start = max(row.first, gone.end)
+            rest.append(Rows(start, max(0, row.end - start)))
+        left = tuple(row for row in dict.fromkeys(rest) if row.count)
+    return left
 
 
 def joined(rows: Iterable[Rows]) -> tuple[Rows, ...]:
@@ -148,22 +152,20 @@ def stretches(outcomes: Iterable[str]) -> tuple[Stretch, ...]:
     >>> stretches(["deleted", "deleted", "touched"])
     (('deleted', 2), ('touched', 1))
     """
-    runs: list[tuple[str, int]] = []
-    for outcome in outcomes:
-        if runs and runs[-1][0] == outcome:
-            runs[-1] = (outcome, runs[-1][1] + 1)
-        else:
-            runs.append((outcome, 1))
-    return tuple(runs)
+    return tuple((outcome, len(tuple(alike))) for outcome, alike in groupby(outcomes))
+
+
+def fates_of(rows: Rows, outcomes: Iterable[Stretch]) -> Iterator[tuple[Rows, str]]:
+    """Yield stretches of rows with the outcome of each."""
+    first = rows.first
+    for outcome, count in outcomes:
+        yield Rows(first, count), outcome
+        first += count
 
 
 def rows_with(rows: Rows, outcomes: Iterable[Stretch], wanted: str) -> Iterator[Rows]:
     """Yield the rows that had an outcome."""
-    first = rows.first
-    for outcome, count in outcomes:
-        if outcome == wanted:
-            yield Rows(first, count)
-        first += count
+    return (stretch for stretch, outcome in fates_of(rows, outcomes) if outcome == wanted)
 
 
 CAPS_WINDOW_S: Final = 20 * 3600.0
@@ -423,10 +425,8 @@ def outcome_of(
 
 def _bytes_by_outcome(listed: Listed, outcomes: Iterable[Stretch]) -> dict[str, int]:
     sizes: Counter[str] = Counter()
-    first = 0
-    for outcome, count in outcomes:
-        sizes[outcome] += int(listed.allocated_bytes[first : first + count].sum())
-        first += count
+    for rows, outcome in fates_of(listed.rows, outcomes):
+        sizes[outcome] += int(listed.part(rows).allocated_bytes.sum())
     return dict(sizes)
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import Policy
 from trimtab.purge.run import collect
-from trimtab.purge.run.reserve import give_back, opened
+from trimtab.purge.run.reserve import give_back
 from trimtab.purge.run.situation import (
     ArmingFacts,
     CanaryFacts,
@@ -26,7 +26,7 @@ from trimtab.purge.run.situation import (
     Situation,
 )
 from trimtab.record.system_errors import system_errors
-from trimtab.record.trusted import synchronise_file_system
+from trimtab.record.trusted import opened, synchronise_file_system
 from trimtab.visible import visible
 
 LOOK_EVERY_S: Final = 1.0

@@ -15,6 +15,7 @@ import binascii
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import polars as pl
@@ -25,10 +26,12 @@ from trimtab.purge.index.importers.printf import Reader
 from trimtab.purge.index.reading import Locate, Reading, placed
 from trimtab.visible import visible
 
+_PATHS: Final = ("raw", "percent", "base64", "hex")
+_TIMES: Final = ("s", "ms", "us", "ns", "iso")
 UNITS: Final[Mapping[str, tuple[str, ...]]] = {
-    "path": ("raw", "percent", "base64", "hex"),
-    "parent": ("raw", "percent", "base64", "hex"),
-    "name": ("raw", "percent", "base64", "hex"),
+    "path": _PATHS,
+    "parent": _PATHS,
+    "name": _PATHS,
     "id": ("inode", "fid"),
     "device": ("number",),
     "uid": ("number", "name"),
@@ -37,10 +40,10 @@ UNITS: Final[Mapping[str, tuple[str, ...]]] = {
     "size_bytes": ("B", "KiB", "MiB"),
     "allocated_bytes": ("B", "blocks", "KiB", "MiB"),
     "nlink": ("number",),
-    "atime_ns": ("s", "ms", "us", "ns", "iso"),
-    "mtime_ns": ("s", "ms", "us", "ns", "iso"),
-    "ctime_ns": ("s", "ms", "us", "ns", "iso"),
-    "btime_ns": ("s", "ms", "us", "ns", "iso"),
+    "atime_ns": _TIMES,
+    "mtime_ns": _TIMES,
+    "ctime_ns": _TIMES,
+    "btime_ns": _TIMES,
     "type": ("letter", "mode", "word"),
     "stripe_count": ("number",),
     "osts": ("numbers",),
@@ -225,27 +228,20 @@ def _decoded(values: list[bytes | None], unit: str) -> list[bytes | None]:
     decode = _DECODERS.get(unit)
     if decode is None:
         return values
-    return [None if value is None else decode(value) for value in values]
+    return [None if value is None else _tried(decode, value) for value in values]
 
 
-def _base64(value: bytes) -> bytes | None:
+def _tried(decode: Callable[[bytes], bytes], value: bytes) -> bytes | None:
     try:
-        return base64.b64decode(value, validate=True)
+        return decode(value)
     except binascii.Error:
         return None
 
 
-def _hex(value: bytes) -> bytes | None:
-    try:
-        return binascii.unhexlify(value)
-    except binascii.Error:
-        return None
-
-
-_DECODERS: Final[Mapping[str, Callable[[bytes], bytes | None]]] = {
+_DECODERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "percent": urllib.parse.unquote_to_bytes,
-    "base64": _base64,
-    "hex": _hex,
+    "base64": partial(base64.b64decode, validate=True),
+    "hex": binascii.unhexlify,
 }
 
 
@@ -279,7 +275,6 @@ def _inodes(text: pl.Series) -> pl.Series:
 
 
 def _time(text: pl.Series, unit: str) -> pl.Series:
-
     if unit == "s":
         return fields.seconds(text)
     if unit == "iso":
