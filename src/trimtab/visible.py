@@ -6,11 +6,10 @@ terminal, hide in a page, or not be written at all.
 
 from __future__ import annotations
 
-import os
 import shlex
 import unicodedata
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that show nothing, or move what stands around them (U+202E and kin)."""
@@ -18,7 +17,13 @@ _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _NAMED: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
-def visible(text: str | bytes | os.PathLike[str], *, keep: str = "") -> str:
+class _Path(Protocol):
+    """A path, without the modules that reach files: what is pure shows paths too."""
+
+    def __fspath__(self) -> str: ...
+
+
+def visible(text: str | bytes | _Path, *, keep: str = "") -> str:
     r"""Return a text or a path with everything that cannot be seen written as an escape.
 
     Control characters, undecodable bytes (kept by Python as lone surrogates) and marks that turn
@@ -36,8 +41,10 @@ def visible(text: str | bytes | os.PathLike[str], *, keep: str = "") -> str:
     >>> visible(b"a\xffb") == visible("a\udcffb")
     True
     """
-    if not isinstance(text, str):
-        text = os.fsdecode(text)
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    elif not isinstance(text, str):
+        text = text.__fspath__()
     if text.isprintable():
         return text
     return "".join(_shown(character, keep) for character in text)
