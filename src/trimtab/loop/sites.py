@@ -133,9 +133,9 @@ def file_here(name: str) -> str | None:
     A directory of that name comes first: a PATH means what it meant before the file was written.
     """
     file = f"./{name}{SITE_FILE}"
-    if NAME.fullmatch(name) is None or bounded.describe(name).kind == "directory":
+    if NAME.fullmatch(name) is None or bounded.describe(file).kind != "file":
         return None
-    if bounded.describe(file).kind != "file":
+    if bounded.describe(name).kind == "directory":
         return None
     try:
         text = read_text(Path(file), "the site file")
