@@ -49,8 +49,8 @@ from trimtab.record.kept import ImportedRun
 from trimtab.record.store import Store
 from trimtab.units import parse_moment
 
-BATCH = 100
-"""Files of one task of a worker and of one transaction."""
+BATCH, BATCH_BYTES = 500, 16 * 1024**2
+"""Files of one task of a worker and of one transaction: so many at most, or of that size."""
 _REASONS = 8
 """Of a file of many results: so many reasons are told one by one."""
 FEW = 64
@@ -120,11 +120,10 @@ def _worker_count(files: int, requested: int | None) -> int:
 def _read_batches(
     files: Sequence[Candidate], batch_of: Callable[[Sequence[Task]], Batch], workers: int
 ) -> Iterator[list[Read]]:
-    tasks = _tasks(files)
     with side_by_side(workers, hint=_HINT) as together:
         waiting: deque[Iterator[list[Read]]] = deque()
-        for start in range(0, len(tasks), BATCH):
-            waiting.append(together([batch_of(tasks[start : start + BATCH])]))
+        for batch in _batches(files):
+            waiting.append(together([batch_of(batch)]))
             # A few ahead, so that memory does not grow with the number of files.
             if len(waiting) > AHEAD * workers:
                 yield next(waiting.popleft())
@@ -132,13 +131,19 @@ def _read_batches(
             yield next(waiting.popleft())
 
 
-def _tasks(files: Sequence[Candidate]) -> list[Task]:
-    """Return files, each with those of its mains that are read too."""
+def _batches(files: Sequence[Candidate]) -> Iterator[list[Task]]:
+    """Yield files that are read together, each with those of its mains that are read too."""
     named = {candidate.path for candidate in files}
-    return [
-        (candidate, tuple(main for main in mains(candidate.path) if main in named))
-        for candidate in files
-    ]
+    batch: list[Task] = []
+    size_bytes = 0
+    for candidate in files:
+        batch.append((candidate, tuple(main for main in mains(candidate.path) if main in named)))
+        size_bytes += candidate.size_bytes
+        if len(batch) >= BATCH or size_bytes >= BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], 0
+    if batch:
+        yield batch
 
 
 @dataclass(slots=True)
