@@ -39,7 +39,7 @@ from tests.incidents.world import Incident, Spec  # noqa: E402
 from tests.support import kept_world  # noqa: E402
 
 from trimtab.model.identifier import new_identifier  # noqa: E402
-from trimtab.record import rows, schema  # noqa: E402
+from trimtab.record import queries, rows, schema  # noqa: E402
 from trimtab.record.snapshots import insert_snapshots  # noqa: E402
 from trimtab.record.store import Store  # noqa: E402
 
@@ -83,12 +83,9 @@ def _fill(store: Store, name: str, site: int, world: Any, days: int) -> None:
                     for number, run in enumerate(own, first)
                 ],
             )
-            samples = [
-                rows.of_sample(sample, number, place)
-                for number, run in enumerate(own, first)
-                for place, sample in enumerate(run.samples)
-            ]
-            connection.execute(insert(schema.sample), samples)
+            queries.insert_samples(
+                connection, [(number, run.samples) for number, run in enumerate(own, first)]
+            )
             shifted = [
                 replace(change, id=new_identifier(change.at + shift), at=change.at + shift)
                 for change in changes

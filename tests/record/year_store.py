@@ -14,7 +14,7 @@ from sqlalchemy import insert
 
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.record import rows, schema
+from trimtab.record import queries, rows, schema
 from trimtab.record.store import Store
 
 FIRST_AT = datetime(2025, 11, 20, tzinfo=UTC)
@@ -46,14 +46,8 @@ def make_year_store(path: Path, *, runs: int = RUNS, site: str = SITE) -> Path:
                     for number, run in enumerate(made, start=1)
                 ],
             )
-            connection.execute(
-                insert(schema.sample),
-                [
-                    rows.of_sample(sample, number, ordinal)
-                    for number, run in enumerate(made, start=1)
-                    for ordinal, sample in enumerate(run.samples)
-                ],
-            )
+            samples = ((number, run.samples) for number, run in enumerate(made, start=1))
+            queries.insert_samples(connection, samples)
     return path
 
 

@@ -21,7 +21,7 @@ from trimtab.model.telemetry import (
     Target,
     TargetSnapshot,
 )
-from trimtab.record import rows, schema
+from trimtab.record import queries, rows, schema
 from trimtab.record.store import Store
 
 SURVEY = "survey"
@@ -42,14 +42,8 @@ def keep_world(world: World, path: Path) -> Path:
                     for number, run in enumerate(runs, start=1)
                 ],
             )
-            connection.execute(
-                insert(schema.sample),
-                [
-                    rows.of_sample(sample, number, ordinal)
-                    for number, run in enumerate(runs, start=1)
-                    for ordinal, sample in enumerate(run.samples)
-                ],
-            )
+            samples = ((number, run.samples) for number, run in enumerate(runs, start=1))
+            queries.insert_samples(connection, samples)
         kept = {new_identifier(one["at"]): snapshot_of(one) for one in world.snapshots}
         store.add_changes(site, store.changes_of(site, kept))
         for one in world.events:

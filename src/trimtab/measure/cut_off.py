@@ -22,6 +22,8 @@ _TIME_LIMIT: Final = re.compile(
     rb").*$",
     re.MULTILINE,
 )
+_WORDS: Final = (b"DUE TO TIME LIMIT", b"PBS: job killed", b"TERM_RUNLIMIT")
+"""One of them stands in every such line."""
 _UNFINISHED: Final = (
     "output-unfinished", "run-unfinished", "ended-early", "repetitions-missing", "phases-missing",
 )  # fmt: skip
@@ -39,6 +41,8 @@ def with_time_limit(measurements: Iterable[Measurement], content: bytes) -> tupl
     <RunStatus.UNFINISHED: 'unfinished'>
     """
     every = tuple(measurements)
+    if not any(word in content for word in _WORDS):
+        return every
     line = _TIME_LIMIT.search(content)
     if line is None:
         return every

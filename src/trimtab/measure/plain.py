@@ -71,7 +71,9 @@ def unix_lines(content: bytes) -> bytes:
     >>> unix_lines(b"one\r\ntwo\n")
     b'one\ntwo\n'
     """
-    return content if b"\0" in content[:65_536] else content.replace(b"\r\n", b"\n")
+    if b"\r" not in content or b"\0" in content[:65_536]:
+        return content
+    return content.replace(b"\r\n", b"\n")
 
 
 def whole_of(text: str) -> int | None:

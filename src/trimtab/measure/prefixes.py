@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 _LAYERS: Final = 3
@@ -39,7 +40,7 @@ _TAG: Final = (
 _RANK: Final = rb"(?P<label>\d{1,9})"
 _NOT_MOST: Final = 1.0
 _PREFIXES: Final = tuple(
-    (re.compile(b"^" + pattern, re.MULTILINE), least)
+    (re.compile(b"^" + pattern, re.MULTILINE), re.compile(b"\n" + pattern, re.MULTILINE), least)
     for pattern, least in (
         # Open MPI 5 puts a blank behind it. After that of 4 a blank would be the line's own.
         (_TAG + rb"(?: |$)", 0.5),
@@ -56,12 +57,13 @@ _PREFIXES: Final = tuple(
         (rb"(?P<label>)(?: {4}|\t)", _NOT_MOST),
     )
 )
-"""Each with the part of the lines above which it goes first.
+"""Each at the beginning of a line, and behind the end of the line before, which is found several
+times as fast; with the part of the lines above which it goes first.
 
 Formats that are known by a word within a line are so with a prefix, too. Lines that are indented,
 and words before a colon, they have themselves.
 """
-_INDENT: Final = re.compile(rb"^[ \t]*(?=[^\s])", re.MULTILINE)
+_INDENT: Final = re.compile(rb"\n[ \t]*(?=[^\s])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +116,18 @@ def streams(
         yield (Stream(None, content),)
 
 
+@lru_cache(maxsize=2)  # of a file that is looked into, and then read
 def _prefix_of(text: bytes) -> tuple[re.Pattern[bytes] | None, bool]:
     """Return the prefix that most lines have, and whether so many have it that it goes first."""
-    indents = [match.end() - match.start() for match in _INDENT.finditer(text)]
+    lines = b"\n" + text
+    indents = [match.end() - match.start() - 1 for match in _INDENT.finditer(lines)]
     if b"\0" in text or not indents:
         return None, False
     if common := min(indents):
         return re.compile(rb"^(?P<label>)[ \t]{%d}" % common, re.MULTILINE), True
-    counts = [sum(1 for _ in prefix.finditer(text)) for prefix, _ in _PREFIXES]
+    counts = [sum(1 for _ in begun.finditer(lines)) for _, begun, _ in _PREFIXES]
     count = max(counts)
-    prefix, least = _PREFIXES[counts.index(count)]
+    prefix, _, least = _PREFIXES[counts.index(count)]
     return (prefix, count > max(least * len(indents), _FEW)) if count else (None, False)
 
 

@@ -82,11 +82,6 @@ def checksum(values: Sequence[object]) -> int:
     return zlib.crc32(_encode(values).encode("ascii"))
 
 
-def samples_checksum(samples: Sequence[Mapping[str, Any]]) -> int:
-    """Return the checksum of the samples of a run, from their rows as they are inserted."""
-    return checksum([_values(schema.sample, sample) for sample in samples])
-
-
 def row_checksum(context: Any) -> int:
     """Return the checksum of the row that is being inserted: the default of its column."""
     table = context.current_column.table

@@ -76,14 +76,27 @@ def _insert(
         [rows.of_run(run, sites[run.site], key) for run, key, _ in entries],
     ).scalars()
     outputs: list[dict[str, Any]] = []
-    samples: list[dict[str, Any]] = []
+    samples: list[tuple[int, Sequence[Sample]]] = []
     for number, (run, _, kept_outputs) in zip(numbers, entries, strict=True):
         outputs += [rows.row_of(output, schema.output, run=number) for output in kept_outputs]
         outputs += [rows.of_output(output, number, at) for at, output in enumerate(run.outputs)]
-        samples += [rows.of_sample(sample, number, at) for at, sample in enumerate(run.samples)]
-    for table, values in ((schema.output, outputs), (schema.sample, samples)):
-        if values:
-            connection.execute(insert(table), values)
+        samples.append((number, run.samples))
+    if outputs:
+        connection.execute(insert(schema.output), outputs)
+    insert_samples(connection, samples)
+
+
+def insert_samples(connection: Connection, samples: Iterable[tuple[int, Sequence[Sample]]]) -> None:
+    """Insert the samples of runs, each with the run's number.
+
+    Past SQLAlchemy, which would look at each value of each row again.
+    """
+    values = [(number, *row) for number, of_run in samples for row in rows.of_samples(of_run)]
+    if values:
+        names = ", ".join(schema.sample.columns.keys())
+        mark = "%s" if connection.dialect.name == "postgresql" else "?"
+        marks = ", ".join([mark] * len(schema.sample.columns))
+        connection.exec_driver_sql(f"INSERT INTO sample ({names}) VALUES ({marks})", values)
 
 
 def _site_numbers(connection: Connection, runs: Iterable[Run]) -> dict[str, int]:

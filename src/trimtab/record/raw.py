@@ -100,7 +100,7 @@ class RawDirectory:
                 file = self.file(sha256)
                 if not content or (_touched(file) and self._is_intact(sha256, len(content))):
                     continue
-                _make_directory(file.parent)
+                _make_directory(file.parent, durable=False)  # with the rest, below
                 parts.append((_written(file, zlib.compress(content, 6)), file))
             if parts:
                 _synchronise_file_system(self.path)
@@ -189,16 +189,17 @@ def make_directories(directory: Path) -> None:
     _make_directory(directory)
 
 
-def _make_directory(directory: Path) -> None:
+def _make_directory(directory: Path, *, durable: bool = True) -> None:
     try:
         directory.mkdir(0o750 if os.geteuid() == 0 else 0o700)
     except FileExistsError:
         return  # another process was first, or this one long ago
     except FileNotFoundError:
         make_directories(directory.parent)
-        _make_directory(directory)
+        _make_directory(directory, durable=durable)
         return
-    synchronise(directory.parent)
+    if durable:
+        synchronise(directory.parent)
 
 
 def _touched(file: Path) -> bool:

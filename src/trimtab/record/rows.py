@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from enum import Enum
@@ -18,10 +18,11 @@ from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample
 from trimtab.record import schema
-from trimtab.record.checksums import require_row, samples_checksum
+from trimtab.record.checksums import checksum, require_row
 from trimtab.record.comparability import comparability_key
 from trimtab.record.kept import KeptOutput, Site, value_of
 from trimtab.record.raw import RawDirectory
+from trimtab.record.text import storable
 
 if TYPE_CHECKING:
     pass
@@ -49,42 +50,44 @@ def _columns(table: Table, kind: type) -> tuple[str, ...]:
 
 def of_run(run: Run, site_number: int, import_key: str | None) -> dict[str, Any]:
     """Return the row of a run, without its samples and outputs."""
-    samples = [of_sample(sample, 0, ordinal) for ordinal, sample in enumerate(run.samples)]
     return row_of(
         run,
         schema.run,
         site=site_number,
         comparability=comparability_key(run),
         import_key=import_key,
-        sample_checksum=samples_checksum(samples),
+        sample_checksum=checksum(of_samples(run.samples)),
     )
 
 
-def of_sample(sample: Sample, run_number: int, ordinal: int) -> dict[str, Any]:
-    """Return the row of a sample.
+def of_samples(samples: Iterable[Sample]) -> list[tuple[Any, ...]]:
+    """Return the rows of samples as the database has them: all columns but the run, in order.
 
     A value that is not finite is kept as missing, with that as its reason: SQLite would turn
     NaN into a missing value without one, and neither is a measurement.
     """
-    value, reason = sample.value, sample.reason
-    if value is not None and not math.isfinite(value):
-        not_finite = Message(
-            "figure-not-finite", f"the figure was {float(value)}, which is no measurement"
+    made: list[tuple[Any, ...]] = []
+    for ordinal, sample in enumerate(samples):
+        value, reason = sample.value, sample.reason
+        if value is not None and not math.isfinite(value):
+            not_finite = Message(
+                "figure-not-finite", f"the figure was {float(value)}, which is no measurement"
+            )
+            value, reason = None, f"{reason}; {not_finite}" if reason else not_finite
+        made.append(
+            (
+                ordinal,
+                sample.metric,
+                None if value is None else float(value) + 0.0,  # SQLite has no -0.0
+                sample.repetition,
+                None if sample.target is None else storable(sample.target),
+                storable(sample.statistic),
+                sample.output,
+                sample.line,
+                None if reason is None else storable(reason),
+            )
         )
-        value, reason = None, f"{reason}; {not_finite}" if reason else not_finite
-    # Written out: a survey of a large site is a hundred thousand of them.
-    return {
-        "run": run_number,
-        "ordinal": ordinal,
-        "metric": sample.metric,
-        "value": value,
-        "repetition": sample.repetition,
-        "target": sample.target,
-        "statistic": sample.statistic,
-        "output": sample.output,
-        "line": sample.line,
-        "reason": reason,
-    }
+    return made
 
 
 def of_output(output: RawOutput, run_number: int, ordinal: int) -> dict[str, Any]:

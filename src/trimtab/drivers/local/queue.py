@@ -17,6 +17,7 @@ _ENCODING: Final = (
     (32.0, 128 / 130),
     (64.0, 236 / 256),
 )
+_CHOSEN: Final = re.compile(r"\[([^\]]+)\]")
 _SPEED: Final = re.compile(r"([0-9.]+) GT/s")
 
 
@@ -72,7 +73,7 @@ def active_choice(text: str | None) -> str | None:
     """Return the chosen word of a sysfs choice: ``none`` of ``[none] mq-deadline kyber``."""
     if text is None:
         return None
-    chosen = re.search(r"\[([^\]]+)\]", text)
+    chosen = _CHOSEN.search(text)
     return chosen.group(1) if chosen else text.strip() or None
 
 

@@ -25,6 +25,7 @@ from trimtab.model.telemetry import NotAvailable, Reading, not_available
 _Log = TypeVar("_Log")
 
 _TIMEOUT_S: Final = 15.0
+_DECODER: Final = json.JSONDecoder()
 _DATA_UNIT_BYTES: Final = 512_000
 """A data unit is a thousand sectors of 512 bytes, whatever the drive's block size."""
 
@@ -249,7 +250,7 @@ def _json_object(text: str) -> dict[str, Any] | NotAvailable:
     if start < 0:
         return NotAvailable("nvme printed no JSON")
     try:
-        value, _ = json.JSONDecoder().raw_decode(text[start:])
+        value, _ = _DECODER.raw_decode(text[start:])
     except (ValueError, RecursionError) as error:
         return NotAvailable(f"nvme printed JSON that cannot be read: {error}")
     return value

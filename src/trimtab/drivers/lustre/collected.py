@@ -73,7 +73,7 @@ class CollectedHost(Host):
         names = answer.directories.get(above)
         if names is not None:
             return name in names
-        if any(place in known for known in (answer.files, answer.directories, self._targets)):
+        if place in answer.files or place in answer.directories or place in self._targets:
             return True
         # What could not be read is there.
         if path in answer.files or path in answer.skipped or place in answer.skipped:
@@ -237,11 +237,10 @@ class _Requested:
 def _all_above(paths: Iterable[str]) -> set[str]:
     """Return every directory above any of the paths; the root is the empty text."""
     directories = {""}
-    for path in paths:
-        above = path.rpartition("/")[0]
-        while above not in directories:
-            directories.add(above)
-            above = above.rpartition("/")[0]
+    waiting = {path.rpartition("/")[0] for path in paths}
+    while waiting:
+        directories |= waiting
+        waiting = {above.rpartition("/")[0] for above in waiting} - directories
     return directories
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -161,8 +161,7 @@ def _answer(node: str, value: dict[str, Any]) -> Answer:
         files=_mapping(value["files"], str),
         links=_mapping(value["links"], str, type(None)),
         directories={
-            path: tuple(_of(str, name) for name in _of(list, names))
-            for path, names in _of(dict, value["directories"]).items()
+            path: _texts(names) for path, names in _of(dict, value["directories"]).items()
         },
         times={path: float(at) for path, at in _mapping(value["times"], int, float).items()},
         commands=tuple(_command(command) for command in _of(list, value["commands"])),
@@ -177,7 +176,7 @@ def _answer(node: str, value: dict[str, Any]) -> Answer:
 def _command(value: dict[str, Any]) -> CommandAnswer:
     return CommandAnswer(
         key=_of(str, value["key"]),
-        argv=tuple(_of(str, word) for word in _of(list, value["argv"])),
+        argv=_texts(value["argv"]),
         stdout=_of(str, value["stdout"]),
         stderr=_of(str, value["stderr"]),
         exit_code=None if value["exit_code"] is None else _number(value["exit_code"]),
@@ -196,6 +195,11 @@ def _of(kind: type, value: Any) -> Any:
     return value
 
 
+def _texts(value: Any) -> tuple[str, ...]:
+    _all_of(_of(list, value), str)
+    return tuple(value)
+
+
 def _number(value: Any, *more: type) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, *more)):
         raise TypeError(f"{value!r:.40} where a number belongs")
@@ -203,10 +207,16 @@ def _number(value: Any, *more: type) -> Any:
 
 
 def _mapping(value: Any, *kinds: type) -> dict[str, Any]:
-    for inner in _of(dict, value).values():
-        if not isinstance(inner, kinds):
-            raise TypeError(f"{inner!r:.40} where {kinds[0].__name__} belongs")
+    _all_of(_of(dict, value).values(), *kinds)
     return value
+
+
+def _all_of(values: Collection[Any], *kinds: type) -> None:
+    # Their types are few, the values a hundred thousand.
+    if not {*map(type, values)} <= {*kinds}:
+        for value in values:
+            if not isinstance(value, kinds):
+                raise TypeError(f"{value!r:.40} where {kinds[0].__name__} belongs")
 
 
 def _instead(result: ProcessResult) -> str:

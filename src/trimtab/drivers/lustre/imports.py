@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_FIELD: Final = re.compile(r"\s*([a-z_]+): (.*)")
+_FIELDS: Final = frozenset({"name", "target", "state", "failover_nids"})
 _NID: Final = re.compile(r"[!-~]{1,100}@[a-z0-9]{1,16}")
 _STATE: Final = re.compile(r"[A-Z][A-Z_]{1,30}|<UNKNOWN>")
 _NAME: Final = re.compile(r"[!-~]{1,100}")
@@ -50,9 +50,10 @@ def parse_import(text: str) -> Import | None:
     """
     fields: dict[str, str] = {}
     for line in text.split("\n"):
-        match = _FIELD.fullmatch(line) if len(line) <= _LINE_CHARACTERS_MAXIMUM else None
-        if match is not None:
-            fields.setdefault(match[1], match[2].strip())
+        name, colon, value = line.partition(": ")
+        name = name.lstrip()
+        if colon and name in _FIELDS and len(line) <= _LINE_CHARACTERS_MAXIMUM:
+            fields.setdefault(name, value.strip())
     link = Import(
         name=_value(fields, "name", _NAME),
         target=_value(fields, "target", _NAME),

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trimtab.launch import bounded
@@ -29,11 +29,14 @@ class Candidate:
         As it was named; of a file in a directory, the directory's name and the rest.
     problem
         Why it cannot be looked into, where that is known already.
+    size_bytes
+        0 where it cannot.
     """
 
     path: str
     named: bool
     problem: str | None = None
+    size_bytes: int = 0
 
 
 def candidates(paths: Sequence[str]) -> Iterator[Candidate]:
@@ -58,7 +61,9 @@ def candidates(paths: Sequence[str]) -> Iterator[Candidate]:
                 if identity in seen:
                     continue
                 seen.add(identity)
-            yield candidate
+                yield replace(candidate, size_bytes=status.st_size)
+            else:
+                yield candidate
 
 
 def _of_argument(path: str, answering: set[str]) -> Iterator[Candidate]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -23,11 +22,11 @@ from trimtab.loop.importing.files import Candidate, candidates
 from trimtab.loop.importing.reading import (
     NO_TIME,
     OF_TARGETS,
-    Reading,
+    Batch,
+    Read,
+    Task,
     kinds,
     mains,
-    read_file,
-    says_the_same,
 )
 from trimtab.loop.importing.storing import (
     IMPORTED,
@@ -37,10 +36,8 @@ from trimtab.loop.importing.storing import (
     why_not_judged,
 )
 from trimtab.loop.sites import site_file
-from trimtab.loop.workers import processors, worker_pool
+from trimtab.loop.workers import AHEAD, processors, side_by_side
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.plain import unix_lines
-from trimtab.measure.source import Source
 from trimtab.message import Message, code_of
 from trimtab.model.grouping import grouped
 from trimtab.model.identifier import identifier_of
@@ -49,16 +46,13 @@ from trimtab.model.run import Layer, Run, RunStatus
 from trimtab.model.site import Site
 from trimtab.record.comparability import ASKED
 from trimtab.record.kept import ImportedRun
-from trimtab.record.raw import RawDirectory
 from trimtab.record.store import Store
 from trimtab.units import parse_moment
 
-BATCH = 100
-"""Files of one task of a worker and of one transaction."""
+BATCH, BATCH_BYTES = 500, 16 * 1024**2
+"""Files of one task of a worker and of one transaction: so many at most, or of that size."""
 _REASONS = 8
 """Of a file of many results: so many reasons are told one by one."""
-PUT_BYTES = 32 * 1024**2
-"""So much is held in memory before it is put where raw outputs are kept."""
 FEW = 64
 """Up to so many files are read in this process: workers take half a second to start."""
 
@@ -67,30 +61,11 @@ _COPY = "copy of "
 """Begins the key of a result that is the same whatever file it stands in."""
 
 Progress = Callable[[str, float], None]
-_Task = tuple[Candidate, tuple[str, ...]]
 _STATUS = {
     RunStatus.OK: FileStatus.OK,
     RunStatus.PARTIAL: FileStatus.PARTIAL,
     RunStatus.UNFINISHED: FileStatus.PARTIAL,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A file that was read.
-
-    Attributes
-    ----------
-    outputs
-        Label, size in bytes and sha256 of each raw output.
-    sha256
-        What the file is known by, see `_identity`.
-    """
-
-    candidate: Candidate
-    reading: Reading
-    outputs: tuple[tuple[str, int, str], ...] = ()
-    sha256: str | None = None
 
 
 def import_files(
@@ -124,11 +99,12 @@ def import_files(
     """
     progress("looking for files", 0.0)
     files_found = list(candidates(paths))
-    raw = None if store is None else store.raw
     keeper, done = _Keeper(terms, store), 0
-    read = partial(read_file, kind=kind, timezone=terms.timezone)
+    batch_of = partial(
+        Batch, raw=None if store is None else store.raw, kind=kind, timezone=terms.timezone
+    )
     count = _worker_count(len(files_found), workers)
-    for batch in _read_batches(files_found, read, raw, count):
+    for batch in _read_batches(files_found, batch_of, count):
         files = keeper.keep(batch)
         done += len(files)
         progress(f"{done} of {len(files_found)} files", done / len(files_found))
@@ -142,96 +118,32 @@ def _worker_count(files: int, requested: int | None) -> int:
 
 
 def _read_batches(
-    files: Sequence[Candidate],
-    read: Callable[..., Reading],
-    raw: RawDirectory | None,
-    workers: int,
-) -> Iterator[list[_Read]]:
-    tasks, put = _tasks(files), None if raw is None else raw.put_many
-    batches = [tasks[start : start + BATCH] for start in range(0, len(tasks), BATCH)]
-    if workers == 0:
-        for batch in batches:
-            yield _read_batch(batch, read, put)
-        return
-    with worker_pool(workers, hint=_HINT) as pool:
-        waiting: deque[Future[list[_Read]]] = deque()
-        for batch in batches:
-            waiting.append(pool.submit(_read_batch, batch, read, put))
+    files: Sequence[Candidate], batch_of: Callable[[Sequence[Task]], Batch], workers: int
+) -> Iterator[list[Read]]:
+    with side_by_side(workers, hint=_HINT) as together:
+        waiting: deque[Iterator[list[Read]]] = deque()
+        for batch in _batches(files):
+            waiting.append(together([batch_of(batch)]))
             # A few ahead, so that memory does not grow with the number of files.
-            if len(waiting) > 2 * workers:
-                yield waiting.popleft().result()
+            if len(waiting) > AHEAD * workers:
+                yield next(waiting.popleft())
         while waiting:
-            yield waiting.popleft().result()
+            yield next(waiting.popleft())
 
 
-def _tasks(files: Sequence[Candidate]) -> list[_Task]:
-    """Return files, each with those of its mains that are read too."""
+def _batches(files: Sequence[Candidate]) -> Iterator[list[Task]]:
+    """Yield files that are read together, each with those of its mains that are read too."""
     named = {candidate.path for candidate in files}
-    return [
-        (candidate, tuple(main for main in mains(candidate.path) if main in named))
-        for candidate in files
-    ]
-
-
-def _read_batch(
-    batch: Sequence[_Task],
-    read: Callable[..., Reading],
-    put: Callable[[Mapping[str, bytes]], None] | None,
-) -> list[_Read]:
-    """Read files, each with its mains that are read too; put raw outputs where they are kept."""
-    done: list[_Read] = []
-    contents: dict[str, bytes] = {}
-    for candidate, others in batch:
-        if candidate.problem is not None:
-            done.append(_Read(candidate, Reading(candidate.path, problem=candidate.problem)))
-            continue
-        reading = read(candidate.path, others=others, follow=candidate.named)
-        source = reading.source
-        outputs: list[tuple[str, int, str]] = []
-        for label, content in _contents(reading):
-            sha256 = hashlib.sha256(content).hexdigest()
-            outputs.append((label, len(content), sha256))
-            contents[sha256] = content
-        if put is not None and sum(map(len, contents.values())) > PUT_BYTES:
-            put(contents)
-            contents = {}
-        name = None if source is None else Source(source.name, b"")
-        sha256 = None if source is None else _identity(reading, source)
-        reading = replace(reading, source=name, original=None)
-        done.append(_Read(candidate, reading, tuple(outputs), sha256))
-    if put is not None:
-        put(contents)
-    return done
-
-
-def _identity(reading: Reading, source: Source) -> str:
-    """Return the hash of a content with one end of line at its end: a file is known by it.
-
-    That is however many empty lines end it, and whether lines end as those of Windows do.
-
-    A text without the end of its last line is the same as one with it only if it says the same:
-    it may have been cut there.
-    """
-    content = reading.original or source.content
-    if reading.original is None:
-        content = unix_lines(content)
-        text = content.rstrip(b"\r\n")
-        ended = replace(source, content=text + b"\n")
-        if len(text) < len(content) or says_the_same(reading, ended):
-            content = ended.content
-    return hashlib.sha256(content).hexdigest()
-
-
-def _contents(reading: Reading) -> list[tuple[str, bytes]]:
-    """Return what is kept of a file: the text that numbers were read in first."""
-    source = reading.source
-    if source is None or not reading.measurements:
-        return []
-    contents = [(source.file_name, source.content), *source.beside.items()]
-    if reading.original is None:
-        return contents
-    contents[0] = (f"{source.file_name}, as text", source.content)
-    return [*contents, (source.file_name, reading.original)]
+    batch: list[Task] = []
+    size_bytes = 0
+    for candidate in files:
+        batch.append((candidate, tuple(main for main in mains(candidate.path) if main in named)))
+        size_bytes += candidate.size_bytes
+        if len(batch) >= BATCH or size_bytes >= BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], 0
+    if batch:
+        yield batch
 
 
 @dataclass(slots=True)
@@ -241,7 +153,7 @@ class _Keeper:
     terms: Terms
     store: Store | None
 
-    def keep(self, batch: Sequence[_Read]) -> list[ImportedFile]:
+    def keep(self, batch: Sequence[Read]) -> list[ImportedFile]:
         """Keep the results of a batch; return what came of each file."""
         runs: list[ImportedRun] = []
         files = [self._file(reading, runs) for reading in batch]
@@ -299,7 +211,7 @@ class _Keeper:
             store.add_snapshot(site, imported.snapshot, identifier=imported.run)
         return replace(imported, new=new)
 
-    def _file(self, read: _Read, runs: list[ImportedRun]) -> ImportedFile:
+    def _file(self, read: Read, runs: list[ImportedRun]) -> ImportedFile:
         reading, named = read.reading, read.candidate.named
         source = reading.source
         if reading.problem is not None or source is None:
@@ -330,7 +242,7 @@ class _Keeper:
             reading.path, reading.kind, status, reason, tuple(results), named, part_of
         )
 
-    def _snapshots(self, read: _Read) -> ImportedFile:
+    def _snapshots(self, read: Read) -> ImportedFile:
         """Return a file about targets: a snapshot of each file system, where its time is known."""
         reading = read.reading
         several = len(reading.snapshots) > 1
@@ -385,7 +297,7 @@ def _result(measurement: Measurement, run: Run) -> Imported:
     )
 
 
-def _keys(read: _Read) -> Iterator[tuple[Measurement, str]]:
+def _keys(read: Read) -> Iterator[tuple[Measurement, str]]:
     """Yield each result with what it is known by: itself where it tells, else file and place."""
     times: Counter[str] = Counter()
     for ordinal, measurement in enumerate(read.reading.measurements):

@@ -1,22 +1,28 @@
-"""One file to the results in it: opened, unpacked, recognised, read. Runs in worker processes."""
+"""One file to the results in it: opened, unpacked, recognised, read. Runs in worker processes.
+
+So nothing that asks the store is imported here: it would take each worker a while to load.
+"""
 
 from __future__ import annotations
 
 import errno
 import gzip
+import hashlib
 import io
 import os
 import stat
 import zlib
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import BinaryIO
 
 from trimtab.errors import DataError, TrimtabError
 from trimtab.loop.importing import lctl_dump, lfs_df
 from trimtab.loop.importing.converting import converted
+from trimtab.loop.importing.files import Candidate
 from trimtab.measure import darshan
 from trimtab.measure.cut_off import with_time_limit
 from trimtab.measure.measurement import Measurement, beginning
@@ -28,6 +34,7 @@ from trimtab.measure.table import formats
 from trimtab.message import Message
 from trimtab.model.imported import EMPTY, UNRECOGNISED
 from trimtab.model.telemetry import Snapshot
+from trimtab.record.raw import RawDirectory
 from trimtab.units import format_bytes
 from trimtab.visible import visible
 
@@ -35,6 +42,8 @@ SIZE_LIMIT_BYTES = 256 * 1024**2
 """No output of a benchmark is larger; a file of any size can lie in a directory."""
 PREAMBLE_BYTES = 16 * 1024**2
 """So far into a text a benchmark may begin to print: thousands of ranks warn before it does."""
+PUT_BYTES = 32 * 1024**2
+"""So much is held in memory before it is put where raw outputs are kept."""
 REPETITION_MAXIMUM = 2**31 - 1
 _NOTES = 4
 """So many nodes without a result are told one by one."""
@@ -79,6 +88,27 @@ class Reading:
     original: bytes | None = field(default=None, repr=False)
 
 
+Task = tuple[Candidate, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A file that was read.
+
+    Attributes
+    ----------
+    outputs
+        Label, size in bytes and sha256 of each raw output.
+    sha256
+        What the file is known by, see `_identity`.
+    """
+
+    candidate: Candidate
+    reading: Reading
+    outputs: tuple[tuple[str, int, str], ...] = ()
+    sha256: str | None = None
+
+
 def read_file(
     path: str,
     kind: str | None = None,
@@ -103,9 +133,10 @@ def read_file(
     """
     known = kind
     try:
-        if kind is None and not _may_be_known(path, follow=follow):
-            return Reading(path, None, problem=_unrecognised(Source(path, b"x"), kind))
-        content = _content(path, follow=follow)
+        with _opened(path, follow=follow) as stream:
+            if kind is None and not _may_be_known(path, stream):
+                return Reading(path, None, problem=_unrecognised(Source(path, b"x"), kind))
+            content = _whole(path, stream)
         made = converted(content)
         source = Source(path, content if made is None else made, timezone=timezone)
         # What a child printed is of its format, also where it says no more than why not.
@@ -273,18 +304,17 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _may_be_known(path: str, *, follow: bool) -> bool:
+def _may_be_known(path: str, stream: BinaryIO) -> bool:
     """Return whether the beginning of a file is of a format, so that the rest is worth reading."""
-    with _opened(path, follow=follow) as stream:
-        head = stream.read(HEAD_BYTES)
-        if len(head) < HEAD_BYTES or head.startswith(_GZIP) or darshan.is_log(head):
-            return True
-        if next(_ways(Source(path, head), None), None) is not None:
-            return True
-        if b"\0" in head:
-            return False
-        whole = Source(path, head + stream.read(PREAMBLE_BYTES))
-        return next(_ways(whole, None), None) is not None
+    head = stream.read(HEAD_BYTES)
+    if len(head) < HEAD_BYTES or head.startswith(_GZIP) or darshan.is_log(head):
+        return True
+    if next(_ways(Source(path, head), None), None) is not None:
+        return True
+    if b"\0" in head:
+        return False
+    whole = Source(path, head + stream.read(PREAMBLE_BYTES))
+    return next(_ways(whole, None), None) is not None
 
 
 def _behind_preamble(source: Source) -> Format | None:
@@ -342,8 +372,13 @@ def kinds() -> tuple[str, ...]:
 def _format(source: Source, kind: str | None) -> Format | None:
     if kind is not None:
         return next((form for form in formats() if form.kind == kind), None)
-    form = next((form for form in formats() if form.recognises(source)), None)
-    return form or _behind_preamble(source)
+    return _recognised(source.name, source.content[:HEAD_BYTES]) or _behind_preamble(source)
+
+
+@lru_cache(maxsize=2)  # asked several times of a file while it is read
+def _recognised(name: str, head: bytes) -> Format | None:
+    source = Source(name, head)
+    return next((form for form in formats() if form.recognises(source)), None)
 
 
 def _unrecognised(source: Source, kind: str | None) -> str:
@@ -422,7 +457,12 @@ def _content(path: str, *, follow: bool) -> bytes:
         It cannot be opened.
     """
     with _opened(path, follow=follow) as stream:
-        content = stream.read(SIZE_LIMIT_BYTES + 1)
+        return _whole(path, stream)
+
+
+def _whole(path: str, stream: BinaryIO) -> bytes:
+    stream.seek(0)
+    content = stream.read(SIZE_LIMIT_BYTES + 1)
     _check_size(len(content), visible(path))
     return unpacked(content, visible(path))
 
@@ -452,3 +492,83 @@ def unpacked(content: bytes, file: str) -> bytes:
             hint="unpack it and import the directory",
         )
     return content
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Files that are read together.
+
+    Attributes
+    ----------
+    raw
+        Where their content is put; ``None``: it is not kept.
+    kind, timezone
+        As `read_file` has them.
+    """
+
+    tasks: Sequence[Task]
+    raw: RawDirectory | None
+    kind: str | None
+    timezone: str | None
+
+    def answer(self) -> list[Read]:
+        """Read files, each with its mains that are read too; put raw outputs in their place."""
+        done: list[Read] = []
+        contents: dict[str, bytes] = {}
+        for candidate, others in self.tasks:
+            if candidate.problem is not None:
+                done.append(Read(candidate, Reading(candidate.path, problem=candidate.problem)))
+                continue
+            reading = read_file(
+                candidate.path,
+                self.kind,
+                others=others,
+                follow=candidate.named,
+                timezone=self.timezone,
+            )
+            source = reading.source
+            outputs: list[tuple[str, int, str]] = []
+            for label, content in _contents(reading):
+                sha256 = hashlib.sha256(content).hexdigest()
+                outputs.append((label, len(content), sha256))
+                contents[sha256] = content
+            if self.raw is not None and sum(map(len, contents.values())) > PUT_BYTES:
+                self.raw.put_many(contents)
+                contents.clear()
+            name = None if source is None else Source(source.name, b"")
+            sha256 = None if source is None else _identity(reading, source)
+            reading = replace(reading, source=name, original=None)
+            done.append(Read(candidate, reading, tuple(outputs), sha256))
+        if self.raw is not None:
+            self.raw.put_many(contents)
+        return done
+
+
+def _identity(reading: Reading, source: Source) -> str:
+    """Return the hash of a content with one end of line at its end: a file is known by it.
+
+    That is however many empty lines end it, and whether lines end as those of Windows do.
+
+    A text without the end of its last line is the same as one with it only if it says the same:
+    it may have been cut there.
+    """
+    content = reading.original or source.content
+    if reading.original is None:
+        content = unix_lines(content)
+        text = content.rstrip(b"\r\n")
+        ended = replace(source, content=text + b"\n")
+        if len(text) < len(content) or says_the_same(reading, ended):
+            content = ended.content
+    return hashlib.sha256(content).hexdigest()
+
+
+def _contents(reading: Reading) -> list[tuple[str, bytes]]:
+    """Return what is kept of a file: the text that numbers were read in first."""
+    source = reading.source
+    if source is None or not reading.measurements:
+        return []
+    contents = [(source.file_name, source.content), *source.beside.items()]
+    if reading.original is None:
+        return contents
+    contents[0] = (f"{source.file_name}, as text", source.content)
+    return [*contents, (source.file_name, reading.original)]

@@ -82,7 +82,10 @@ _BEGINNING: Final = re.compile(
 
 
 def _recognises(source: Source) -> bool:
-    for line in source.head.split("\n")[:_LINES]:
+    head = source.head
+    if not any(word in head for word in _WORDS):
+        return False
+    for line in head.split("\n")[:_LINES]:
         text = line.rstrip("\r")
         if TITLE.fullmatch(text) or text.startswith(JSON_HEAD):
             return True
@@ -91,6 +94,8 @@ def _recognises(source: Source) -> bool:
     return False
 
 
+_WORDS: Final = ("RESULT TYPE", JSON_HEAD, "operation,time ms ", "Label,Phase,")
+"""One of them stands in every line that shows it: they tell fast that there is none."""
 _LINES: Final = 1000
 """Services print before the table; a job's output may be a large file of something else."""
 PHASES: Final = Phases(KIND, ("elbencho",), ("local",), command, parse, version, _RESERVED_OPTIONS)

@@ -128,7 +128,8 @@ def _with_normal(printed: Output, text: str) -> Output:
 
 def recognises(source: Source) -> bool:
     """Return whether a file is an output of fio, those that hold no JSON included."""
-    return _IS_FIO.search(source.head) is not None
+    head = source.head
+    return any(word in head for word in _WORDS) and _IS_FIO.search(head) is not None
 
 
 _TERSE: Final = re.compile(r"^[2-5];fio-[0-9]", re.MULTILINE)
@@ -139,6 +140,8 @@ _IS_FIO: Final = re.compile(
     r"|\S[^\n]{0,200}: \(groupid=[0-9]+, jobs=[0-9]+\): err=)",
     re.MULTILINE,
 )
+_WORDS: Final = ("fio", ": (g")
+"""One of them stands in every match of that: they tell fast that there is none."""
 _BEGINNING: Final = re.compile(
     rb'^(?:[^{\n]{0,400}\{\s{0,20}"fio version"\s{0,9}:\s{0,9}"fio-'
     rb"|\S[^\n]{0,200}: \(g=[0-9]+\): rw=)",

@@ -308,7 +308,10 @@ def _count(bracket: str) -> int | None:
 
 def _recognises(source: Source) -> bool:
     head = source.head
-    return _BLOCK.search(head) is not None or _SESSION.search(head) is not None
+    block, session = "[LNet " in head, "SESSION: " in head
+    return (block and _BLOCK.search(head) is not None) or (
+        session and _SESSION.search(head) is not None
+    )
 
 
 _BEGINNING: Final = re.compile(

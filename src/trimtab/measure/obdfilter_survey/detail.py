@@ -137,7 +137,8 @@ def read_detail(text: str) -> tuple[Block, ...]:
     DataError
         It has more blocks than any survey.
     """
-    sections = text.replace("\r\n", "\n").split(_MARK)
+    unix = text.replace("\r\n", "\n") if "\r" in text else text
+    sections = unix.split(_MARK)
     blocks: list[Block] = []
     before, line = sections[0], 1 + sections[0].count("\n")
     for section in sections[1:]:
