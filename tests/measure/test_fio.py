@@ -85,6 +85,8 @@ def test_whole_run() -> None:
     assert phase.elapsed_s == printed["runtime"] / 1000
     assert phase.bandwidth_bytes_per_s == printed["bw_bytes"]
     assert measured.samples[0].value == printed["bw_bytes"]
+    assert phase.cpu_system_s is not None
+    assert 0 < phase.cpu_system_s < 4
 
 
 def test_latency_is_in_seconds_and_in_order() -> None:

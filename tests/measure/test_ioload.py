@@ -63,6 +63,10 @@ def test_whole_run() -> None:
     assert phase.bandwidth_bytes_per_s == reported["bandwidth_bytes_per_s"]
     assert phase.elapsed_s == reported["elapsed_s"]
     assert (phase.direct, phase.caches_dropped) == (True, False)
+    assert (phase.cpu_user_s, phase.cpu_system_s) == (
+        reported["cpu_user_s"],
+        reported["cpu_system_s"],
+    )
     sample = measured.samples[0]
     assert (sample.metric, sample.repetition, sample.output, sample.line) == (
         "write_bandwidth",

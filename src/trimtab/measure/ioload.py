@@ -188,6 +188,8 @@ def _read_phase(
             tasks=as_whole(report.get("tasks")),
             transfer_size_bytes=as_whole(parameters.get("transfer_size_bytes")),
             block_size_bytes=as_whole(parameters.get("block_size_bytes")),
+            cpu_user_s=as_number(phase.get("cpu_user_s")),
+            cpu_system_s=as_number(phase.get("cpu_system_s")),
             direct=as_dict(report.get("direct")).get("used") is True,
             caches_dropped=False,
             line=line,

@@ -51,6 +51,8 @@ class Phase:
         figure for it; with the flush inside where one was asked for.
     bandwidth_bytes_per_s
         As printed; checked against ``moved_bytes / elapsed_s``.
+    cpu_user_s, cpu_system_s
+        Of all tasks, where the tool tells.
     direct
         Whether O_DIRECT was really used; ``None`` where the tool does not say.
     caches_dropped
@@ -69,6 +71,8 @@ class Phase:
     tasks: int | None = None
     transfer_size_bytes: int | None = None
     block_size_bytes: int | None = None
+    cpu_user_s: float | None = None
+    cpu_system_s: float | None = None
     direct: bool | None = None
     caches_dropped: bool | None = None
     line: int | None = None

@@ -70,6 +70,8 @@ def _phase(entries: Sequence[Entry], repetition: int) -> Phase:
         tasks=_tasks(entries),
         transfer_size_bytes=size_of(str(options.get("bs"))),
         block_size_bytes=size_of(str(options.get("size"))),
+        cpu_user_s=_processor_time(entries, "usr_cpu"),
+        cpu_system_s=_processor_time(entries, "sys_cpu"),
         direct=options.get("direct", "0") == "1" if is_told else None,
         caches_dropped=options.get("invalidate", "1") == "1" if is_told else None,
         line=first.bandwidth_line,
@@ -97,6 +99,17 @@ def _tasks(entries: Sequence[Entry]) -> int | None:
             return None
         tasks += each
     return tasks
+
+
+def _processor_time(entries: Sequence[Entry], key: str) -> float | None:
+    """Return CPU seconds: fio gives per cent of ``job_runtime``, which is summed over threads."""
+    total_s = 0.0
+    for entry in entries:
+        share, time_ms = as_number(entry.job.get(key)), as_number(entry.job.get("job_runtime"))
+        if share is None or time_ms is None:
+            return None
+        total_s += share / 100 * time_ms / 1000
+    return total_s
 
 
 def _read_latencies(
