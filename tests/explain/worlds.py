@@ -84,10 +84,7 @@ def known_of(world: World) -> Known:
         ),
         hardware=_hardware(world.site["hardware"]),
         home=world.site["home"],
-        profiles=tuple(
-            CpuProfile(profile["at"], profile["server"], profile["shares"], "perf report")
-            for profile in world.profiles
-        ),
+        profiles=tuple(CpuProfile(profile["at"], profile["shares"]) for profile in world.profiles),
     )
 
 

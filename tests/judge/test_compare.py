@@ -391,7 +391,7 @@ def test_hourly_runs_that_resemble_one_another_know_less():
 def test_fieller_is_where_welch_refuses():
     """At either end of the interval a Welch test of b - rho a is just at its level."""
     a, b = Summary(10, 3, 12, "s"), Summary(7, 1, 9, "s")
-    interval = known(fieller_interval((a, b), (12, 9), 0.95))
+    interval = known(fieller_interval((a, b), (12, 9)))
     parts = 0.7**2 * 9 / 12, 1 / 9
     quantile = stats.t.ppf(0.975, sum(parts) ** 2 / (parts[0] ** 2 / 11 + parts[1] ** 2 / 8))
     for rho in (interval.low, interval.high):
@@ -406,7 +406,7 @@ def test_fieller_holds_the_ratio_as_often_as_it_says():
     for _ in range(count):
         one, other = rng.normal(10, 3, 8), rng.normal(8, 1, 20)
         made = [Summary(float(x.mean()), float(x.std(ddof=1)), len(x), "s") for x in (one, other)]
-        interval = known(fieller_interval((made[0], made[1]), (8, 20), 0.95))
+        interval = known(fieller_interval((made[0], made[1]), (8, 20)))
         missed += not interval.low <= 0.8 <= interval.high
     assert missed / count <= at_most(0.055, count)
 

@@ -76,9 +76,9 @@ def test_a_single_bad_day_is_no_trend():
 
 def test_only_the_window_counts():
     past = hourly(40, -0.02)
-    found = judged(past, window_s=10 * 86400.0)
-    assert found.days == 10
-    assert found.from_ == past[-240].at
+    found = judged(past)
+    assert found.days == 30
+    assert found.from_ == past[-720].at
     assert found.to == past[-1].at
 
 

@@ -23,7 +23,7 @@ from tests.support.silent_fuse import silent_mount
 
 from trimtab.errors import NoAnswer, RefusedError, ToolError, UsageError
 from trimtab.launch import bounded, child, child_main, orphans, touch
-from trimtab.launch.bounded import Failure, NameList, Removal, error_of
+from trimtab.launch.bounded import Failure, Removal, error_of
 from trimtab.launch.child import ask_child
 
 pytestmark = pytest.mark.system
@@ -106,7 +106,7 @@ def test_names_are_bytes(tmp_path: Path) -> None:
     assert state.exists
     assert state.real_path == os.path.realpath(tmp_path / name)
     assert bounded.file_sizes(str(tmp_path / name)) == {name: 5}
-    assert bounded.list_names(str(tmp_path), os.fsdecode(b"\xff")).names == (name,)
+    assert bounded.list_names(str(tmp_path), os.fsdecode(b"\xff")) == (name,)
 
 
 def test_names_are_bytes_in_every_locale(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_names_are_bytes_in_every_locale(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(name)).mkdir()
     code = (
         "import os, sys; from trimtab.launch import bounded\n"
-        "(name,) = bounded.list_names(sys.argv[1]).names\n"
+        "(name,) = bounded.list_names(sys.argv[1])\n"
         "assert bounded.describe(sys.argv[1] + '/' + name).exists\n"
         "print(sys.getfilesystemencoding(), os.fsencode(name))"
     )
@@ -430,9 +430,8 @@ def test_sizes_and_names_are_bounded(tmp_path: Path) -> None:
     with raises(ToolError, "too-many-files"):
         bounded.file_sizes(str(tmp_path), limit=4)
     names = bounded.list_names(str(tmp_path), "data.")
-    assert names == NameList(tuple(f"data.{index}" for index in range(5)), complete=True)
-    few = bounded.list_names(str(tmp_path), "data.", limit=2)
-    assert (len(few.names), few.complete) == (2, False)
+    assert names == tuple(f"data.{index}" for index in range(5))
+    assert len(bounded.list_names(str(tmp_path), "data.", limit=2)) == 2
 
 
 @pytest.mark.unit

@@ -16,6 +16,7 @@ from trimtab.launch.launchers import (
     LAUNCHERS,
     Local,
     OpenMpi,
+    find_launcher,
     find_local,
     find_open_mpi,
     physical_cores,
@@ -41,6 +42,12 @@ def test_local_leaves_the_command_alone() -> None:
     local = find_local()
     assert local.wrap(["fio", "--name=x"], 8) == ("fio", "--name=x")
     assert (local.kind, local.version, local.processes) == ("local", None, False)
+
+
+def test_a_launcher_is_found_by_its_kind() -> None:
+    assert instance(Local, find_launcher("local")).wrap(["true"], 1) == ("true",)
+    unknown = instance(NotAvailable, find_launcher("no-such-launcher"))
+    assert unknown.reason.endswith("; known: local, mpi, slurm")
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,10 @@ from trimtab.drivers.protocol import (
     CAPABILITIES,
     ChangelogUsers,
     Clock,
-    Placement,
-    TrimResult,
     WriteTimes,
     check_range,
 )
 from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.launch.launchers import LAUNCHERS, Launcher
 from trimtab.launch.process import ProcessResult
 from trimtab.model.telemetry import (
     TELEMETRY_UNITS,
@@ -90,7 +87,7 @@ class MemoryDriver:
     def __init__(self, *targets: MemoryTarget, clock: Clock = _utc_now) -> None:
         self.clock: Clock = clock
         self.state = {one.name: one for one in targets or (MemoryTarget("OST0000"),)}
-        self.placements: dict[str, Placement] = {}
+        self.placements: dict[str, tuple[str, ...]] = {}
         self.members: dict[str, tuple[int, ...]] = {}
         self.dead_man_s: float | NotAvailable = NotAvailable("nothing is put back in memory")
         self.changelogs: ChangelogUsers | NotAvailable = NotAvailable("memory keeps no changelog")
@@ -174,9 +171,7 @@ class MemoryDriver:
         self.calls.append(("confirm",))
         return None
 
-    def trim(
-        self, target: str, start: int = 0, length: int | None = None
-    ) -> TrimResult | NotAvailable:
+    def trim(self, target: str, start: int = 0, length: int | None = None) -> int | NotAvailable:
         """Hand over what was freed since the last trim, as far as the range reaches."""
         state = self._of(target)
         check_range(start, length)
@@ -188,7 +183,7 @@ class MemoryDriver:
         state.untrimmed_bytes -= trimmed
         state.discarded_bytes += trimmed
         state.last_trim_at = self.clock()
-        return TrimResult(target, start, length, trimmed)
+        return trimmed
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return that nothing trims it but a person."""
@@ -227,7 +222,7 @@ class MemoryDriver:
         state.allocator_goal = 0
         return None
 
-    def placement(self, path: str) -> Placement | NotAvailable:
+    def placement(self, path: str) -> tuple[str, ...] | NotAvailable:
         """Return where a file was put by the test."""
         return self.placements.get(path, NotAvailable(f"{path} was never placed"))
 
@@ -245,11 +240,6 @@ class MemoryDriver:
         program = self.programs.get(argv[0])
         self.calls.append(("run", *argv))
         return NotAvailable(f"{argv[0]} is not installed") if program is None else program(argv)
-
-    def launcher(self, name: str) -> Launcher | NotAvailable:
-        """Return the launcher of that name."""
-        find = LAUNCHERS.get(name)
-        return NotAvailable(f"there is no launcher {name!r}") if find is None else find()
 
     def _of(self, target: str) -> MemoryTarget:
         if target not in self.state:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import pairwise
@@ -105,16 +105,6 @@ class Schedule:
     def last_until(self, at: datetime, timezone: str | tzinfo = UTC) -> datetime:
         """Return the last slot that is not after ``at``, in UTC; see `next_after`."""
         return self._rule.last_until(_aware(at), find_zone(timezone))
-
-    def between(
-        self, start: datetime, end: datetime, timezone: str | tzinfo = UTC
-    ) -> Iterator[datetime]:
-        """Yield the slots after ``start`` up to and with ``end``, in UTC; see `next_after`."""
-        zone = find_zone(timezone)
-        slot = self._rule.next_after(_aware(start), zone)
-        while slot <= end:
-            yield slot
-            slot = self._rule.next_after(slot, zone)
 
 
 def parse_schedule(text: str) -> Schedule:

@@ -17,7 +17,6 @@ from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
 from trimtab.model.trim import TrimPractice
 
 if TYPE_CHECKING:
-    from trimtab.launch.launchers import Launcher
     from trimtab.launch.process import ProcessResult
 
 Clock = Callable[[], datetime]
@@ -33,7 +32,6 @@ CAPABILITIES: Final = frozenset(
         "allocator-reset",
         "placement",
         "run",
-        "launcher",
     }
 )
 """What a driver may be able to do; `Driver.capabilities` is a part of these."""
@@ -53,28 +51,6 @@ def check_range(start: int, length: int | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TrimResult:
-    """What one trim of one target did.
-
-    Attributes
-    ----------
-    start_bytes, length_bytes
-        The range that was asked for; ``length_bytes`` is ``None`` for everything from the start.
-    trimmed_bytes
-        What the file system says it handed to the device. ext4 leaves out groups in which nothing
-        was freed since the last trim; xfs hands over all free space each time.
-    argv
-        The command, where one was run.
-    """
-
-    target: str
-    start_bytes: int
-    length_bytes: int | None
-    trimmed_bytes: int
-    argv: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class WriteTimes:
     """How many writes a target's devices completed since they were attached, and in what time.
 
@@ -86,23 +62,6 @@ class WriteTimes:
 
     writes: int
     busy_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where the data of one file lies.
-
-    Attributes
-    ----------
-    targets
-        Names of the targets that hold it, in stripe order.
-    stripe_bytes
-        Bytes on one target before the next takes over; ``None`` where there is only one.
-    """
-
-    path: str
-    targets: tuple[str, ...]
-    stripe_bytes: int | None = None
 
 
 class ChangelogUsers(Protocol):
@@ -231,10 +190,14 @@ class Driver(Protocol):
         """
         ...
 
-    def trim(
-        self, target: str, start: int = 0, length: int | None = None
-    ) -> TrimResult | NotAvailable:
+    def trim(self, target: str, start: int = 0, length: int | None = None) -> int | NotAvailable:
         """Tell the flash beneath a target what is free, in the byte range given.
+
+        Returns
+        -------
+        int
+            How many bytes the file system says it handed to the device. ext4 leaves out groups in
+            which nothing was freed since the last trim; xfs hands over all free space each time.
 
         Raises
         ------
@@ -261,8 +224,8 @@ class Driver(Protocol):
         """Set the block allocator's goal back to the start of the target."""
         ...
 
-    def placement(self, path: str) -> Placement | NotAvailable:
-        """Return on which targets a file lies."""
+    def placement(self, path: str) -> tuple[str, ...] | NotAvailable:
+        """Return the names of the targets that hold a file's data, in stripe order."""
         ...
 
     def pools(self) -> Mapping[str, tuple[int, ...]] | NotAvailable:
@@ -281,8 +244,4 @@ class Driver(Protocol):
 
         No shell stands in between. A program that fails is a result, not an error.
         """
-        ...
-
-    def launcher(self, name: str) -> Launcher | NotAvailable:
-        """Return the launcher of that name, with which probes are started."""
         ...

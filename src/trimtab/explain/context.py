@@ -132,9 +132,7 @@ class CpuProfile:
     """
 
     at: datetime | None
-    server: str
     shares: Mapping[str, float]
-    source: str
 
 
 def once(look: Callable[[Context], T]) -> Callable[[Context], T]:

@@ -21,7 +21,7 @@ from trimtab.judge.variability import higher_is_better
 from trimtab.message import Message
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS
-from trimtab.model.verdict import Comparison, Interval
+from trimtab.model.verdict import LEVEL, Comparison, Interval
 from trimtab.units import plural
 
 RUNS_MINIMUM: Final = 5
@@ -35,7 +35,6 @@ def compare_with_earlier(
     *,
     metric: str,
     probe: str,
-    level: float = 0.95,
 ) -> Comparison:
     """Compare this run's median with that of earlier runs.
 
@@ -50,8 +49,6 @@ def compare_with_earlier(
         A key of `METRIC_UNITS`.
     probe
         Name shown in the comparison.
-    level
-        Level of the prediction interval.
 
     Returns
     -------
@@ -79,7 +76,7 @@ def compare_with_earlier(
         ratio = this_median / earlier_median
     interval = None
     if ratio and len(values) >= RUNS_MINIMUM and span_s >= SPAN_MINIMUM_S:
-        interval = _ratio_interval(ratio, values, level)
+        interval = _ratio_interval(ratio, values)
     return Comparison(
         metric=metric,
         unit=METRIC_UNITS[metric],
@@ -100,11 +97,11 @@ def compare_with_earlier(
     )
 
 
-def _ratio_interval(ratio: float, values: Sequence[float], level: float) -> Interval:
+def _ratio_interval(ratio: float, values: Sequence[float]) -> Interval:
     n = len(values)
     spread = stdev(math.log(value) for value in values)
-    half = t_quantile((1 + level) / 2, n - 1) * spread * math.sqrt(1 + math.pi / (2 * n))
-    return Interval(ratio * math.exp(-half), ratio * math.exp(half), level)
+    half = t_quantile((1 + LEVEL) / 2, n - 1) * spread * math.sqrt(1 + math.pi / (2 * n))
+    return Interval(ratio * math.exp(-half), ratio * math.exp(half))
 
 
 def _reason(

@@ -93,7 +93,6 @@ def before_after(
     width_s: float = WIDTH_S,
     wash_out_s: float = 0.0,
     timezone: str = "UTC",
-    level: float = 0.95,
 ) -> BeforeAfter:
     """Compare the runs before ``at`` with those after it.
 
@@ -107,8 +106,8 @@ def before_after(
         Names, unit and sense of the series.
     wash_out_s
         Seconds at the start of the later side that the effect excludes; distributions do not.
-    timezone, level
-        IANA name of the site's time zone, for hours of the week; confidence level.
+    timezone
+        IANA name of the site's time zone, for hours of the week.
 
     Returns
     -------
@@ -140,7 +139,7 @@ def before_after(
         _stretch(judged[0]),
         _stretch(judged[1]),
         metric=key.metric,
-        terms=CompareTerms(wash_out_s=wash_out_s, timezone=timezone, level=level),
+        terms=CompareTerms(wash_out_s=wash_out_s, timezone=timezone),
         unit=key.unit,
         more_is_better=more,
     )

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.judge.quantiles import normal_quantile, t_quantile
 from trimtab.judge.spread import corrected_autocorrelation
-from trimtab.model.verdict import Interval
+from trimtab.model.verdict import LEVEL, Interval
 
 if TYPE_CHECKING:
     import numpy
@@ -70,7 +70,6 @@ def series_interval(
     values: Sequence[float],
     *,
     statistic: Statistic = "median",
-    level: float = 0.95,
     weights: Sequence[float] | None = None,
     resamples: int = RESAMPLES,
 ) -> Interval | None:
@@ -108,10 +107,10 @@ def series_interval(
     generator = np.random.default_rng(_seed(_digest(values, weights)))
     resampled = _resampled(values, weights, statistic, resamples, generator)
     middle = estimate(values, statistic, weights)
-    return _interval(middle, resampled, widening(values, level), level)
+    return _interval(middle, resampled, widening(values))
 
 
-def widening(values: Sequence[float], level: float = 0.95) -> float:
+def widening(values: Sequence[float], level: float = LEVEL) -> float:
     """Return by how much plain percentiles of resampled blocks of a series are to be widened.
 
     Parameters
@@ -134,7 +133,6 @@ def ratio_interval(
     denominator: Sequence[float],
     *,
     statistic: Statistic = "median",
-    level: float = 0.95,
     weights: tuple[Sequence[float] | None, Sequence[float] | None] = (None, None),
     resamples: int = RESAMPLES,
 ) -> Interval | None:
@@ -181,7 +179,7 @@ def ratio_interval(
     logs, variances, whole = [], [], []
     for (values, factors), stream in zip(sides, streams, strict=True):
         drawn = _resampled(values, factors, statistic, resamples, np.random.default_rng(stream))
-        if estimate(values, statistic, factors) <= 0 or np.mean(drawn <= 0) > (1 - level) / 4:
+        if estimate(values, statistic, factors) <= 0 or np.mean(drawn <= 0) > (1 - LEVEL) / 4:
             return None
         drawn = np.log(np.maximum(drawn, np.min(drawn[drawn > 0])))
         logs.append(drawn)
@@ -195,13 +193,13 @@ def ratio_interval(
         # Welch and Satterthwaite: as many degrees of freedom as the sides have in proportion.
         parts = [part**2 / _blocks(side[0]) for part, side in zip(whole, sides, strict=True)]
         degrees = sum(whole) ** 2 / sum(parts)
-        widened = _student(degrees, level) * math.sqrt(sum(whole) / sum(variances))
-    log_interval = _interval(middle, logs[0] - logs[1], widened, level)
-    return Interval(math.exp(log_interval.low), math.exp(log_interval.high), level)
+        widened = _student(degrees, LEVEL) * math.sqrt(sum(whole) / sum(variances))
+    log_interval = _interval(middle, logs[0] - logs[1], widened)
+    return Interval(math.exp(log_interval.low), math.exp(log_interval.high))
 
 
 def exact_ratio_interval(
-    numerator: Sequence[float], denominator: Sequence[float], *, level: float = 0.95
+    numerator: Sequence[float], denominator: Sequence[float]
 ) -> Interval | None:
     """Return the interval of the factor between two sets of independent numbers, few or many.
 
@@ -232,12 +230,12 @@ def exact_ratio_interval(
     _require(denominator, None)
     if not numerator or not denominator or min(*numerator, *denominator) <= 0:
         return None
-    rank = _rank_within(len(numerator), len(denominator), (1 - level) / 2)
+    rank = _rank_within(len(numerator), len(denominator), (1 - LEVEL) / 2)
     if rank == 0:
         return None
     ratios = sorted(above / below for above in numerator for below in denominator)
     middle = median(numerator) / median(denominator)
-    return Interval(min(ratios[rank - 1], middle), max(ratios[-rank], middle), level)
+    return Interval(min(ratios[rank - 1], middle), max(ratios[-rank], middle))
 
 
 def estimate(
@@ -310,15 +308,14 @@ def _student(degrees: float, level: float) -> float:
     return t_quantile(probability, degrees) / normal_quantile(probability)
 
 
-def _interval(middle: float, resampled: Floats, widened: float, level: float) -> Interval:
+def _interval(middle: float, resampled: Floats, widened: float) -> Interval:
     import numpy as np
 
-    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     # A resampled quantile may end on the wrong side of the estimate when most values are alike.
     return Interval(
         middle + widened * min(0.0, float(low) - middle),
         middle + widened * max(0.0, float(high) - middle),
-        level,
     )
 
 

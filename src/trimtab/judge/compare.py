@@ -66,8 +66,6 @@ class CompareTerms:
     ----------
     margin
         Smaller differences are not relevant; a fraction.
-    level
-        Confidence level of the intervals.
     wash_out_s
         Seconds at the start of the later side to exclude: the time that the change itself
         disturbs.
@@ -78,14 +76,13 @@ class CompareTerms:
     """
 
     margin: float = MARGIN
-    level: float = 0.95
     wash_out_s: float = 0.0
     timezone: str = "UTC"
     targets: TargetCount | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.margin < 1 or not 0 < self.level < 1:
-            raise ValueError("margin and level must lie between 0 and 1")
+        if not 0 < self.margin < 1:
+            raise ValueError("the margin must lie between 0 and 1")
 
 
 DEFAULT_TERMS: Final = CompareTerms()
@@ -132,7 +129,7 @@ def compare(
         _side(stretches[1], weights.after, len(after.values)),
     )
     measured = _ratio(sides)
-    interval, method = _measured_interval(stretches, weights, measured, terms.level)
+    interval, method = _measured_interval(stretches, weights, measured)
     removed = None
     if terms.targets is not None:
         removed = taken_out(
@@ -218,7 +215,7 @@ def _ratio(sides: tuple[Side, Side]) -> float | None:
 
 
 def _measured_interval(
-    stretches: tuple[Stretch, Stretch], weights: Weights, ratio: float | None, level: float
+    stretches: tuple[Stretch, Stretch], weights: Weights, ratio: float | None
 ) -> tuple[Interval | None, Message]:
     """Return the interval of the measured ratio and the method that gave it."""
     before, after = stretches[0].values, stretches[1].values
@@ -226,13 +223,13 @@ def _measured_interval(
         return None, Message("none", "none")
     if min(len(before), len(after)) >= N_MINIMUM:
         pair = (weights.after, weights.before)
-        interval = ratio_interval(after, before, level=level, weights=pair)
+        interval = ratio_interval(after, before, weights=pair)
         if stretches[0].times and stretches[1].times:
             return interval, Message("bootstrap", "ratio of medians, block bootstrap")
         return interval, Message(
             "bootstrap-order-unknown", "ratio of medians, bootstrap; the order of runs is unknown"
         )
-    interval = exact_ratio_interval(after, before, level=level)
+    interval = exact_ratio_interval(after, before)
     return interval, Message(
         "exact-pairs",
         f"ratio of medians, all pairs (under {N_MINIMUM} per side), assumed independent",

@@ -51,7 +51,7 @@ class RepetitionFacts:
         Bytes moved according to the tool, all tasks together; ``None`` where not reported.
     file_bytes
         Size of all files together; a repetition with time left starts over.
-    asked_duration_s, asked_bytes, asked_tasks
+    asked_duration_s, asked_tasks
         Requested by the probe; ``None`` where not requested.
     tasks
         Tasks that took part; ``None`` where the tool does not report it.
@@ -59,8 +59,6 @@ class RepetitionFacts:
         Whether the flush (fsync or closing with sync) was inside the timed region.
     caches_dropped
         Whether this node's page cache, or the file's pages, were dropped after writing.
-    written_elsewhere
-        Whether another node wrote what this one read.
     memory_bytes
         Memory of the node, of all nodes together where several took part; ``None`` if unknown.
     device, device_bytes
@@ -81,12 +79,10 @@ class RepetitionFacts:
     bytes_moved: int | None
     file_bytes: int
     asked_duration_s: float | None = None
-    asked_bytes: int | None = None
     asked_tasks: int | None = None
     tasks: int | None = None
     flushed: bool = False
     caches_dropped: bool = False
-    written_elsewhere: bool = False
     memory_bytes: int | None = None
     device: str | None = None
     device_bytes: int | None = None
@@ -125,19 +121,9 @@ def not_reported(facts: RepetitionFacts) -> Message | None:
     return None
 
 
-def moved_too_little(facts: RepetitionFacts) -> Message | None:
-    """Object to nothing moved, or less than requested."""
-    if facts.bytes_moved == 0:
-        return Message("nothing-moved", "moved no data")
-    if facts.bytes_moved is None or facts.asked_bytes is None:
-        return None
-    if facts.bytes_moved >= facts.asked_bytes:
-        return None
-    return Message(
-        "too-little-moved",
-        f"moved {format_bytes(facts.bytes_moved)} instead of the requested "
-        f"{format_bytes(facts.asked_bytes)}",
-    )
+def nothing_moved(facts: RepetitionFacts) -> Message | None:
+    """Object to a repetition that moved no data."""
+    return Message("nothing-moved", "moved no data") if facts.bytes_moved == 0 else None
 
 
 def other_tasks(facts: RepetitionFacts) -> Message | None:
@@ -244,18 +230,14 @@ def read_back_from_memory(facts: RepetitionFacts) -> Message | None:
         return None
     if facts.device_bytes is not None and not facts.shrinks_data:
         return None
-    fresh = _fresh(facts)
-    reread = "data that it has already read" if fresh else "the data that it has written"
+    reread = (
+        "data that it has already read" if facts.caches_dropped else "the data that it has written"
+    )
     return Message(
-        "reread-from-memory" if fresh else "read-back-from-memory",
+        "reread-from-memory" if facts.caches_dropped else "read-back-from-memory",
         f"cached: this node reads {reread} without O_DIRECT, and its memory can hold the data set "
         f"of {format_bytes(facts.file_bytes)}",
     )
-
-
-def _fresh(facts: RepetitionFacts) -> bool:
-    """Whether this node's memory holds none of the data when reading begins."""
-    return facts.caches_dropped or facts.written_elsewhere
 
 
 def _memory_may_serve(facts: RepetitionFacts) -> bool:
@@ -265,14 +247,14 @@ def _memory_may_serve(facts: RepetitionFacts) -> bool:
     keep it. Memory of unknown size counts as large enough.
     """
     once = facts.bytes_moved is not None and facts.bytes_moved <= facts.file_bytes
-    if _fresh(facts) and once:
+    if facts.caches_dropped and once:
         return False
     return facts.memory_bytes is None or facts.file_bytes < MEMORY_FACTOR * facts.memory_bytes
 
 
 RULES: Final[tuple[Callable[[RepetitionFacts], Message | None], ...]] = (
     not_reported,
-    moved_too_little,
+    nothing_moved,
     other_tasks,
     too_short,
     not_flushed,

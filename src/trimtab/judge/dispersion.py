@@ -62,7 +62,6 @@ def dispersion(
     *,
     more_is_better: bool = True,
     changes: Sequence[datetime] = (),
-    level: float = 0.95,
 ) -> Dispersion:
     """Measure the dispersion of the runs of a frame and classify its source.
 
@@ -74,8 +73,6 @@ def dispersion(
         True for bandwidths and rates, false for times.
     changes
         Times of the first runs after each confirmed change of level.
-    level
-        Confidence level of the interval of the COV.
 
     Returns
     -------
@@ -106,7 +103,7 @@ def dispersion(
         n=len(rows),
         unfinished=len(rows) - len(finished),
         cov=k,
-        cov_interval=cov_interval_of_history(values, level),
+        cov_interval=cov_interval_of_history(values),
         cov_finished=cov(finished),
         cov_within_regimes=_pooled(levelled.finished, levelled.regimes),
         mad_cv=robust,

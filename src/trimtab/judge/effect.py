@@ -68,8 +68,7 @@ def interval_without(interval: Interval | None, removed: TakenOut | None) -> Int
     """Return the interval of a measured ratio corrected for the number of targets."""
     if interval is None or removed is None or not removed.applied:
         return interval
-    low, high = interval.low / removed.factor, interval.high / removed.factor
-    return Interval(low, high, interval.level)
+    return Interval(interval.low / removed.factor, interval.high / removed.factor)
 
 
 def n_effective(side: Side) -> float:

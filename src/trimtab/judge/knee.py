@@ -22,9 +22,8 @@ import numpy as np
 
 from trimtab.judge.arrays import Floats
 from trimtab.judge.quantiles import t_quantile
-from trimtab.model.verdict import Interval
+from trimtab.model.verdict import LEVEL, Interval
 
-LEVEL: Final = 0.95
 _SIMULATED: Final = 999
 _PLACES: Final = 61
 _GROWTHS: Final = tuple(0.1 + 0.05 * step for step in range(49))
@@ -145,7 +144,7 @@ def knee_interval(curve: Curve, fit: KneeFit) -> Interval:
     within = [place for place, square in squares if square <= limit] or [fit.best]
     # The end lies somewhere up to the next place tried.
     low, high = max(0, within[0] - 1), min(len(fit.places) - 1, within[-1] + 1)
-    return Interval(math.exp(fit.places[low]), math.exp(fit.places[high]), LEVEL)
+    return Interval(math.exp(fit.places[low]), math.exp(fit.places[high]))
 
 
 def knee_p_value(curve: Curve, straight: float, bent: float) -> float:

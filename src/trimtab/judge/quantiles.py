@@ -18,10 +18,10 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from trimtab.judge.distributions import (
-    beta_lower,
     gamma_lower,
     gamma_lower_and_density,
     log_gamma,
+    t_above,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def t_quantile(probability: float, degrees: float) -> float:
         return -t_quantile(1 - probability, degrees)
     if probability == 0.5:
         return 0.0
-    return _bisect(lambda t: _t_probability(t, degrees), probability, start=2.0)
+    return _bisect(lambda t: 1 - t_above(t, degrees), probability, start=2.0)
 
 
 def _require(probability: float, degrees: float) -> None:
@@ -90,15 +90,6 @@ def _bisect(function: Callable[[float], float], wanted: float, *, start: float) 
         else:
             high = middle
     return (low + high) / 2
-
-
-def _t_probability(t: float, degrees: float) -> float:
-    """Return the probability that Student's t is at most ``t`` >= 0."""
-    if t == 0:
-        return 0.5
-    square = t * t
-    rest = square / (degrees + square)
-    return 1 - 0.5 * beta_lower(degrees / (degrees + square), degrees / 2, 0.5, rest=rest)
 
 
 def chi_square_quantiles(probability: float, degrees: Floats) -> Floats:

@@ -30,7 +30,7 @@ from trimtab.judge.spread import (
 from trimtab.judge.variability import SPACING_S, SPAN_MINIMUM_S
 from trimtab.model.series import CovAt
 from trimtab.model.site import LIMITS
-from trimtab.model.verdict import Interval, VerdictStatus
+from trimtab.model.verdict import LEVEL, Interval, VerdictStatus
 
 _CELLS_AT_ONCE: Final = 1_000_000
 """Numbers of all windows held in memory at a time: runs every minute are 2,880 a window."""
@@ -49,7 +49,6 @@ def rolling(
     window_s: float = LIMITS.window_s,
     since: datetime | None = None,
     more_is_better: bool = True,
-    level: float = 0.95,
 ) -> tuple[CovAt, ...]:
     """Return the COV over the window that ends with each occasion, by time.
 
@@ -93,7 +92,7 @@ def rolling(
     every = max(1, math.ceil(int(windows.n[first:].sum()) / _CELLS_MOST))
     places = np.arange(len(ats) - 1, first - 1, -every)[::-1]
     everything, windows = everything.at(places), windows.at(places)
-    figures = _figures(counting, windows, level)
+    figures = _figures(counting, windows)
     n = _counts(sizes, everything)
     ended = _counts(np.add.reduceat(unfinished.astype(np.int64), starts), everything)
     made = _counts(ends - starts, everything)
@@ -105,7 +104,7 @@ def rolling(
         all_counted=n == made,
     )
     return tuple(
-        CovAt(ats[place], int(n[at]), *figures.at(at, level), statuses[at])
+        CovAt(ats[place], int(n[at]), *figures.at(at), statuses[at])
         for at, place in enumerate(places)
     )
 
@@ -155,13 +154,13 @@ class _Figures:
     low: Floats
     high: Floats
 
-    def at(self, place: int, level: float) -> tuple[float | None, Interval | None]:
+    def at(self, place: int) -> tuple[float | None, Interval | None]:
         """Return COV and interval of one window."""
         k = float(self.cov[place])
         if math.isnan(k):
             return None, None
         low, high = float(self.low[place]), float(self.high[place])
-        return k, None if math.isnan(low) else Interval(low, high, level)
+        return k, None if math.isnan(low) else Interval(low, high)
 
 
 def _statuses(
@@ -190,7 +189,7 @@ def _statuses(
     ]
 
 
-def _figures(counting: _Occasions, windows: _Windows, level: float) -> _Figures:
+def _figures(counting: _Occasions, windows: _Windows) -> _Figures:
     """Return COV and both ends of its interval of each window: `spread.cov_interval_of_history`."""
     n = windows.n
     cov, lag1, kurtosis, low, high = (np.full(len(n), np.nan) for _ in range(5))
@@ -209,7 +208,7 @@ def _figures(counting: _Occasions, windows: _Windows, level: float) -> _Figures:
     defined = np.flatnonzero(enough & (cov > 0))
     low[enough & (cov == 0)] = high[enough & (cov == 0)] = 0.0
     low[defined], high[defined] = _interval(
-        cov[defined], lag1[defined], kurtosis[defined], n[defined], level
+        cov[defined], lag1[defined], kurtosis[defined], n[defined]
     )
     return _Figures(cov, low, high)
 
@@ -270,21 +269,19 @@ def _normal_scores(n: int) -> Floats:
     )
 
 
-def _interval(
-    k: Floats, lag1: Floats, kurtosis: Floats, n: Ints, level: float
-) -> tuple[Floats, Floats]:
+def _interval(k: Floats, lag1: Floats, kurtosis: Floats, n: Ints) -> tuple[Floats, Floats]:
     corrected = (n * lag1 + 1) / (n - 4)
     phi = np.clip(corrected, 0.0, AUTOCORRELATION_MAXIMUM)
     hidden = 1 / np.maximum(n * (1 - phi) / (1 + phi), 2.0)
     raised = k * np.sqrt(np.maximum(1.0, (n - 1) / (n * (1 - hidden))))
     cautious = np.clip(corrected + 1 / np.sqrt(n), 0.0, AUTOCORRELATION_MAXIMUM)
     independent = n * (1 - cautious**2) / (1 + cautious**2) * 2 / (2 + np.maximum(kurtosis, 0.0))
-    return _cov_interval(raised, np.maximum(2.0, independent), level)
+    return _cov_interval(raised, np.maximum(2.0, independent))
 
 
-def _cov_interval(k: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
+def _cov_interval(k: Floats, n: Floats) -> tuple[Floats, Floats]:
     """Return `spread.cov_interval` of each: McKay's where it holds, else the matched one."""
-    tail, degrees = (1 - level) / 2, n - 1
+    tail, degrees = (1 - LEVEL) / 2, n - 1
     matched = 1 / (1 / degrees + 2 * k**2 / n)
     quantiles = [chi_square_quantiles(p, degrees) for p in (1 - tail, tail)]
     radicands = [((u + 2) / n - 1) * k**2 + u / degrees for u in quantiles]

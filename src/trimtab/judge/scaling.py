@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Final
 
 from trimtab.judge.knee import (
-    LEVEL,
     Curve,
     KneeFit,
     better_fit,
@@ -33,7 +32,7 @@ from trimtab.judge.variability import higher_is_better
 from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.sweep import Level, MeasuredPoint, Scaling, ScalingPoint, Shape
-from trimtab.model.verdict import Interval
+from trimtab.model.verdict import LEVEL, Interval
 from trimtab.units import format_percent
 
 AMOUNTS_MINIMUM: Final = 4
@@ -157,7 +156,7 @@ def _judged(curve: Curve, undecided: Scaling) -> Scaling:
     probability = knee_p_value(curve, straight, lines.squares[lines.best])
     degrees = len(curve.x) - line_parameters(curve)
     half = t_quantile((1 + LEVEL) / 2, degrees) * error
-    interval = Interval(slope - half, slope + half, LEVEL)
+    interval = Interval(slope - half, slope + half)
     series = replace(undecided, probability=probability, growth=slope)
     if probability >= _CHANCE:
         shape, reason = _shape_of_line(interval, slope, series)

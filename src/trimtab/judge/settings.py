@@ -27,10 +27,9 @@ from trimtab.model.sweep import (
     MeasuredPoint,
     SettingResult,
 )
-from trimtab.model.verdict import Interval
+from trimtab.model.verdict import LEVEL, Interval
 from trimtab.units import format_percent, parse_bytes
 
-LEVEL: Final = 0.95
 METHOD: Final = (
     "multiple comparisons with the best (Hsu): log values without the effect of their round, "
     "pooled scatter, the larger of Dunnett's one-sided and Student's two-sided quantile; a setting "
@@ -323,7 +322,7 @@ def _beside(
         may_be = -difference <= half + 1e-12
         # Hsu's bounds are constrained: that a setting is behind is told, by how much at least not.
         high = max(1.0, math.exp(difference + half)) if may_be else 1.0
-        interval = Interval(math.exp(difference - half), high, LEVEL)
+        interval = Interval(math.exp(difference - half), high)
     return SettingResult(
         levels=rounds.points[place].levels,
         middle=math.exp(sign * float(rounds.effects[place])),

@@ -18,7 +18,7 @@ from statistics import fmean, median
 from typing import Final
 
 from trimtab.judge.quantiles import chi_square_quantile, normal_quantile, t_quantile
-from trimtab.model.verdict import Interval
+from trimtab.model.verdict import LEVEL, Interval
 
 AUTOCORRELATION_MAXIMUM = 0.95
 """A series that remembers longer than this within its window says next to nothing: clipped."""
@@ -58,7 +58,7 @@ def cov(values: Sequence[float], within: float = 0.0) -> float | None:
     return (math.hypot(deviation, math.sqrt(within)) if within else deviation) / mean
 
 
-def cov_interval(k: float, n: float, level: float = 0.95) -> Interval:
+def cov_interval(k: float, n: float) -> Interval:
     """Return the confidence interval of a COV ``k`` seen in ``n`` numbers.
 
     Parameters
@@ -80,19 +80,19 @@ def cov_interval(k: float, n: float, level: float = 0.95) -> Interval:
     if k < 0 or n < 2:
         raise ValueError(f"no interval for a COV of {k} from {n} numbers")
     degrees = n - 1
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     if k < MCKAY_COV_MAXIMUM:
         upper = chi_square_quantile(1 - tail, degrees)
         lower = chi_square_quantile(tail, degrees)
         radicands = [((u + 2) / n - 1) * k * k + u / degrees for u in (upper, lower)]
         if min(radicands) > 0:
-            return Interval(k / math.sqrt(radicands[0]), k / math.sqrt(radicands[1]), level)
+            return Interval(k / math.sqrt(radicands[0]), k / math.sqrt(radicands[1]))
     matched = 1 / (1 / degrees + 2 * k * k / n)
     low, high = (
         k * math.sqrt(matched / chi_square_quantile(probability, matched))
         for probability in (1 - tail, tail)
     )
-    return Interval(low, high, level)
+    return Interval(low, high)
 
 
 def mad_cv(values: Sequence[float]) -> float | None:
@@ -123,9 +123,7 @@ def quartile_dispersion(values: Sequence[float]) -> float | None:
     return None if first + third <= 0 else (third - first) / (third + first)
 
 
-def mean_interval(
-    values: Sequence[float], level: float = 0.95, *, n_effective: float | None = None
-) -> Interval | None:
+def mean_interval(values: Sequence[float], *, n_effective: float | None = None) -> Interval | None:
     """Return Student's interval of the mean; ``n_effective`` numbers count (default: all).
 
     ``None`` for fewer than two values.
@@ -135,8 +133,8 @@ def mean_interval(
         return None
     n = max(2.0, n_effective if n_effective is not None else len(values))
     mean = fmean(values)
-    half = t_quantile((1 + level) / 2, n - 1) * _standard_deviation(values) / math.sqrt(n)
-    return Interval(mean - half, mean + half, level)
+    half = t_quantile((1 + LEVEL) / 2, n - 1) * _standard_deviation(values) / math.sqrt(n)
+    return Interval(mean - half, mean + half)
 
 
 def lag1_autocorrelation(values: Sequence[float]) -> float:
@@ -212,9 +210,7 @@ def excess_kurtosis(values: Sequence[float]) -> float:
     return ((n + 1) * plain + 6) * (n - 1) / ((n - 2) * (n - 3))
 
 
-def cov_interval_of_history(
-    values: Sequence[float], level: float = 0.95, *, within: float = 0.0
-) -> Interval | None:
+def cov_interval_of_history(values: Sequence[float], *, within: float = 0.0) -> Interval | None:
     """Return the interval of the COV of runs over time, which resemble their neighbours.
 
     ``None`` for fewer than six values or where the COV is not defined. ``within`` as in `cov`:
@@ -243,11 +239,11 @@ def cov_interval_of_history(
     if k is None or n < INTERVAL_MINIMUM:
         return None
     if k == 0:
-        return Interval(0.0, 0.0, level)
+        return Interval(0.0, 0.0)
     hidden = 1 / max(effective_n_mean(n, corrected_autocorrelation(values)), 2.0)
     raised = k * math.sqrt(max(1.0, (n - 1) / (n * (1 - hidden))))
     phi = corrected_autocorrelation(values, cautious=True)
-    return cov_interval(raised, max(2.0, effective_n_cov(n, phi, excess_kurtosis(values))), level)
+    return cov_interval(raised, max(2.0, effective_n_cov(n, phi, excess_kurtosis(values))))
 
 
 def _require_finite(values: Sequence[float]) -> None:

@@ -24,7 +24,7 @@ from trimtab.judge.target_count import taken_out
 from trimtab.judge.variability import higher_is_better
 from trimtab.message import Message
 from trimtab.model.compare import Basis, Change, Effect, Side, Summary
-from trimtab.model.verdict import Interval
+from trimtab.model.verdict import LEVEL, Interval
 
 
 def compare_summaries(
@@ -60,7 +60,7 @@ def compare_summaries(
     both = (before, after)
     sides = (_side_of_summary(before, autocorrelation), _side_of_summary(after, autocorrelation))
     measured = after.mean / before.mean
-    interval = fieller_interval(both, (n_effective(sides[0]), n_effective(sides[1])), terms.level)
+    interval = fieller_interval(both, (n_effective(sides[0]), n_effective(sides[1])))
     removed = None
     if terms.targets is not None:
         removed = taken_out(
@@ -98,9 +98,7 @@ def compare_summaries(
     return decided(effect, more_is_better=more)
 
 
-def fieller_interval(
-    summaries: tuple[Summary, Summary], n: tuple[float, float], level: float
-) -> Interval | None:
+def fieller_interval(summaries: tuple[Summary, Summary], n: tuple[float, float]) -> Interval | None:
     """Return the interval of the second mean over the first; ``None`` where it is unbounded.
 
     Parameters
@@ -117,18 +115,18 @@ def fieller_interval(
     a, b = (summary.mean for summary in summaries)
     va, vb = (summary.deviation**2 / count for summary, count in zip(summaries, n, strict=True))
     if va + vb == 0:
-        return Interval(b / a, b / a, level)
+        return Interval(b / a, b / a)
     rho = b / a
     parts = (rho**2 * va, vb)
     degrees = sum(parts) ** 2 / sum(
         part**2 / max(count - 1, 1e-9) for part, count in zip(parts, n, strict=True)
     )
-    square = t_quantile((1 + level) / 2, degrees) ** 2
+    square = t_quantile((1 + LEVEL) / 2, degrees) ** 2
     leading = a * a - square * va
     if leading <= 0:
         return None
     root = math.sqrt((a * b) ** 2 - leading * (b * b - square * vb))
-    return Interval(max(0.0, (a * b - root) / leading), (a * b + root) / leading, level)
+    return Interval(max(0.0, (a * b - root) / leading), (a * b + root) / leading)
 
 
 def _side_of_summary(summary: Summary, autocorrelation: float) -> Side:

@@ -113,8 +113,7 @@ def taken_out(
             remaining = measured[0] / factor
             interval = measured[1]
             if interval is not None:
-                low, high = interval.low / factor, interval.high / factor
-                bounds = Interval(low, high, interval.level)
+                bounds = Interval(interval.low / factor, interval.high / factor)
         reason = Message(
             "limit-unknown",
             f"{spread} if the targets limit the job, which is unknown: not corrected "

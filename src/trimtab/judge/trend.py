@@ -25,7 +25,7 @@ from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.judge.variability import sense_of
 from trimtab.message import Message
 from trimtab.model.check import HistoryPoint
-from trimtab.model.verdict import Interval, Trend, TrendDirection
+from trimtab.model.verdict import LEVEL, Interval, Trend, TrendDirection
 from trimtab.units import plural
 
 DAYS_MINIMUM: Final = 7
@@ -34,6 +34,7 @@ DAYS_MINIMUM: Final = 7
 _DAY_S: Final = 86400.0
 TREND_S: Final = 30 * _DAY_S
 """Window of a trend, up to the last run."""
+_WINDOW: Final = timedelta(seconds=TREND_S)
 
 
 def trend(
@@ -41,12 +42,10 @@ def trend(
     *,
     metric: str,
     probe: str,
-    window_s: float = TREND_S,
-    level: float = 0.95,
     unit: str | None = None,
     more_is_better: bool | None = None,
 ) -> Trend:
-    """Estimate direction and size of the trend over the last ``window_s`` seconds.
+    """Estimate direction and size of the trend over the last `TREND_S` seconds.
 
     Parameters
     ----------
@@ -57,10 +56,6 @@ def trend(
         A key of `METRIC_UNITS`, or any name where ``unit`` is given.
     probe
         Name shown in the trend.
-    window_s
-        Length of the window in seconds; it ends with the last run.
-    level
-        Confidence level of the interval.
     unit, more_is_better
         For a custom metric; ``None``: as in `METRIC_UNITS`.
 
@@ -77,11 +72,11 @@ def trend(
     unit, more = sense_of(metric, unit, more_is_better)
     runs = {p.run: p for p in points if p.metric == metric}
     counted = [p for p in runs.values() if more or not p.unfinished]
-    days = _daily_medians(counted, window_s)
+    days = _daily_medians(counted)
     middle = median(days.values()) if days else 0.0
     slope = interval = None
     if len(days) >= DAYS_MINIMUM and middle > 0:
-        slope, interval = _theil_sen(days, middle, level)
+        slope, interval = _theil_sen(days, middle)
     direction, reason = _direction(len(days), middle, slope, interval)
     times = [p.at for p in counted]
     end = max(times, default=None)
@@ -92,18 +87,14 @@ def trend(
         direction=direction,
         reason=reason,
         days=len(days),
-        from_=None if end is None else min(t for t in times if t > end - _delta(window_s)),
+        from_=None if end is None else min(t for t in times if t > end - _WINDOW),
         to=end,
         change_per_day=slope,
         change_per_day_interval=interval,
     )
 
 
-def _delta(duration_s: float) -> timedelta:
-    return timedelta(seconds=duration_s)
-
-
-def _daily_medians(points: Sequence[HistoryPoint], window_s: float) -> dict[int, float]:
+def _daily_medians(points: Sequence[HistoryPoint]) -> dict[int, float]:
     """Return the median of each day that has runs, by day number; the last day is 0."""
     if not points:
         return {}
@@ -111,14 +102,12 @@ def _daily_medians(points: Sequence[HistoryPoint], window_s: float) -> dict[int,
     days: dict[int, list[float]] = defaultdict(list)
     for point in points:
         age_s = (end - point.at).total_seconds()
-        if age_s < window_s:
+        if age_s < TREND_S:
             days[-int(age_s // _DAY_S)].append(0.0 if point.unfinished else point.value)
     return {day: median(values) for day, values in sorted(days.items())}
 
 
-def _theil_sen(
-    days: dict[int, float], middle: float, level: float
-) -> tuple[float, Interval | None]:
+def _theil_sen(days: dict[int, float], middle: float) -> tuple[float, Interval | None]:
     """Return the slope as a fraction of ``middle`` per day, and its interval."""
     numbers, values = list(days), list(days.values())
     n = len(days)
@@ -131,11 +120,11 @@ def _theil_sen(
     about_line = [value - slope * middle * day for day, value in days.items()]
     phi = corrected_autocorrelation(about_line)
     variance = n * (n - 1) * (2 * n + 5) / 18 * (1 + phi) / (1 - phi)
-    reach = normal_quantile((1 + level) / 2) * math.sqrt(variance)
+    reach = normal_quantile((1 + LEVEL) / 2) * math.sqrt(variance)
     low = math.floor((len(slopes) - reach) / 2)
     if low < 1:  # too few or too correlated days: even all slopes together do not reach the level
         return slope, None
-    return slope, Interval(slopes[low - 1], slopes[len(slopes) - low], level)
+    return slope, Interval(slopes[low - 1], slopes[len(slopes) - low])
 
 
 def _direction(

@@ -88,7 +88,6 @@ def judge_repetitions(
     target: str | None = None,
     from_: datetime | None = None,
     to: datetime | None = None,
-    level: float = 0.95,
 ) -> Verdict:
     """Summarise the repetitions of one run; the status is always ``cannot_tell``.
 
@@ -108,8 +107,6 @@ def judge_repetitions(
         Name of the target measured; ``None``: the whole file system.
     from_, to
         Aware times of the first and last repetition.
-    level
-        Confidence level of the intervals.
 
     Returns
     -------
@@ -137,11 +134,11 @@ def judge_repetitions(
         from_=from_,
         to=to,
         mean=fmean(values) if values else None,
-        mean_interval=_mean_interval(values, level),
+        mean_interval=_mean_interval(values),
         median=median(values) if values else None,
         slowest=slowest(values, metric),
         cov=k,
-        cov_interval=None if k is None else cov_interval(k, n, level),
+        cov_interval=None if k is None else cov_interval(k, n),
         goal=goal,
         mad_cv=mad_cv(values),
     )
@@ -155,7 +152,6 @@ def judge_history(
     goal: float,
     window_s: float = LIMITS.window_s,
     target: str | None = None,
-    level: float = 0.95,
     unit: str | None = None,
     more_is_better: bool | None = None,
 ) -> Verdict:
@@ -169,8 +165,8 @@ def judge_history(
         A key of `METRIC_UNITS`, or any name where ``unit`` is given.
     probe, target
         Names shown in the verdict; ``target`` is ``None`` for the whole file system.
-    goal, level
-        Highest COV allowed, and confidence level of the intervals; fractions.
+    goal
+        Highest COV allowed, a fraction.
     window_s
         Length of the window, which ends with the last run and excludes its own start; longer, and
         the reason says so, where a probe's runs are too far apart for it (`_window`).
@@ -191,7 +187,7 @@ def judge_history(
     window, reach_s = _window(points, metric, window_s)
     every = list(chain.from_iterable(window))
     counted = list(filter(None, ([p for p in runs if more or not p.unfinished] for runs in window)))
-    evidence = _evidence(counted, every, goal=goal, level=level)
+    evidence = _evidence(counted, every, goal)
     values = evidence.values
     status, reason = _status(evidence, counted, window_s, reach_s)
     return Verdict(
@@ -206,7 +202,7 @@ def judge_history(
         from_=every[0].at if every else None,
         to=every[-1].at if every else None,
         mean=fmean(evidence.means) if values else None,
-        mean_interval=_mean_interval(evidence.means, level, evidence.n_independent),
+        mean_interval=_mean_interval(evidence.means, evidence.n_independent),
         median=median(values) if values else None,
         slowest=slowest(values, metric, more_is_better=more),
         cov=evidence.cov,
@@ -221,9 +217,7 @@ def judge_history(
 def _evidence(
     counted: Sequence[Sequence[HistoryPoint]],
     window: Sequence[HistoryPoint],
-    *,
     goal: float,
-    level: float,
 ) -> _Evidence:
     """Return what the counted runs of a window say, occasion by occasion; lost ones are 0."""
     rates = [[0.0 if p.unfinished else p.value for p in runs] for runs in counted]
@@ -239,16 +233,14 @@ def _evidence(
         unfinished=sum(p.unfinished for p in window),
         left_out=len(window) - n,
         cov=cov(means, within),
-        interval=cov_interval_of_history(means, level, within=within),
+        interval=cov_interval_of_history(means, within=within),
         goal=goal,
     )
 
 
-def _mean_interval(
-    values: Sequence[float], level: float, n_effective: float | None = None
-) -> Interval | None:
+def _mean_interval(values: Sequence[float], n_effective: float | None = None) -> Interval | None:
     """Return the interval of the mean, cut at 0: no metric is negative."""
-    interval = mean_interval(values, level, n_effective=n_effective)
+    interval = mean_interval(values, n_effective=n_effective)
     return None if interval is None else replace(interval, low=max(0.0, interval.low))
 
 

@@ -19,7 +19,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 from trimtab.errors import RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch import touch
 from trimtab.launch.child import ask_child
-from trimtab.launch.touch import PROBE_PREFIX, Failure, NameList, PathState, Removal, Space
+from trimtab.launch.touch import PROBE_PREFIX, Failure, PathState, Removal, Space
 from trimtab.message import Message
 from trimtab.units import format_bytes
 from trimtab.visible import visible
@@ -187,7 +187,7 @@ def file_sizes(directory: str, *, limit: int = 100_000) -> dict[str, int]:
 
 def list_names(
     directory: str, prefix: str = "", *, deadline_s: float = DEADLINE_S, limit: int = 10_000
-) -> NameList:
+) -> tuple[str, ...]:
     """Return the names in a directory that start with ``prefix``, sorted, at most ``limit``."""
     return ask(touch.list_names, deadline_s, directory, prefix, limit)
 

@@ -145,13 +145,6 @@ class Removal(NamedTuple):
     complete: bool = True
 
 
-class NameList(NamedTuple):
-    """Names found in a directory; not complete when there were more than the limit."""
-
-    names: tuple[str, ...]
-    complete: bool
-
-
 def failure(error: OSError, operation: str) -> Failure:
     """Return what the system said when a call failed."""
     number = error.errno or 0
@@ -556,9 +549,8 @@ def file_sizes(path: str, limit: int) -> dict[str, int]:
         }
 
 
-def list_names(path: str, prefix: str, limit: int) -> NameList:
+def list_names(path: str, prefix: str, limit: int) -> tuple[str, ...]:
     """Return the names in a directory that start with a prefix, sorted, at most ``limit``."""
     with os.scandir(open_directory(path)) as entries:
         matching = (entry.name for entry in entries if entry.name.startswith(prefix))
-        names = list(islice(matching, limit + 1))
-    return NameList(tuple(sorted(names[:limit])), complete=len(names) <= limit)
+        return tuple(sorted(islice(matching, limit)))

@@ -79,7 +79,6 @@ class _Survey:
         Lines of the table in no known form.
     """
 
-    line: int
     date: str | None = None
     path: str | None = None
     host: str | None = None
@@ -122,11 +121,11 @@ def _surveys(text: str) -> list[_Survey]:
     inside = False
     for number, line in whole_lines(text):
         if match := _HEADER.fullmatch(line):
-            surveys.append(_Survey(number, match[1], match[2], match[3]))
+            surveys.append(_Survey(match[1], match[2], match[3]))
             inside = False
         elif _COLUMNS.fullmatch(line):
             if not surveys or surveys[-1].rows:
-                surveys.append(_Survey(number))
+                surveys.append(_Survey())
             inside = True
         elif inside and (line[:1].isdigit() or line.startswith("---")):
             surveys[-1].take(number, line)

@@ -21,8 +21,8 @@ class Row:
     ----------
     capacities_tb
         Decimal terabytes; empty: the whole series.
-    generation, lanes
-        Of the drive's PCIe interface.
+    generation
+        Of PCIe; each has four lanes.
     read_mb_per_s, write_mb_per_s
         Sequential rates, 10^6 bytes per second.
     read_kiops, write_kiops
@@ -34,7 +34,6 @@ class Row:
     """
 
     model: str
-    vendor: str
     capacities_tb: tuple[float, ...]
     generation: int
     read_mb_per_s: int | None
@@ -43,9 +42,7 @@ class Row:
     write_kiops: int | None
     writes_per_day: float | None
     sources: tuple[str, ...]
-    dual_port: bool | None = None
     note: str | None = None
-    lanes: int = 4
 
 
 E2000: Final = "source S5 (HPE, E2000), table 1"
@@ -61,48 +58,43 @@ DATED_SAMSUNG: Final = "semiconductor.samsung.com/ssd/datacenter-ssd, as quoted 
 
 SAMSUNG: Final = (
     Row(
-        *("PM1733", "Samsung", (), 4, 6400, 3800, 1450, None, 1.0, (LUXX,)),
-        dual_port=True,
+        *("PM1733", (), 4, 6400, 3800, 1450, None, 1.0, (LUXX,)),
         note="the announcement gives 260,000 random writes for PM1733 and PM1735 alike, which only "
         "the latter's spare flash makes likely: left out; through x2 of PCIe 4 to each of two "
         "servers source S3 reckons with 3.5 and 3.2 GB/s",
     ),
-    Row("PM1733a", "Samsung", (), 4, 7500, 4100, 1550, 135, None, (E2000,)),
-    Row("PM1735", "Samsung", (), 4, 6400, 3800, 1450, 260, 3.0, (LUXX,)),
+    Row("PM1733a", (), 4, 7500, 4100, 1550, 135, None, (E2000,)),
+    Row("PM1735", (), 4, 6400, 3800, 1450, 260, 3.0, (LUXX,)),
     Row(
-        *("PM1743", "Samsung", (), 5, 14000, 6000, 2500, 300, 1.0, (E2000, GAMERS)),
-        dual_port=True,
+        *("PM1743", (), 5, 14000, 6000, 2500, 300, 1.0, (E2000, GAMERS)),
         note="announced in 2021 with 13,000 and 6,600 MB/s, 2,500,000 and 250,000 IOPS",
     ),
     Row(
-        *("PM1743", "Samsung", (1.92,), 5, 14000, 3000, 2000, 150, 1.0),
+        *("PM1743", (1.92,), 5, 14000, 3000, 2000, 150, 1.0),
         ("a dealer's listing (shi.com, 2026), as quoted in a survey of 2026",),
-        dual_port=True,
     ),
     Row(
-        *("PM1743", "Samsung", (3.84,), 5, 14000, 6000, 2500, None, 1.0),
+        *("PM1743", (3.84,), 5, 14000, 6000, 2500, None, 1.0),
         (
             "semiconductor.samsung.com/ssd/enterprise-ssd/pm1743, as cited by a published test",
             GAMERS,
         ),
-        dual_port=True,
     ),
     Row(
-        *("PM1743", "Samsung", (15.36,), 5, 14000, 7100, 2500, 360, 1.0),
+        *("PM1743", (15.36,), 5, 14000, 7100, 2500, 360, 1.0),
         (f"semiconductor.samsung.com/ssd/enterprise-ssd; {STUDY}",),
-        dual_port=True,
     ),
-    Row("PM1753", "Samsung", (), 5, 14800, 11000, None, None, None, (AWOF,)),
-    Row("PM9A3", "Samsung", (), 4, 6900, 4100, 1100, 200, 1.0, (DATED_SAMSUNG,)),
+    Row("PM1753", (), 5, 14800, 11000, None, None, None, (AWOF,)),
+    Row("PM9A3", (), 4, 6900, 4100, 1100, 200, 1.0, (DATED_SAMSUNG,)),
     Row(
-        *("PM9A3", "Samsung", (1.92,), 4, 6800, 2700, None, 130, 1.0, (CATALOGUE,)),
+        *("PM9A3", (1.92,), 4, 6800, 2700, None, 130, 1.0, (CATALOGUE,)),
         note="random reads: 850,000 in one document, 740,000 (self-encrypting) in another",
     ),
-    Row("PM9A3", "Samsung", (3.84,), 4, 6900, 4100, 1000, 180, 1.0, (CATALOGUE,)),
-    Row("PM9A3", "Samsung", (7.68,), 4, 6700, 4000, 1100, 200, 1.0, (CATALOGUE,)),
-    Row("PM9D3a", "Samsung", (), 5, 12000, 6800, 2000, 400, 1.0, (AWOF, DATED_SAMSUNG)),
+    Row("PM9A3", (3.84,), 4, 6900, 4100, 1000, 180, 1.0, (CATALOGUE,)),
+    Row("PM9A3", (7.68,), 4, 6700, 4000, 1100, 200, 1.0, (CATALOGUE,)),
+    Row("PM9D3a", (), 5, 12000, 6800, 2000, 400, 1.0, (AWOF, DATED_SAMSUNG)),
     Row(
-        *("BM1743", "Samsung", (61.44,), 4, 7200, 2000, 1600, 110, 0.26),
+        *("BM1743", (61.44,), 4, 7200, 2000, 1600, 110, 0.26),
         ("Blocks & Files, July 2024, as quoted by itc.ua",),
         note="QLC: random writes of 4 KiB are smaller than its unit of mapping",
     ),
@@ -110,78 +102,73 @@ SAMSUNG: Final = (
 
 KIOXIA: Final = (
     Row(
-        *("CM6-R", "Kioxia", (), 4, 6900, 4200, 1400, None, 1.0, (HEISE_CM6,)),
-        dual_port=True,
+        *("CM6-R", (), 4, 6900, 4200, 1400, None, 1.0, (HEISE_CM6,)),
         note="random writes: 170,000 with 30.72 TB; the other capacities are not known here",
     ),
-    Row("CM6-R", "Kioxia", (30.72,), 4, 6900, 4200, 1400, 170, 1.0, (HEISE_CM6,), dual_port=True),
-    Row("CM6-V", "Kioxia", (), 4, 6900, 4200, 1400, 350, 3.0, (HEISE_CM6,), dual_port=True),
-    Row("CD6-R", "Kioxia", (), 4, 6200, 4000, 1000, 85, 1.0, (HEISE_CM6,)),
+    Row("CM6-R", (30.72,), 4, 6900, 4200, 1400, 170, 1.0, (HEISE_CM6,)),
+    Row("CM6-V", (), 4, 6900, 4200, 1400, 350, 3.0, (HEISE_CM6,)),
+    Row("CD6-R", (), 4, 6200, 4000, 1000, 85, 1.0, (HEISE_CM6,)),
     Row(
-        *("CD7-R", "Kioxia", (), 5, 6450, 5600, None, None, None),
+        *("CD7-R", (), 5, 6450, 5600, None, None, None),
         ("computerbase.de, November 2021: Kioxia's announcement of CD7",),
         note="made for two lanes of PCIe 5",
     ),
     Row(
-        *("CM7-R", "Kioxia", (7.68,), 5, 14000, 6750, 2700, 310, 1.0),
+        *("CM7-R", (7.68,), 5, 14000, 6750, 2700, 310, 1.0),
         ("a dealer's listing (directdial.com, KCMYXRUG7T68), as quoted in a survey of 2026",),
-        dual_port=True,
     ),
     Row(
-        *("CM7-V", "Kioxia", (3.2,), 5, 14000, 3500, 2700, 600, 3.0),
+        *("CM7-V", (3.2,), 5, 14000, 3500, 2700, 600, 3.0),
         (f"Kioxia's product brief eSSD-CM7-V-E3.S; {STUDY}",),
-        dual_port=True,
     ),
     Row(
-        *("CM7-V", "Kioxia", (6.4,), 5, 14000, 6750, 2450, 550, 3.0),
+        *("CM7-V", (6.4,), 5, 14000, 6750, 2450, 550, 3.0),
         ("a dealer's listing (scan.co.uk), as quoted in a survey of 2026",),
-        dual_port=True,
     ),
-    Row("CD8-R", "Kioxia", (1.92,), 4, 7200, 1550, 1000, None, 1.0, (CATALOGUE,)),
-    Row("CD8-R", "Kioxia", (3.84,), 4, 7200, 3100, 1100, None, 1.0, (CATALOGUE,)),
-    Row("CD8-R", "Kioxia", (7.68, 15.36), 4, 7200, 6000, 1250, None, 1.0, (CATALOGUE,)),
+    Row("CD8-R", (1.92,), 4, 7200, 1550, 1000, None, 1.0, (CATALOGUE,)),
+    Row("CD8-R", (3.84,), 4, 7200, 3100, 1100, None, 1.0, (CATALOGUE,)),
+    Row("CD8-R", (7.68, 15.36), 4, 7200, 6000, 1250, None, 1.0, (CATALOGUE,)),
     Row(
-        *("CD8P-R", "Kioxia", (7.68,), 5, 12000, 5500, 2000, 200, 1.0),
+        *("CD8P-R", (7.68,), 5, 12000, 5500, 2000, 200, 1.0),
         ("a dealer's listing (digitec.ch), as quoted in a survey of 2026",),
-        dual_port=False,
     ),
 )
 
 _TECH_7450: Final = "Micron's 7450 technical product specification, as quoted in a survey of 2026"
 MICRON: Final = (
     Row(
-        *("7450 PRO", "Micron", (), 4, 6800, 5600, 1000, None, 1.0, (_TECH_7450,)),
+        *("7450 PRO", (), 4, 6800, 5600, 1000, None, 1.0, (_TECH_7450,)),
         note="random writes: up to 400,000 in the series PRO and MAX together",
     ),
     Row(
-        *("7450 PRO", "Micron", (7.68,), 4, 6800, 5600, 1000, 180, 1.0),
+        *("7450 PRO", (7.68,), 4, 6800, 5600, 1000, 180, 1.0),
         ("a dealer's listing (bigw.com.au), as quoted in a survey of 2026",),
     ),
     Row(
-        *("9400", "Micron", (), 4, 7000, 7000, 1600, None, None),
+        *("9400", (), 4, 7000, 7000, 1600, None, None),
         ("computerbase.de, January 2023: Micron's announcement, all capacities, PRO and MAX",),
         note="random writes: up to 940,000 in the series PRO and MAX together",
     ),
     Row(
-        *("9550 PRO", "Micron", (15.36,), 5, 14000, 10000, 3000, 400, 1.0),
+        *("9550 PRO", (15.36,), 5, 14000, 10000, 3000, 400, 1.0),
         (f"Micron's product brief 9550, page 3; {STUDY}",),
     ),
-    Row("9550 MAX", "Micron", (3.2,), 5, 14000, 10000, 3000, 540, 3.0, (STORAGEREVIEW_9550,)),
-    Row("9550 MAX", "Micron", (6.4,), 5, 14000, 10000, 3300, 640, 3.0, (STORAGEREVIEW_9550,)),
-    Row("9550 MAX", "Micron", (12.8,), 5, 14000, 10000, 3300, 820, 3.0, (STORAGEREVIEW_9550,)),
-    Row("9550 MAX", "Micron", (25.6,), 5, 14000, 10000, 3300, 1200, 3.0, (STORAGEREVIEW_9550,)),
+    Row("9550 MAX", (3.2,), 5, 14000, 10000, 3000, 540, 3.0, (STORAGEREVIEW_9550,)),
+    Row("9550 MAX", (6.4,), 5, 14000, 10000, 3300, 640, 3.0, (STORAGEREVIEW_9550,)),
+    Row("9550 MAX", (12.8,), 5, 14000, 10000, 3300, 820, 3.0, (STORAGEREVIEW_9550,)),
+    Row("9550 MAX", (25.6,), 5, 14000, 10000, 3300, 1200, 3.0, (STORAGEREVIEW_9550,)),
     Row(
-        *("7600 MAX", "Micron", (6.4,), 5, 12000, 7000, 2100, 675, 3.0),
+        *("7600 MAX", (6.4,), 5, 12000, 7000, 2100, 675, 3.0),
         ("storagereview.com: Micron 7600 MAX review",),
     ),
 )
 
 _INTEL_2020: Final = "ilsoftware.it and cnBeta (after AnandTech), June 2020: Intel's announcement"
 OTHERS: Final = (
-    Row("D7-P5500", "Intel", (), 4, 7000, 4300, 1000, 130, 1.0, (_INTEL_2020,)),
-    Row("D7-P5600", "Intel", (), 4, 7000, 4300, 1000, 260, 3.0, (_INTEL_2020,)),
+    Row("D7-P5500", (), 4, 7000, 4300, 1000, 130, 1.0, (_INTEL_2020,)),
+    Row("D7-P5600", (), 4, 7000, 4300, 1000, 260, 3.0, (_INTEL_2020,)),
     Row(
-        *("D7-PS1010", "Solidigm", (), 5, 14500, None, 3100, 400, 1.0),
+        *("D7-PS1010", (), 5, 14500, None, 3100, 400, 1.0),
         (
             STORAGEREVIEW_PS1030,
             "storagereview.com and techatlantix.com, quoted in a survey of 2026",
@@ -189,19 +176,19 @@ OTHERS: Final = (
         note="sequential writes: 10,000 MB/s for the family in one document, 9,300 in another",
     ),
     Row(
-        *("D7-PS1030", "Solidigm", (12.8,), 5, 14500, 10000, 2750, 800, 3.0),
+        *("D7-PS1030", (12.8,), 5, 14500, 10000, 2750, 800, 3.0),
         (STORAGEREVIEW_PS1030,),
     ),
     Row(
-        *("SN861", "Western Digital", (1.6,), 5, 13700, 3600, 2100, 330, 3.0),
+        *("SN861", (1.6,), 5, 13700, 3600, 2100, 330, 3.0),
         (f"SanDisk's data sheet SN861 U.2; {STUDY}",),
     ),
     Row(
-        *("SN861", "Western Digital", (7.68,), 5, 13700, 7500, 3300, None, 1.0),
+        *("SN861", (7.68,), 5, 13700, 7500, 3300, None, 1.0),
         ("a dealer's listing (singular.com.cy), as quoted in a survey of 2026",),
     ),
     Row(
-        *("PE8110", "SK hynix", (7.68,), 4, 6500, 3700, 1100, 145, 1.0),
+        *("PE8110", (7.68,), 4, 6500, 3700, 1100, 145, 1.0),
         (f"product.skhynix.com, PE8000 series, U.2; {STUDY}",),
     ),
 )

@@ -29,10 +29,6 @@ class DataSheet:
     ----------
     capacities_bytes
         Capacities for which the figures hold; empty: the highest figures of the series.
-    lanes
-        Of the drive itself; with two ports each has half of the lanes.
-    dual_port
-        Whether the drive has two ports.
     read_bytes_per_s, write_bytes_per_s
         Sequential, large transfers, bytes per second.
     read_iops, write_iops
@@ -47,10 +43,7 @@ class DataSheet:
     """
 
     model: str
-    vendor: str
     capacities_bytes: tuple[int, ...]
-    lanes: int
-    dual_port: bool | None
     read_bytes_per_s: float | None
     write_bytes_per_s: float | None
     read_iops: float | None
@@ -145,10 +138,7 @@ def _sheets() -> tuple[DataSheet, ...]:
 def _sheet(row: Row) -> DataSheet:
     return DataSheet(
         model=row.model,
-        vendor=row.vendor,
         capacities_bytes=tuple(round(capacity_tb * 1e12) for capacity_tb in row.capacities_tb),
-        lanes=row.lanes,
-        dual_port=row.dual_port,
         read_bytes_per_s=_scaled(row.read_mb_per_s, 1e6),
         write_bytes_per_s=_scaled(row.write_mb_per_s, 1e6),
         read_iops=_scaled(row.read_kiops, 1e3),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from trimtab.message import Message
 
@@ -26,6 +27,10 @@ class Scope(StrEnum):
     """Runs of one probe over time."""
 
 
+LEVEL: Final = 0.95
+"""Confidence level of intervals, unless they say another."""
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A confidence interval.
@@ -40,7 +45,7 @@ class Interval:
 
     low: float
     high: float
-    level: float = 0.95
+    level: float = LEVEL
 
 
 @dataclass(frozen=True, slots=True)

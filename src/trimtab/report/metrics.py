@@ -38,9 +38,9 @@ class Metric:
     """
 
     name: str
-    kind: Kind
     help: str
     labels: tuple[str, ...] = _SITE
+    kind: Kind = "gauge"
 
 
 LEVELS: Final[Mapping[str, tuple[str, str]]] = {
@@ -78,97 +78,85 @@ Of several drives it is the sum.
 """
 
 METRICS: Final = (
-    Metric("trimtab_site", "info", "The site and the program.", (*_SITE, "driver", "version")),
+    Metric("trimtab_site", "The site and the program.", (*_SITE, "driver", "version"), kind="info"),
     *(
-        Metric(f"trimtab_probe_{prefix}{ending}", "gauge", f"{words}: {text}.", _SERIES)
+        Metric(f"trimtab_probe_{prefix}{ending}", f"{words}: {text}.", _SERIES)
         for ending, text in LEVELS.values()
         for prefix, words in (("", "Mean over the window"), ("last_", "Last run"))
     ),
-    Metric("trimtab_probe_cov_ratio", "gauge", "Coefficient of variation, whole window.", _SERIES),
-    Metric(
-        "trimtab_probe_cov_lower_bound_ratio", "gauge", "Lower end of its 95 % interval.", _SERIES
-    ),
-    Metric(
-        "trimtab_probe_cov_upper_bound_ratio", "gauge", "Upper end of its 95 % interval.", _SERIES
-    ),
-    Metric("trimtab_probe_cov_goal_ratio", "gauge", "Highest COV that meets the goal.", _SERIES),
+    Metric("trimtab_probe_cov_ratio", "Coefficient of variation, whole window.", _SERIES),
+    Metric("trimtab_probe_cov_lower_bound_ratio", "Lower end of its 95 % interval.", _SERIES),
+    Metric("trimtab_probe_cov_upper_bound_ratio", "Upper end of its 95 % interval.", _SERIES),
+    Metric("trimtab_probe_cov_goal_ratio", "Highest COV that meets the goal.", _SERIES),
     Metric(
         "trimtab_probe_goal_state",
-        "gauge",
         "1 for the state of the goal: met, missed or cannot_tell.",
         (*_SERIES, "state"),
     ),
-    Metric(
-        "trimtab_probe_last_run_timestamp_seconds", "gauge", "Start of the last run.", _SERIES
-    ),
-    Metric("trimtab_probe_runs", "counter", "Runs by status.", (*_SITE, "probe", "status")),
+    Metric("trimtab_probe_last_run_timestamp_seconds", "Start of the last run.", _SERIES),
+    Metric("trimtab_probe_runs", "Runs by status.", (*_SITE, "probe", "status"), kind="counter"),
     Metric(
         "trimtab_targets",
-        "gauge",
         "Targets by their worst problem; ok where there is none.",
         (*_SITE, "state"),
     ),
     Metric(
         "trimtab_target_trouble",
-        "gauge",
         "1 for each problem of a target.",
         (*_TARGET, "trouble", "severity"),
     ),
-    Metric("trimtab_target_fullness_ratio", "gauge", "Used / (used + available).", _TARGET),
-    Metric(
-        "trimtab_target_creation_enabled", "gauge", "Whether it takes new files, 1 or 0.", _TARGET
-    ),
+    Metric("trimtab_target_fullness_ratio", "Used / (used + available).", _TARGET),
+    Metric("trimtab_target_creation_enabled", "Whether it takes new files, 1 or 0.", _TARGET),
     *(
-        Metric(f"trimtab_target_{ending}", kind, text, _TARGET)
+        Metric(f"trimtab_target_{ending}", text, _TARGET, kind)
         for ending, kind, text in _READINGS.values()
     ),
     Metric(
         "trimtab_target_allocator_useless_loops",
-        "counter",
         "Scans of all groups without a result, by criterion.",
         (*_TARGET, "criterion"),
+        kind="counter",
     ),
     Metric(
         "trimtab_target_write_amplification_ratio",
-        "gauge",
         "Bytes written to flash over bytes given, over the life of its drives.",
         _TARGET,
     ),
-    Metric("trimtab_target_trimmed_timestamp_seconds", "gauge", "Last known trim.", _TARGET),
-    Metric("trimtab_fullness_limit_ratio", "gauge", "Fullness that targets must not exceed."),
-    Metric("trimtab_snapshot_timestamp_seconds", "gauge", "Time of the last snapshot."),
-    Metric("trimtab_snapshot_complete", "gauge", "Whether every server answered it, 1 or 0."),
-    Metric("trimtab_incidents_open", "gauge", "Ongoing incidents, by cause.", (*_SITE, "cause")),
-    Metric("trimtab_incidents_judged_timestamp_seconds", "gauge", "When they were looked for."),
+    Metric("trimtab_target_trimmed_timestamp_seconds", "Last known trim.", _TARGET),
+    Metric("trimtab_fullness_limit_ratio", "Fullness that targets must not exceed."),
+    Metric("trimtab_snapshot_timestamp_seconds", "Time of the last snapshot."),
+    Metric("trimtab_snapshot_complete", "Whether every server answered it, 1 or 0."),
+    Metric("trimtab_incidents_open", "Ongoing incidents, by cause.", (*_SITE, "cause")),
+    Metric("trimtab_incidents_judged_timestamp_seconds", "When they were looked for."),
     Metric(
-        "trimtab_actions", "counter", "Actions by outcome.", (*_SITE, "policy", "kind", "outcome")
+        "trimtab_actions",
+        "Actions by outcome.",
+        (*_SITE, "policy", "kind", "outcome"),
+        kind="counter",
     ),
-    Metric("trimtab_plans_waiting", "gauge", "Plans that wait for a person.", (*_SITE, "policy")),
-    Metric("trimtab_alerts_waiting", "gauge", "Alerts not delivered yet.", (*_SITE, "receiver")),
-    Metric(
-        "trimtab_alert_failures", "gauge", "Attempts since the last delivery.", (*_SITE, "receiver")
-    ),
-    Metric("trimtab_watch_slots", "counter", "Slots by state.", (*_SITE, "item", "state")),
+    Metric("trimtab_plans_waiting", "Plans that wait for a person.", (*_SITE, "policy")),
+    Metric("trimtab_alerts_waiting", "Alerts not delivered yet.", (*_SITE, "receiver")),
+    Metric("trimtab_alert_failures", "Attempts since the last delivery.", (*_SITE, "receiver")),
+    Metric("trimtab_watch_slots", "Slots by state.", (*_SITE, "item", "state"), kind="counter"),
     Metric(
         "trimtab_watch_slot_lag_seconds",
-        "gauge",
         "Start of the last slot after its time.",
         (*_SITE, "item"),
     ),
     Metric(
         "trimtab_watch_slot_duration_seconds",
-        "gauge",
         "What the last slot took: item snapshot is a snapshot.",
         (*_SITE, "item"),
     ),
     Metric(
-        "trimtab_watch_last_slot_timestamp_seconds", "gauge", "Time of the last slot done.",
+        "trimtab_watch_last_slot_timestamp_seconds",
+        "Time of the last slot done.",
         (*_SITE, "item"),
     ),
-    Metric("trimtab_watch_refreshed_timestamp_seconds", "gauge", "When these metrics were read."),
-    Metric("trimtab_watch_refresh_duration_seconds", "gauge", "What reading them took."),
-    Metric("trimtab_store_size_bytes", "gauge", "Size of the store's database file."),
-)  # fmt: skip
+    Metric("trimtab_watch_refreshed_timestamp_seconds", "When these metrics were read."),
+    Metric("trimtab_watch_refresh_duration_seconds", "What reading them took."),
+    Metric("trimtab_store_size_bytes", "Size of the store's database file."),
+)
 """Every metric, in the order of the exposition."""
 
 

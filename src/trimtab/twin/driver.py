@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.config.targets import mdt_name, ost_name
-from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes, check_range
+from trimtab.drivers.protocol import Clock, WriteTimes, check_range
 from trimtab.errors import RefusedError, UsageError
 from trimtab.launch.process import ProcessResult
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
@@ -30,9 +30,7 @@ from trimtab.twin.simulation.readings import readings
 from trimtab.twin.site_store import devices_of
 from trimtab.visible import visible
 
-ABLE: Final = frozenset(
-    {"settings", "set", "trim", "creation", "allocator-reset", "placement", "launcher"}
-)
+ABLE: Final = frozenset({"settings", "set", "trim", "creation", "allocator-reset", "placement"})
 _KEYS: Final = {
     "ldiskfs/md0/mb_c1_threshold": "allocator.c1",
     "ldiskfs/md0/mb_c2_threshold": "allocator.c2",
@@ -131,9 +129,7 @@ class TwinDriver:
         """Return that what was set stays."""
         return self.dead_man_s
 
-    def trim(
-        self, target: str, start: int = 0, length: int | None = None
-    ) -> TrimResult | NotAvailable:
+    def trim(self, target: str, start: int = 0, length: int | None = None) -> int | NotAvailable:
         """Hand the free space of an OST to its drives.
 
         A stretch counts when it is the last of those that cover the OST.
@@ -154,7 +150,7 @@ class TwinDriver:
             trimmed_bytes = self.life.do("trim", column=number, start=begin, length=share)
         else:
             trimmed_bytes = self.life.do("trim-mdt", number=number, start=begin, length=share)
-        return TrimResult(target, start, length, round(trimmed_bytes))
+        return round(trimmed_bytes)
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how the scenario trims; it never trims MDTs."""
@@ -191,13 +187,12 @@ class TwinDriver:
         """Set the allocator's goal back to the first group."""
         return self._act(target, lambda column: ("reset", {}))
 
-    def placement(self, path: str) -> Placement | NotAvailable:
+    def placement(self, path: str) -> tuple[str, ...] | NotAvailable:
         """Return where a probe's file lies."""
         try:
-            targets = self.guest.targets(path)
+            return self.guest.targets(path)
         except UsageError as error:
             return NotAvailable(error.message)
-        return Placement(path, targets, 2**20 if len(targets) > 1 else None)
 
     def pools(self) -> dict[str, tuple[int, ...]]:
         """Return none: a scenario defines no pools."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from trimtab.config.targets import ost_name
 from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.launch.bounded import PROBE_PREFIX, NameList, PathState, Removal, Space
+from trimtab.launch.bounded import PROBE_PREFIX, PathState, Removal, Space
 from trimtab.twin.life import Life
 from trimtab.twin.simulation.bytes_of_osts import folded
 from trimtab.twin.simulation.streams import stream
@@ -125,14 +125,14 @@ class Guest:
         """Return the size of each file of a directory."""
         return {name: int(file.size_bytes) for name, file in self._of(directory).files.items()}
 
-    def list_names(self, directory: str, prefix: str = "") -> NameList:
+    def list_names(self, directory: str, prefix: str = "") -> tuple[str, ...]:
         """Return the names in a directory that start with ``prefix``."""
         inside = (
             path.rpartition("/")[2]
             for path in self._directories
             if path.rpartition("/")[0] == directory.rstrip("/")
         )
-        return NameList(tuple(sorted(entry for entry in inside if entry.startswith(prefix))), True)
+        return tuple(sorted(entry for entry in inside if entry.startswith(prefix)))
 
     def remove(self, parent: str, name: str) -> Removal:
         """Remove a directory of a probe with its files."""

@@ -38,7 +38,7 @@ class TwinPath(TwinDriver):
         There is no such path.
     """
 
-    capabilities = frozenset({"settings", "launcher", "placement"})
+    capabilities = frozenset({"settings", "placement"})
 
     def __init__(self, driver: TwinDriver, path: str) -> None:
         state = driver.guest.describe(path)

@@ -252,7 +252,11 @@ SEEDS_LEAST: Final = 5
 """Of fewer the range holds the median of all seeds with less than 93 %: no interval."""
 
 
-def seeds_interval(values: Sequence[float], level: float = 0.9375) -> Interval | None:
+_OUTSIDE: Final = 1 - 0.9375
+"""What may lie outside of an interval over seeds: five reach it."""
+
+
+def seeds_interval(values: Sequence[float]) -> Interval | None:
     """Return the interval of the median over all seeds, by order: always within what runs gave.
 
     It assumes no distribution, so a bandwidth stays under its ceiling and over 0 where a few seeds
@@ -268,7 +272,7 @@ def seeds_interval(values: Sequence[float], level: float = 0.9375) -> Interval |
     if count < SEEDS_LEAST:
         return None
     ordered, cut, outside = sorted(values), 0, 2.0 ** (1 - count)
-    while (more := outside + math.comb(count, cut + 1) * 2.0 ** (1 - count)) <= 1 - level:
+    while (more := outside + math.comb(count, cut + 1) * 2.0 ** (1 - count)) <= _OUTSIDE:
         cut, outside = cut + 1, more
     return Interval(ordered[cut], ordered[count - 1 - cut], 1 - outside)
 

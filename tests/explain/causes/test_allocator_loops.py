@@ -98,18 +98,18 @@ def test_cpu_of_the_machines_comes_before_that_shown_with_targets() -> None:
 def test_profiles_of_the_bad_hours(share: float, outcome: Found) -> None:
     shares = {"ldiskfs_mb_regular_allocator": share / 2, "ext4_mb_good_group": share / 2,
               "ext4_map_blocks": 0.4, "copy_user_generic": 0.2}  # fmt: skip
-    profile = CpuProfile(BAD_FROM + HOUR, "oss0", shares, "perf report")
+    profile = CpuProfile(BAD_FROM + HOUR, shares)
     shows(CAUSE, sound(profiles=[profile]), "allocator-cpu-share", outcome, value=share)
 
 
 def test_a_profile_as_bad_in_good_hours_tells_less() -> None:
-    two = [CpuProfile(at, "oss0", {"ldiskfs_mb_x": 0.3}, "perf") for at in (START, BAD_FROM)]
+    two = [CpuProfile(at, {"ldiskfs_mb_x": 0.3}) for at in (START, BAD_FROM)]
     both = shows(CAUSE, sound(profiles=two), "allocator-cpu-share", throughout=True)
     alone = shows(CAUSE, sound(profiles=two[1:]), "allocator-cpu-share")
     assert both.weight < alone.weight
-    undated = CpuProfile(None, "oss0", {"ldiskfs_mb_x": 0.3}, "perf")
+    undated = CpuProfile(None, {"ldiskfs_mb_x": 0.3})
     shows(CAUSE, sound(profiles=[undated]), "allocator-cpu-share", weight=alone.weight)
-    other = CpuProfile(START - 90 * 24 * HOUR, "oss0", {"ldiskfs_mb_x": 0.3}, "perf")
+    other = CpuProfile(START - 90 * 24 * HOUR, {"ldiskfs_mb_x": 0.3})
     shows(CAUSE, sound(profiles=[other]), "allocator-cpu-share", Found.NOT_AVAILABLE)
 
 

@@ -279,7 +279,7 @@ CONTEXTS = st.builds(
     runs=st.lists(RUNS, max_size=8), events=st.lists(EVENTS, max_size=5), of=INCIDENTS,
     good=st.sampled_from([(), context().good]), bad=st.sampled_from([(), context().bad]),
     profiles=NUMBERS.map(
-        lambda share: [CpuProfile(BAD_FROM, "oss0", {"ldiskfs_mb_find_by_goal": share}, "perf")]
+        lambda share: [CpuProfile(BAD_FROM, {"ldiskfs_mb_find_by_goal": share})]
     ),
     hardware=st.builds(
         lambda figure, oss: Hardware(network=figure, client_network=figure, drive_read=figure,

@@ -62,7 +62,7 @@ def test_useless_loops_speak_for_the_allocator() -> None:
 
 
 def test_a_profile_comes_before_the_counters() -> None:
-    profile = CpuProfile(BAD_FROM + HOUR, "oss0", {"ldiskfs_mb_good_group": 0.25}, "perf")
+    profile = CpuProfile(BAD_FROM + HOUR, {"ldiskfs_mb_good_group": 0.25})
     of = sound(FULL, profiles=[profile])
     shows(CAUSE, of, "allocator-cpu-share", Found.AGAINST, value=0.25)
 

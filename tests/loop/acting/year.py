@@ -36,7 +36,7 @@ from tests.loop.acting.year_site import (
     Ost,
 )
 
-from trimtab.drivers.protocol import TrimResult, WriteTimes
+from trimtab.drivers.protocol import WriteTimes
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.model.telemetry import (
     NotAvailable,
@@ -336,9 +336,7 @@ class Year:
             self._make(ost.server, lambda: self.put(ost, POINTER, "0", "us"))
         return None
 
-    def trim(
-        self, target: str, start: int = 0, length: int | None = None
-    ) -> TrimResult | NotAvailable:
+    def trim(self, target: str, start: int = 0, length: int | None = None) -> int | NotAvailable:
         """Trim a range of a target on the server that has it."""
         ost = self._of(target)
         self.tell(f"trim {target} from {start}")
@@ -352,7 +350,7 @@ class Year:
                 self._make(ost.server, lambda: self._trimmed(ost))
         finally:
             self.trimming.remove(enclosure)
-        return TrimResult(target, start, length, length or CAPACITY)
+        return length or CAPACITY
 
     def _trimmed(self, ost: Ost) -> None:
         ost.trimmed_at = self.clock()

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.slots import between
 
 from trimtab.config.schedule import parse_schedule
 from trimtab.loop.watching.agenda import (
@@ -142,7 +143,7 @@ def test_every_slot_of_a_year_is_begun_once_across_the_changes_of_clocks(
         assert isinstance(work, Begin)
         begun.append(work.due_at)
         agenda = advanced(agenda, work)
-    assert begun == list(item.schedule.between(NOON, end, zone))
+    assert begun == list(between(item.schedule, NOON, end, zone))
 
 
 minutes = st.integers(0, 300)
@@ -175,4 +176,4 @@ def test_every_slot_is_decided_once_and_in_order_however_time_passes(
                 agenda = occupied(agenda, "a probe was still running", since, now)
     for item in items:
         until = now - item.jitter
-        assert decided[item.name] == list(item.schedule.between(NOON, until))
+        assert decided[item.name] == list(between(item.schedule, NOON, until))

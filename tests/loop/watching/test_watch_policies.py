@@ -15,7 +15,6 @@ from tests.support.documents import misfits
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_log, a_site, a_watch
 
-from trimtab.drivers.protocol import TrimResult
 from trimtab.loop.acting.applying import never
 from trimtab.loop.acting.session import Place
 from trimtab.loop.watching.policies import PolicyKeeper, state_of
@@ -45,9 +44,7 @@ class Slow(MemoryDriver):
         self.changes: list[tuple[str, ...]] = []
         self.kill_after: int | None = None
 
-    def trim(
-        self, target: str, start: int = 0, length: int | None = None
-    ) -> TrimResult | NotAvailable:
+    def trim(self, target: str, start: int = 0, length: int | None = None) -> int | NotAvailable:
         self.moving.at += timedelta(seconds=self.trim_s)
         answer = super().trim(target, start, length)
         self._changed("trim", target, str(start))

@@ -11,7 +11,6 @@ import pytest
 from tests.support.codes import raises
 from tests.support.small_twin import START, small_life, small_scenario
 
-from trimtab.drivers.protocol import TrimResult
 from trimtab.errors import RefusedError, UsageError
 from trimtab.model.telemetry import NotAvailable, Setting
 from trimtab.twin.driver import TwinDriver
@@ -220,8 +219,8 @@ def test_trim_brings_writes_back_to_speed() -> None:
         left.life.simulation.state.amplification, trimmed.life.simulation.state.amplification
     )
     given = trimmed.trim("OST0001")
-    assert isinstance(given, TrimResult)
-    assert given.trimmed_bytes > 4e8
+    assert isinstance(given, int)
+    assert given > 4e8
     for driver in (left, trimmed):
         driver.life.pass_until(START + timedelta(days=22))
     before = left.life.simulation.state.amplification
@@ -244,14 +243,14 @@ def test_a_trim_takes_time_and_is_remembered() -> None:
 
 def test_ranges_of_a_trim_add_up_to_the_whole() -> None:
     whole = a_driver().trim("OST0000")
-    assert isinstance(whole, TrimResult)
+    assert isinstance(whole, int)
     driver, quarter, given = a_driver(), 2**29, 0
     began = driver.clock()
     for part in range(4):
         result = driver.trim("OST0000", part * quarter, quarter)
-        assert isinstance(result, TrimResult)
-        given += result.trimmed_bytes
-    assert given == whole.trimmed_bytes
+        assert isinstance(result, int)
+        given += result
+    assert given == whole
     assert (driver.clock() - began).total_seconds() == pytest.approx(60.0)
 
 
@@ -301,22 +300,22 @@ def test_an_mdt_is_trimmed() -> None:
     driver = a_driver()
     driver.life.pass_by(DAY_S)
     first = driver.trim("MDT0000")
-    assert isinstance(first, TrimResult)
+    assert isinstance(first, int)
     seen = driver.snapshot(driver.clock()).of("MDT0000")
     assert seen is not None
-    assert first.trimmed_bytes == seen.number("available_bytes")
-    assert seen.number("bytes_discarded_total") == first.trimmed_bytes
+    assert first == seen.number("available_bytes")
+    assert seen.number("bytes_discarded_total") == first
     assert seen.value("last_trim_at") == (START + timedelta(hours=25)).isoformat()
     practice = driver.trim_practice("MDT0000")
     assert not isinstance(practice, NotAvailable)
     assert (practice.trimmed_since_mount, practice.has_mechanism) == (True, False)
     again = driver.trim("MDT0000")
-    assert isinstance(again, TrimResult)
-    assert again.trimmed_bytes == 0
+    assert isinstance(again, int)
+    assert again == 0
     driver.life.pass_by(DAY_S)
     later = driver.trim("MDT0000")
-    assert isinstance(later, TrimResult)
-    assert 0 < later.trimmed_bytes < first.trimmed_bytes
+    assert isinstance(later, int)
+    assert 0 < later < first
 
 
 def test_mdts_are_not_closed_or_reset() -> None:
@@ -348,7 +347,7 @@ def test_targets_are_added_with_capacity() -> None:
     driver.guest.write({"/twin/.trimtab-probe-x/data": 2.0**20})
     assert driver.guest.targets("/twin/.trimtab-probe-x/data") == ("OST0005",)
     assert driver.life.held["/twin/.trimtab-probe-x"].tolist() == [0, 0, 0, 0, 0, 2**20]
-    assert isinstance(driver.trim("OST0005"), TrimResult)
+    assert isinstance(driver.trim("OST0005"), int)
 
 
 def test_a_path_shows_what_a_client_sees() -> None:

@@ -358,7 +358,7 @@ def test_directories_of_probes_alone_are_made() -> None:
     with pytest.raises(UsageError):
         guest.make_directory("/elsewhere", NAME)
     assert guest.remove("/twin", ".trimtab-probe-none").existed is False
-    assert guest.list_names("/twin", ".trimtab").names == (NAME,)
+    assert guest.list_names("/twin", ".trimtab") == (NAME,)
 
 
 def test_the_space_is_that_of_the_simulation() -> None:

@@ -24,10 +24,10 @@ from trimtab.drivers.local.smart import read_drive
 from trimtab.drivers.local.telemetry import LocalState, readings
 from trimtab.drivers.local.tools import complaint
 from trimtab.drivers.local.trim import fstrim_command, parse_fstrim, read_timer, trim_practice
-from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes, check_range
+from trimtab.drivers.protocol import Clock, WriteTimes, check_range
 from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch import bounded
-from trimtab.launch.launchers import Execute, Launcher, find_launcher
+from trimtab.launch.launchers import Execute
 from trimtab.launch.process import ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import PathDescription
@@ -94,7 +94,7 @@ class LocalDriver:
     @property
     def capabilities(self) -> frozenset[str]:
         """What can be done here: writing and trimming need root and this very machine."""
-        able = {"settings", "run", "launcher"}
+        able = {"settings", "run"}
         if self.host.is_this_one and os.geteuid() == 0 and self.description.devices:
             able |= {"set", "trim"}
         return frozenset(able)
@@ -164,9 +164,7 @@ class LocalDriver:
         """Answer that what was set stays."""
         return self.dead_man_s
 
-    def trim(
-        self, target: str, start: int = 0, length: int | None = None
-    ) -> TrimResult | NotAvailable:
+    def trim(self, target: str, start: int = 0, length: int | None = None) -> int | NotAvailable:
         """Trim a byte range of the file system with fstrim, and return what fstrim counted."""
         self._check(target)
         check_range(start, length)
@@ -193,7 +191,7 @@ class LocalDriver:
         trimmed = parse_fstrim(result.stdout.decode("utf-8", "replace"))
         if isinstance(trimmed, NotAvailable):
             raise ToolError(f"trim of {target}: {trimmed.reason}", code="trim-failed")
-        return TrimResult(target, start, length, trimmed, argv)
+        return trimmed
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how the file system is trimmed without Trimtab."""
@@ -248,7 +246,7 @@ class LocalDriver:
             "not-supported", "only ldiskfs of a Lustre target lets its allocator's goal be reset"
         )
 
-    def placement(self, path: str) -> Placement | NotAvailable:
+    def placement(self, path: str) -> tuple[str, ...] | NotAvailable:
         """Return the one target, if the path is on this file system."""
         try:
             state = self.touch(path)
@@ -260,7 +258,7 @@ class LocalDriver:
             return not_available(
                 "another-file-system", f"{visible(path)} is on another file system"
             )
-        return Placement(path, (self.description.mount_point,))
+        return (self.description.mount_point,)
 
     def pools(self) -> dict[str, tuple[int, ...]]:
         """Return none: there are no OSTs to be in one."""
@@ -280,10 +278,6 @@ class LocalDriver:
         if not self.host.is_this_one:
             return not_available("another-machine", "programs of another machine are not run")
         return self.execute(argv, timeout_s=timeout_s)
-
-    def launcher(self, name: str) -> Launcher | NotAvailable:
-        """Return the launcher of that name, or why it cannot be used here."""
-        return find_launcher(name)
 
     def _target(self) -> Target:
         hostname = self.host.read_text("/proc/sys/kernel/hostname")

@@ -43,11 +43,11 @@ from trimtab.drivers.lustre.state import serving
 from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
 from trimtab.drivers.lustre.view import View
 from trimtab.drivers.lustre.writing import Result, Writer
-from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes, check_range
+from trimtab.drivers.protocol import Clock, WriteTimes, check_range
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
-from trimtab.launch.launchers import Execute, Launcher, find_launcher
+from trimtab.launch.launchers import Execute
 from trimtab.launch.process import ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.message import code_of
@@ -130,7 +130,7 @@ class LustreDriver:
 
         Writing needs root or sudo on the servers.
         """
-        able = frozenset({"settings", "placement", "run", "launcher"})
+        able = frozenset({"settings", "placement", "run"})
         if self.writer is None or not self._has_rights:
             return able
         return able | {"set", "permanent", "trim", "creation", "allocator-reset"}
@@ -245,9 +245,7 @@ class LustreDriver:
         """Who reads the changelogs of the MDTs."""
         return Registrar(self.servers, self.file_system, self.writer, self.fan_out)
 
-    def trim(
-        self, target: str, start: int = 0, length: int | None = None
-    ) -> TrimResult | NotAvailable:
+    def trim(self, target: str, start: int = 0, length: int | None = None) -> int | NotAvailable:
         """Trim a byte range of a target on the server that has it mounted now."""
         self._check(target)
         check_range(start, length)
@@ -260,7 +258,7 @@ class LustreDriver:
                 f"trim of {target} ended at byte {result.next_start}: {result.detail}",
                 code="trim-failed",
             )
-        return TrimResult(target, start, length, int(result.found or 0))
+        return int(result.found or 0)
 
     def trim_ranges(
         self,
@@ -470,7 +468,7 @@ class LustreDriver:
             return None
         return {**client.settings, **self._read_back(name)}
 
-    def placement(self, path: str) -> Placement | NotAvailable:
+    def placement(self, path: str) -> tuple[str, ...] | NotAvailable:
         """Return on which OSTs a file lies."""
         return read_placement(path, self.execute)
 
@@ -494,10 +492,6 @@ class LustreDriver:
             (server,), tuple(argv), ssh=self.servers.ssh, timeout_s=timeout_s
         )
         return results[server]
-
-    def launcher(self, name: str) -> Launcher | NotAvailable:
-        """Return the launcher of that name, or why it cannot be used here."""
-        return find_launcher(name)
 
     def _mount(self) -> Mount | None:
         """Return the mount of the site's path on this host, from the mount table alone."""

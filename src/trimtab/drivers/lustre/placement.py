@@ -8,19 +8,17 @@ from typing import Final
 
 from trimtab.drivers.local.tools import complaint
 from trimtab.drivers.lustre.names import target_of
-from trimtab.drivers.protocol import Placement
 from trimtab.errors import ToolError
 from trimtab.launch.launchers import Execute
 from trimtab.model.telemetry import NotAvailable
 from trimtab.visible import visible
 
 _TIMEOUT_S: Final = 20.0
-_STRIPE_SIZE: Final = re.compile(r"^\s*-?\s*(?:lmm|l)_stripe_size:\s*(\d+)\s*$", re.MULTILINE)
 _LISTED: Final = re.compile(r"\bl_ost_idx:\s*(\d+)")
 _ROW: Final = re.compile(r"^\s+(\d+)\s+(?:0x)?[0-9a-f]+\s+0x[0-9a-f]+\s+\S+\s*$", re.MULTILINE)
 
 
-def read_placement(path: str, execute: Execute) -> Placement | NotAvailable:
+def read_placement(path: str, execute: Execute) -> tuple[str, ...] | NotAvailable:
     """Return the OSTs of a file in stripe order, or why they are not known.
 
     ``lfs getstripe`` of 2.17 takes no ``--`` before a path: it misses the path then.
@@ -36,8 +34,8 @@ def read_placement(path: str, execute: Execute) -> Placement | NotAvailable:
     return parse_placement(path, result.stdout.decode("utf-8", "surrogateescape"))
 
 
-def parse_placement(path: str, text: str) -> Placement | NotAvailable:
-    """Return the placement from the text of ``lfs getstripe``.
+def parse_placement(path: str, text: str) -> tuple[str, ...] | NotAvailable:
+    """Return the names of the OSTs from the text of ``lfs getstripe``.
 
     Plain files list a table (``obdidx objid ...``), composite ones ``l_ost_idx`` for each object;
     components that are not yet instantiated have none. An OST that several components use counts
@@ -50,7 +48,4 @@ def parse_placement(path: str, text: str) -> Placement | NotAvailable:
         indices = [int(index) for index in _ROW.findall(text)]
     if not indices:
         return NotAvailable(f"lfs getstripe names no objects of {visible(path)}")
-    size = _STRIPE_SIZE.search(text)
-    targets = tuple(dict.fromkeys(target_of("ost", index) for index in indices))
-    stripe = int(size.group(1)) if size is not None and len(targets) > 1 else None
-    return Placement(path, targets, stripe)
+    return tuple(dict.fromkeys(target_of("ost", index) for index in indices))

@@ -25,7 +25,13 @@ import polars as pl
 from trimtab.explain.breadth import breadth, on_servers
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import levels, of_incident, onset_within, value_of
-from trimtab.explain.causes.shared import log_is_kept, named, names_are_stable, with_circumstance
+from trimtab.explain.causes.shared import (
+    beyond_chance,
+    log_is_kept,
+    named,
+    names_are_stable,
+    with_circumstance,
+)
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign
 from trimtab.explain.telemetry import OSTS, SettingChange, observe
@@ -129,13 +135,10 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
         return 0.0
     far = timedelta() if event.at <= begun <= event.end else max(abs(gap) - within, timedelta())
     soon = next((chance for limit, chance in _CHANCE_OF_GAP if far <= limit), 0.02)
-    # How often the log book has such an entry: where there are many, one near by is no wonder.
     first = min([event.at for event in context.events] + [begun - timedelta(days=14)])
-    days = max(((context.incident.until or context.now) - first) / timedelta(days=1), 1.0)
-    rate = (len(changes) - 1 + 0.5) / days
+    known = (context.incident.until or context.now) - first
     window = max(next((limit for limit, _ in _CHANCE_OF_GAP if far <= limit), _BEFORE), _SOON)
-    by_chance = 1 - math.exp(-rate * (window / timedelta(days=1)))
-    weight = max(-0.3, min(_EVENT_MOST, math.log10(soon / by_chance)))
+    weight = max(-0.3, min(_EVENT_MOST, beyond_chance(soon, len(changes) - 1, known, window)))
     return weight if weight <= 0 else min(weight, _subject(event))
 
 
@@ -276,13 +279,11 @@ def _weight_of_setting(
     near: Sequence[SettingChange], others: Sequence[SettingChange], known: Sequence[datetime]
 ) -> float:
     """Return what a change among snapshots weighs: little where settings change all the time."""
-    days = max((known[-1] - known[0]) / timedelta(days=1), 1.0)
     # Settings that were changed together are one change.
     times = {change.at for change in others}
-    rate = (len(times) + 0.5) / days
     window = max(min(change.at - change.before_at for change in near), _SOON)
-    by_chance = 1 - math.exp(-rate * (window / timedelta(days=1)))
-    return max(0.2, min(_SETTING_MOST, math.log10(0.8 / by_chance)))
+    weight = beyond_chance(0.8, len(times), known[-1] - known[0], window)
+    return max(0.2, min(_SETTING_MOST, weight))
 
 
 def _clients_known(context: Context) -> bool:

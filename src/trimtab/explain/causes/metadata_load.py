@@ -7,13 +7,12 @@ streaming feels it hardly.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import median
 from typing import Final
 
 import polars as pl
 
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import Ratio, ratios
+from trimtab.explain.causes.runs import ratios, typical
 from trimtab.explain.causes.shared import UNSEEN, with_circumstance
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign, in_time
@@ -82,7 +81,7 @@ def _of_mds(context: Context, machines: pl.DataFrame) -> pl.DataFrame:
 
 def _rates(context: Context) -> Evidence:
     sign = Sign("metadata-rates", Route.RUNS, "metadata rates compared with bandwidth", unit="1")
-    metadata, bandwidth = (_typical(ratios(context, names)) for names in (_RATES, _BANDWIDTHS))
+    metadata, bandwidth = (typical(ratios(context, names)) for names in (_RATES, _BANDWIDTHS))
     if metadata is None:
         return sign.missing("no-metadata-probe", "no metadata probe ran in both good and bad hours")
     text = f"metadata rates at {format_percent(metadata, 0)} of their usual level"
@@ -96,10 +95,6 @@ def _rates(context: Context) -> Evidence:
     else:
         weight = -0.2
     return sign.weighed(text, weight, value=metadata, reference=bandwidth)
-
-
-def _typical(ratios_found: dict[tuple[str, str], Ratio]) -> float | None:
-    return median(ratio.value for ratio in ratios_found.values()) if ratios_found else None
 
 
 def _metric(context: Context) -> Evidence:

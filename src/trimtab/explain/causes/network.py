@@ -7,7 +7,6 @@ connections that break on several servers at once, and LNet's own counts of erro
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -18,7 +17,7 @@ import polars as pl
 
 from trimtab.explain.breadth import ON_SERVERS, breadth, kinds_of_surveys, left_of, on_servers
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.shared import UNSEEN, named
+from trimtab.explain.causes.shared import UNSEEN, beyond_chance, named
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import Contrast, Sign, expected, in_time, presence
 from trimtab.explain.telemetry import SERVERS, TARGETS, observe
@@ -62,7 +61,6 @@ _BEFORE: Final = timedelta(hours=12)
 _TOLD: Final = 1.3
 _LOGGED: Final = 0.5
 """Share of networks' troubles that are written down, where a log book is kept."""
-_DAY: Final = timedelta(days=1)
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -304,12 +302,11 @@ def _logged(context: Context) -> Evidence:
         return sign.weighed("the log book has no network event", 0.0, code="network-not-logged")
     first = min(entries, key=lambda event: abs(event.at - begun))
     text = f"the log book has a network event at {first.at:%d %B %H:%M}: {first.detail[:160]}"
-    # Where the log book has many of them, one near by is no wonder.
-    days = max((context.end - min(event.at for event in context.events)) / _DAY, 1.0)
+    known = context.end - min(event.at for event in context.events)
     others = len(context.entries(lambda event: _WORDS.search(event.detail))) - 1
-    far = max(abs(first.at - begun), _BEFORE / 2) / _DAY
-    by_chance = 1 - math.exp(-(others + 0.5) / days * 2 * far)
-    return sign.weighed(text, max(0.2, min(_TOLD, math.log10(_LOGGED / by_chance))), first)
+    window = 2 * max(abs(first.at - begun), _BEFORE / 2)
+    weight = beyond_chance(_LOGGED, others, known, window)
+    return sign.weighed(text, max(0.2, min(_TOLD, weight)), first)
 
 
 CAUSE: Final = Cause(

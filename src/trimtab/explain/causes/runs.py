@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 from typing import Final
@@ -38,15 +37,6 @@ _TAIL_UP: Final = 1.5
 requests [S1, IV.A]; a p99 sees part of that."""
 _BEYOND_MEDIAN: Final = 1.3
 """By how much more than the median: where all requests are slower the tail is not evidence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """Median of the bad runs over that of the good ones."""
-
-    value: float
-    bad: int
-    good: int
 
 
 def of_incident(context: Context, *, bad: bool) -> tuple[RunFact, ...]:
@@ -108,8 +98,8 @@ def onset_within(context: Context) -> timedelta:
     return min(max(ONSET_LEAST, runs * spacing), ONSET_MOST)
 
 
-def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], Ratio]:
-    """Return (series, metric) to the ratio of finished runs, bad over good."""
+def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], float]:
+    """Return (series, metric) to the median of finished bad runs over that of good ones."""
     values: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
     requested = frozenset(metrics)
     for run, is_bad in _sides(context):
@@ -119,7 +109,7 @@ def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], Ra
                 sides = values.setdefault((f"{run.probe} {run.series}", metric), ([], []))
                 sides[0 if is_bad else 1].append(value)
     return {
-        series: Ratio(median(bad) / median(good), len(bad), len(good))
+        series: median(bad) / median(good)
         for series, (bad, good) in values.items()
         if len(bad) >= TOGETHER and len(good) >= TOGETHER
     }
@@ -210,15 +200,13 @@ def _of_one_probe(context: Context) -> tuple[float | None, float | None]:
         ]
         if all(of_probe):
             sides = of_probe
-    return _typical(sides[0]), _typical(sides[1])
+    return typical(sides[0]), typical(sides[1])
 
 
-def _typical(ratios_found: Mapping[tuple[str, str], Ratio]) -> float | None:
-    """Return the median ratio, that of bandwidths where there are any."""
-    bandwidths = [
-        ratio.value for (_, metric), ratio in ratios_found.items() if metric.endswith("bandwidth")
-    ]
-    values = bandwidths or [ratio.value for ratio in ratios_found.values()]
+def typical(of_series: Mapping[tuple[str, str], float]) -> float | None:
+    """Return the middle ratio: of bandwidths, where there are any."""
+    bandwidths = [ratio for (_, metric), ratio in of_series.items() if metric.endswith("bandwidth")]
+    values = bandwidths or list(of_series.values())
     return median(values) if values else None
 
 

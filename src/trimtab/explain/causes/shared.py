@@ -10,6 +10,7 @@ or they had been cured before: half an event each, equal for want of better.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -185,6 +186,25 @@ def log_is_kept(context: Context) -> bool:
 def by_people(event: Event) -> bool:
     """Return whether somebody wrote an entry, not a program about what it did itself."""
     return event.source not in _PROGRAMS
+
+
+def beyond_chance(likely: float, others: int, known: timedelta, window: timedelta) -> float:
+    """Return log10 of how much likelier an event near by is if it did it than by chance.
+
+    Where there are many of them, one near by is no wonder.
+
+    Parameters
+    ----------
+    likely
+        Probability of the event there if it did it.
+    others
+        Events of its kind beside it, over the time that is ``known``.
+    window
+        Time about the incident within which any of them would count.
+    """
+    day = timedelta(days=1)
+    rate = (others + 0.5) / max(known / day, 1.0)
+    return math.log10(likely / (1 - math.exp(-rate * (window / day))))
 
 
 def flags(frame: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from trimtab.judge.ladder.estimates import LEVEL, ratio, scaled
+from trimtab.judge.ladder.estimates import ratio, scaled
 from trimtab.message import Message
 from trimtab.model.hardware import Hardware
 from trimtab.model.ladder import (
@@ -51,7 +51,6 @@ class Comparer:
     """Compares rungs of one system."""
 
     hardware: Hardware
-    level: float = LEVEL
 
     @property
     def built(self) -> Coverage:
@@ -83,9 +82,7 @@ class Comparer:
         if common is None:
             return Efficiency(beneath.layer, reason=_no_common(above, beneath))
         unit, of_above, of_beneath = common
-        share = ratio(
-            scaled(above.rate, factor / of_above), scaled(beneath.rate, 1 / of_beneath), self.level
-        )
+        share = ratio(scaled(above.rate, factor / of_above), scaled(beneath.rate, 1 / of_beneath))
         same = abs(of_above / of_beneath - 1) < _SAME
         return Efficiency(
             beneath.layer,

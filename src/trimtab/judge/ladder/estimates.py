@@ -16,8 +16,8 @@ from trimtab.judge.bootstrap import N_MINIMUM, ratio_interval, series_interval
 from trimtab.judge.quantiles import t_quantile
 from trimtab.model.hardware import Figure
 from trimtab.model.ladder import Basis, Estimate
+from trimtab.model.verdict import LEVEL
 
-LEVEL: Final = 0.95
 _HALF_MAXIMUM: Final = 50.0
 """Of log values: 22 powers of ten either way say that nothing is known, and stay finite."""
 
@@ -30,7 +30,7 @@ def of_figure(figure: Figure, *, exact: bool = False) -> Estimate:
     return Estimate(figure.middle, low, high, Basis.ROUNDING)
 
 
-def of_values(values: Sequence[float], basis: Basis, level: float = LEVEL) -> Estimate:
+def of_values(values: Sequence[float], basis: Basis) -> Estimate:
     """Return the median of repetitions or runs, by time, with its interval.
 
     Raises
@@ -49,14 +49,14 @@ def of_values(values: Sequence[float], basis: Basis, level: float = LEVEL) -> Es
     middle = median(values)
     if len(values) < 2:
         return Estimate(middle, basis=basis, values=tuple(values))
-    interval = series_interval(values, level=level)
+    interval = series_interval(values)
     if interval is not None and interval.low > 0:
         low, high = interval.low, interval.high
     else:
-        half = t_quantile((1 + level) / 2, len(values) - 1) * math.sqrt(_variance(values))
+        half = t_quantile((1 + LEVEL) / 2, len(values) - 1) * math.sqrt(_variance(values))
         half = min(half, _HALF_MAXIMUM)
         low, high = middle * math.exp(-half), middle * math.exp(half)
-    return Estimate(middle, low, high, basis, level, tuple(values))
+    return Estimate(middle, low, high, basis, LEVEL, tuple(values))
 
 
 def scaled(rate: Estimate, factor: float) -> Estimate:
@@ -67,7 +67,7 @@ def scaled(rate: Estimate, factor: float) -> Estimate:
     return Estimate(rate.value * factor, low, high, rate.basis, rate.level, values)
 
 
-def ratio(above: Estimate, beneath: Estimate, level: float = LEVEL) -> Estimate:
+def ratio(above: Estimate, beneath: Estimate) -> Estimate:
     """Return how much of one rate another is, as a fraction, with what is known of it.
 
     Notes
@@ -79,29 +79,21 @@ def ratio(above: Estimate, beneath: Estimate, level: float = LEVEL) -> Estimate:
     """
     value = above.value / beneath.value
     if min(len(above.values), len(beneath.values)) >= 2:
-        interval = ratio_interval(above.values, beneath.values, level=level)
+        interval = ratio_interval(above.values, beneath.values)
         if interval is not None and min(len(above.values), len(beneath.values)) >= N_MINIMUM:
             low, high = interval.low, interval.high
         else:
-            half = _welch(above.values, beneath.values, level)
+            half = _welch(above.values, beneath.values)
             low, high = value * math.exp(-half), value * math.exp(half)
         basis = Basis.RUNS
         if Basis.REPETITIONS in (above.basis, beneath.basis):
             basis = Basis.REPETITIONS
-        return Estimate(value, low, high, basis, level)
+        return Estimate(value, low, high, basis, LEVEL)
     if above.low is None or above.high is None or beneath.low is None or beneath.high is None:
         return Estimate(value)
     basis = above.basis if above.basis is not Basis.STATED else beneath.basis
-    levels = [
-        known_level for known_level in (above.level, beneath.level) if known_level is not None
-    ]
-    return Estimate(
-        value,
-        above.low / beneath.high,
-        above.high / beneath.low,
-        basis,
-        min(levels) if levels else None,
-    )
+    level = beneath.level if above.level is None else above.level
+    return Estimate(value, above.low / beneath.high, above.high / beneath.low, basis, level)
 
 
 def _variance(values: Sequence[float]) -> float:
@@ -110,7 +102,7 @@ def _variance(values: Sequence[float]) -> float:
     return spread * spread * math.pi / (2 * len(values))
 
 
-def _welch(above: Sequence[float], beneath: Sequence[float], level: float) -> float:
+def _welch(above: Sequence[float], beneath: Sequence[float]) -> float:
     """Return the half-width of the interval of the log ratio of two medians."""
     variances = [_variance(values) for values in (above, beneath)]
     total = math.fsum(variances)
@@ -124,4 +116,4 @@ def _welch(above: Sequence[float], beneath: Sequence[float], level: float) -> fl
             for variance, values in zip(variances, (above, beneath), strict=True)
         )
     )
-    return min(t_quantile((1 + level) / 2, degrees) * math.sqrt(total), _HALF_MAXIMUM)
+    return min(t_quantile((1 + LEVEL) / 2, degrees) * math.sqrt(total), _HALF_MAXIMUM)

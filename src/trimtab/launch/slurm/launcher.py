@@ -41,14 +41,11 @@ class Slurm:
         Name to path; ``sacct`` where ended jobs can be asked for with it.
     cluster
         As Slurm names it.
-    mpi
-        How ranks find one another where the site file says nothing (``MpiDefault``).
     """
 
     version: str
     programs: Mapping[str, str]
     cluster: str | None = None
-    mpi: str | None = None
     patience: Patience = field(default_factory=Patience)
     kind: str = "slurm"
     name: str = "srun"
@@ -130,12 +127,7 @@ def find_slurm(*, path: str | None = None, run: Execute = execute) -> Slurm | No
     settings = _settings(answer.stdout.decode("utf-8", "replace"))
     if not settings.get("AccountingStorageType", "").endswith("/slurmdbd"):
         programs.pop("sacct", None)
-    return Slurm(
-        version,
-        programs,
-        cluster=settings.get("ClusterName"),
-        mpi=settings.get("MpiDefault"),
-    )
+    return Slurm(version, programs, cluster=settings.get("ClusterName"))
 
 
 def _programs(path: str | None) -> dict[str, str]:

@@ -480,9 +480,9 @@ def _trim_ranges(action: Action, surroundings: Surroundings, capacity_bytes: int
         result = driver.trim(target, start, length)
         if isinstance(result, NotAvailable):
             return _end_of(result, str(trimmed_bytes))
-        trimmed_bytes += result.trimmed_bytes
+        trimmed_bytes += result
         with surroundings.lock:
-            line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
+            line = RangeLine(surroundings.clock(), action.id, start, length, result)
             surroundings.journal.write(line)
         surroundings.pacing.wait(target)
         longest_s = max(longest_s, (surroundings.clock() - begun).total_seconds())

@@ -215,5 +215,5 @@ def _look(path: str) -> dict[str, Any] | Message:
 
 
 def _targets(path: str, driver: Driver) -> tuple[str, ...]:
-    placement = driver.placement(path)
-    return () if isinstance(placement, NotAvailable) else placement.targets
+    targets = driver.placement(path)
+    return () if isinstance(targets, NotAvailable) else targets

@@ -30,6 +30,7 @@ from trimtab.model.compare import (
 )
 from trimtab.model.excluded_runs import doubts, doubts_text
 from trimtab.model.run import METRIC_UNITS
+from trimtab.model.verdict import LEVEL
 from trimtab.units import plural
 from trimtab.visible import shell_text, visible
 
@@ -152,7 +153,7 @@ def _compare_published(
         before=request.before,
         after=request.after,
         margin=terms.margin,
-        level=terms.level,
+        level=LEVEL,
         series=series,
         only_before=tuple(_in_words(name) for name in sides[0] if name not in sides[1]),
         only_after=tuple(_in_words(name) for name in sides[1] if name not in sides[0]),
@@ -215,7 +216,7 @@ def _compare_kept(request: Request) -> CompareResult:
         before=request.before,
         after=request.after,
         margin=request.terms.margin,
-        level=request.terms.level,
+        level=LEVEL,
         series=series,
         only_before=_alone(before, [pair[0] for pair in paired]),
         only_after=_alone(after, [pair[1] for pair in paired]),

@@ -264,8 +264,7 @@ def profile_of(run: Run) -> CpuProfile | None:
         for name, value in as_dict(recorded.get("shares")).items()
         if (share := as_number(value)) is not None
     }
-    server = recorded.get("server") or run.host or ""
-    return CpuProfile(run.at, str(server), shares, run.path or run.id) if shares else None
+    return CpuProfile(run.at, shares) if shares else None
 
 
 def jobs_of(runs: Iterable[Run], until: datetime | None) -> pl.DataFrame:

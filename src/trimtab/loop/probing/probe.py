@@ -423,7 +423,7 @@ def left_behind(path: str, now: datetime, reach: Reach = THIS_HOST) -> tuple[str
     Their age is in their name, which ends with the run's UUIDv7.
     """
     try:
-        names = reach.list_names(path, DIRECTORY_PREFIX).names
+        names = reach.list_names(path, DIRECTORY_PREFIX)
     except TrimtabError:
         # A path that does not answer was reported already by the snapshot.
         return ()

@@ -126,7 +126,7 @@ class Reach:
     find_tool: Callable[[str, Ask], Tool | NotAvailable] = find
     which: Callable[[str], str | None] = shutil.which
     find_launcher: Callable[[str], Launcher | NotAvailable] = find_launcher
-    list_names: Callable[[str, str], bounded.NameList] = bounded.list_names
+    list_names: Callable[[str, str], tuple[str, ...]] = bounded.list_names
     directories: Directories = field(default_factory=Directories)
     processors: int = field(default_factory=lambda: os.cpu_count() or 1)
     memory_bytes: int = field(default_factory=_memory_bytes)

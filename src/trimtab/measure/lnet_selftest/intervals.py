@@ -76,7 +76,6 @@ class Figures:
         Of one node, in 1/s or B/s; ``None`` where it was not asked for.
     """
 
-    direction: Direction
     line: int
     mean: float | None
     least: float | None
@@ -240,17 +239,17 @@ class _Reader:
             self._mixed(number, "does not follow from the one before")
             return
         read = _rates if part == "Rates" else self._bandwidths
-        figures = read(number, direction, line[4:])
+        figures = read(number, line[4:])
         other = self._bandwidths if part == "Rates" else _rates
-        if figures is None and other(number, direction, line[4:]) is not None:
+        if figures is None and other(number, line[4:]) is not None:
             self._mixed(number, f"is not one of {part}")
         if figures is None:
             self.tests[-1].problems.append(Message("line-damaged", f"line {number} is damaged"))
             damaged = Message("line-damaged", "the line is damaged")
-            figures = Figures(direction, number, None, None, None, damaged)
+            figures = Figures(number, None, None, None, damaged)
         into[direction] = figures
 
-    def _bandwidths(self, number: int, direction: Direction, text: str) -> Figures | None:
+    def _bandwidths(self, number: int, text: str) -> Figures | None:
         matches = list(_whole(_BANDWIDTH, text))
         units = {match[3] for match in matches}
         if len(units) != 1:
@@ -260,12 +259,12 @@ class _Reader:
         factor = _MB if units == {"MB/s"} and not doubtful else MIB
         figures = [(match[1], float(match[2]) * factor) for match in matches]
         reason = _UNIT_UNKNOWN if doubtful else None
-        return _of_line(number, direction, figures, 0.011 * factor, reason)
+        return _of_line(number, figures, 0.011 * factor, reason)
 
 
-def _rates(number: int, direction: Direction, text: str) -> Figures | None:
+def _rates(number: int, text: str) -> Figures | None:
     pairs = [(match[1], float(match[2])) for match in _whole(_RATE, text)]
-    return _of_line(number, direction, pairs, 1.0) if pairs else None
+    return _of_line(number, pairs, 1.0) if pairs else None
 
 
 def _whole(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
@@ -283,7 +282,6 @@ def _whole(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
 
 def _of_line(
     number: int,
-    direction: Direction,
     pairs: list[tuple[str, float]],
     rounding: float,
     reason: str | None = None,
@@ -301,4 +299,4 @@ def _of_line(
     elif mean is not None and not low - slack <= mean <= high + slack:
         text = "the mean is not between the least and the most"
         reason = reason or Message("figures-disagree", text)
-    return Figures(direction, number, mean, least, most, reason)
+    return Figures(number, mean, least, most, reason)

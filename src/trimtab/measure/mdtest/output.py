@@ -154,7 +154,6 @@ class Test:
     """
 
     tasks: int
-    line: int
     items_per_task: int | None = None
     summary: Summary | None = None
     times: bool = False
@@ -221,7 +220,7 @@ class _Reader:
             case "V-" | "  " | "SU" | "Co" | "Pa":
                 self._inside(number, line)
             case _ if line[:1].isdecimal():
-                self._numbered(number, line)
+                self._numbered(line)
             case _:
                 pass
 
@@ -258,9 +257,9 @@ class _Reader:
         if not self.executions or self.executions[-1].complete:
             self.early.append(line)
 
-    def _numbered(self, number: int, line: str) -> None:
+    def _numbered(self, line: str) -> None:
         if self.executions and (match := _TASKS.match(line)):
-            self.executions[-1].tests.append(_test(number, match))
+            self.executions[-1].tests.append(_test(match))
             self._table = None
         else:
             self._complaint(line)
@@ -326,11 +325,11 @@ def _statistic_of(match: re.Match[str], execution: Execution) -> str:
     return "unknown" if statistic == "rate" and unit not in (None, "ops/sec") else statistic
 
 
-def _test(number: int, match: re.Match[str]) -> Test:
+def _test(match: re.Match[str]) -> Test:
     tasks, items = int(match[1]), int(match[2])
     shared = match[3] == "file"
     per_task = None if shared or tasks < 1 or items % tasks or not items else items // tasks
-    return Test(tasks, number, per_task)
+    return Test(tasks, per_task)
 
 
 def _columns(line: str) -> tuple[str, ...]:

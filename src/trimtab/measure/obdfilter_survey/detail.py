@@ -105,7 +105,6 @@ class Block:
         Why nothing of it is to be believed.
     """
 
-    line: int
     shape: Shape
     tests: list[Test] = field(default_factory=list)
     destroyed: int = 0
@@ -199,7 +198,7 @@ def _begin(blocks: list[Block], section: str, line: int) -> None:
     match = LINE_START.match(section)
     shape = None if match is None else shape_of(match)
     if shape is not None:
-        blocks.append(Block(line, shape))
+        blocks.append(Block(shape))
     elif blocks:
         blocks[-1].damage(f"line {line} does not begin an entry: {beginning(section)}")
 
