@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,6 +20,7 @@ from trimtab.loop.comparing.compare import Request as Comparison
 from trimtab.loop.comparing.compare import compare_sides
 from trimtab.loop.event_log import add_event
 from trimtab.loop.explaining.incidents import kept_document
+from trimtab.loop.overview import overview as at_one_glance
 from trimtab.loop.standing import standings_of
 from trimtab.model.compare import CompareResult
 from trimtab.model.event import Event, EventKind
@@ -57,8 +57,8 @@ router = APIRouter(prefix=PREFIX)
 
 
 def desk_of(request: Request) -> Desk:
-    """Return the desk of the application."""
-    return request.app.state.desk
+    """Return the desk of the application, for one request."""
+    return request.app.state.desk.of_request()
 
 
 def identity_of(request: Request) -> Identity:
@@ -121,8 +121,7 @@ def document(
     path: str,
     *,
     pages: str = "",
-    at_once: bool = False,
-    is_remembered: bool = True,
+    is_kept: bool = False,
     dependencies: Sequence[Any] = (),
 ) -> Callable[[Make], Make]:
     """Declare the address, below a site, of the document that a function returns.
@@ -131,10 +130,9 @@ def document(
     ----------
     pages
         The document's list that comes in pages: its attribute, or the path to it.
-    at_once
-        As `Desk.encoded` has it.
-    is_remembered
-        Whether it depends on the site's store and the address alone.
+    is_kept
+        Whether it follows from the site's record alone and takes long: it is kept as it is sent,
+        of an address without a query.
     """
 
     def declared(make: Make) -> Make:
@@ -142,21 +140,21 @@ def document(
             desk, site = values["desk"], values["site"]
             page = _page(**{name: values.pop(name) for name in _PAGE}) if pages else slice(0)
 
-            def body() -> bytes:
+            def body() -> str:
                 desk.place(site)
                 whole, total = make(**values), ""
                 if pages:
                     total = str(len(attrgetter(pages)(whole)))
                     whole = _cut(whole, pages, page)
-                return f"{total}\n{to_json(whole)}".encode()
+                return f"{total}\n{to_json(whole)}"
 
-            if is_remembered:
-                held = desk.encoded(site, *address(request), make=body, at_once=at_once)
+            if is_kept and not _has_query(request):
+                held = desk.remembered(site, f"document {request.url.path}", str, body)
             else:
                 held = body()
-            total, _, content = held.partition(b"\n")
-            headers = _of_page(request, page.stop, total.decode()) if pages else {}
-            return conditional(request, content, "application/json", **headers)
+            total, _, content = held.partition("\n")
+            headers = _of_page(request, page.stop, total) if pages else {}
+            return conditional(request, content.encode(), "application/json", **headers)
 
         parameters = [*inspect.signature(make).parameters.values(), _REQUEST]
         parameters += _PAGE.values() if pages else ()
@@ -180,11 +178,10 @@ _PAGE: Final = inspect.signature(_page, eval_str=True).parameters
 _REQUEST: Final = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
 
 
-def address(request: Request) -> tuple[str, str]:
-    """Return an address without what its route does not know: any number of them are the same."""
+def _has_query(request: Request) -> bool:
+    """Return whether an address has any parameter that its route knows."""
     known = {field.alias for field in request.scope["route"].dependant.query_params}
-    pairs = [pair for pair in request.query_params.multi_items() if pair[0] in known]
-    return request.url.path, urlencode(sorted(pairs))
+    return not known.isdisjoint(request.query_params)
 
 
 def _cut(whole: Any, path: str, page: slice) -> Any:
@@ -213,13 +210,13 @@ def sites(request: Request, desk: DeskOf) -> Response:
     return answer(request, SitesPage(desk.sites()))
 
 
-@document(router, "overview", is_remembered=False)
+@document(router, "overview")
 def overview(desk: DeskOf, site: str) -> Overview:
     """Return a site at one glance."""
-    return desk.overview(site)
+    return at_one_glance(desk.glance(site), desk.present(site))
 
 
-@document(router, "status")
+@document(router, "status", is_kept=True)
 def status(desk: DeskOf, site: str) -> StatusDocument:
     """Return what `trimtab status SITE --json` prints."""
     status = desk.status(site)
@@ -234,7 +231,7 @@ def runs(desk: DeskOf, site: str, probe: Probe = None, limit: Limit = 20) -> Run
     return RunsDocument(str(desk.store.location), newest)
 
 
-@document(router, "series", pages="judgement.series")
+@document(router, "series", pages="judgement.series", is_kept=True)
 def series(desk: DeskOf, site: str) -> JudgeDocument:
     """Return what `trimtab judge SITE --json` prints; `id` names a series below."""
     judged = desk.judged(site)
@@ -243,15 +240,14 @@ def series(desk: DeskOf, site: str) -> JudgeDocument:
     return JudgeDocument(judged.judgement, judged.store)
 
 
-@document(router, "series/{name}")
+@document(router, "series/{name}", is_kept=True)
 def one_series(desk: DeskOf, site: str, name: str) -> JudgeDocument:
     """Return one of these series alone."""
-    alone, _ = desk.series(site, name)
-    judged = series(desk, site)
+    judged, alone = series(desk, site), desk.whole_series(site, name)
     return replace(judged, judgement=replace(judged.judgement, series=(alone,), tails=()))
 
 
-@document(router, "compare", is_remembered=False, dependencies=HEAVY)
+@document(router, "compare", dependencies=HEAVY)
 def compare(
     desk: DeskOf,
     site: str,
@@ -270,14 +266,8 @@ def compared(
 ) -> CompareResult:
     """Return the comparison of two stretches of a site."""
     opened = (desk.store, desk.place(site))
-    before, after = _stretch(before), _stretch(after)
-
-    def make() -> CompareResult:
-        request = Comparison(before, after, metric=metric, probe=probe, opened=opened)
-        return compare_sides(request)
-
-    names = ("compare", before, after, probe or "", metric or "")
-    return desk.remembered(site, *names, make=make)
+    sides = _stretch(before), _stretch(after)
+    return compare_sides(Comparison(*sides, metric=metric, probe=probe, opened=opened))
 
 
 def _stretch(text: str) -> str:
@@ -289,7 +279,7 @@ def _stretch(text: str) -> str:
     return f"@{ends[0]}..{ends[1]}"
 
 
-@document(router, "incidents", pages="incidents", at_once=True)
+@document(router, "incidents", pages="incidents")
 def incidents(
     desk: DeskOf, site: str, state: Literal["open", "lasting", "ended"] | None = None
 ) -> IncidentsDocument:
@@ -298,13 +288,13 @@ def incidents(
     return kept_document(desk.store, site, chosen)
 
 
-@document(router, "incidents/{identifier}", at_once=True)
+@document(router, "incidents/{identifier}")
 def incident(desk: DeskOf, site: str, identifier: str) -> IncidentsDocument:
     """Return one incident with all its evidence."""
     return kept_document(desk.store, site, [desk.incident(site, identifier)])
 
 
-@document(router, "targets", pages="targets")
+@document(router, "targets", pages="targets", is_kept=True)
 def targets(desk: DeskOf, site: str) -> SiteState:
     """Return what `trimtab targets SITE --at now --json` prints."""
     state = desk.state(site)
@@ -313,7 +303,7 @@ def targets(desk: DeskOf, site: str) -> SiteState:
     return state
 
 
-@document(router, "actions", at_once=True, dependencies=HEAVY)
+@document(router, "actions", dependencies=HEAVY)
 def actions(
     desk: DeskOf,
     site: str,
@@ -328,7 +318,7 @@ def actions(
     return ActionsDocument(str(desk.store.location), actions, effects)
 
 
-@document(router, "events", pages="events", at_once=True)
+@document(router, "events", pages="events")
 def events(
     desk: DeskOf, site: str, *, since: Moment = None, until: Moment = None
 ) -> EventsDocument:
@@ -415,7 +405,7 @@ def recorded(
     targets: str | None = None,
 ) -> Event:
     """Write an event in a person's name, and return it."""
-    event = add_event(
+    return add_event(
         desk.store,
         desk.place(site),
         kind=kind,
@@ -425,5 +415,3 @@ def recorded(
         targets=targets or None,
         source=f"{SOURCE}: {operator.user}",
     )
-    desk.forget_mark(site)
-    return event

@@ -14,7 +14,8 @@ from starlette.responses import StreamingResponse
 
 from trimtab.errors import UsageError
 from trimtab.web import sampling
-from trimtab.web.api import HEAVY, PREFIX, DeskOf, Moment, address, conditional, moment, turn_of
+from trimtab.web.api import HEAVY, PREFIX, DeskOf, Moment, conditional, moment, turn_of
+from trimtab.web.series_parts import frame_of_runs
 
 router = APIRouter(prefix=PREFIX)
 Form = Literal["csv", "parquet", "arrow"]
@@ -57,17 +58,12 @@ def runs_file(
     points: Annotated[int | None, Query(ge=4, le=POINTS_MAX, description=_POINTS)] = None,
 ) -> Response:
     """Return the runs of a series as a file: at (UTC), value, unfinished, run, outlier."""
-    judgement, frame = desk.series(site, name)
-
-    def body() -> bytes:
-        stretch = between(frame, moment(since), moment(until, end=True))
-        marked = stretch.with_columns(sampling.outliers(stretch))
-        chosen = marked if points is None else sampling.sampled(marked, points)
-        return _written(chosen.select("at", "value", "unfinished", "run", "outlier"), form)
-
-    # A whole file is large, and would leave room for little else.
-    content = body() if points is None else desk.encoded(site, *address(request), make=body)
-    return conditional(request, content, _FORMS[form][0], f"{judgement.key.metric}.{form}")
+    key, frame = desk.series(site, name).key, frame_of_runs(desk.runs(site, name))
+    stretch = between(frame, moment(since), moment(until, end=True))
+    marked = stretch.with_columns(sampling.outliers(stretch))
+    chosen = marked if points is None else sampling.sampled(marked, points)
+    columns = ("at", "value", "unfinished", "run", "outlier")
+    return as_file(request, chosen.select(columns), key.metric, form)
 
 
 def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
@@ -81,7 +77,7 @@ def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None)
 @router.get("/sites/{site:path}/series/{name}/days.{form}", response_class=Response)
 def days_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) -> Response:
     """Return every day of a series as a file: day, runs, mean, deviation, COV, median."""
-    judgement, _ = desk.series(site, name)
+    judgement = desk.series(site, name)
     frame = pl.DataFrame(judgement.days, infer_schema_length=None)
     return as_file(request, frame, f"{judgement.key.metric}-days", form)
 
@@ -89,7 +85,7 @@ def days_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) 
 @router.get("/sites/{site:path}/series/{name}/cov.{form}", response_class=Response)
 def cov_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) -> Response:
     """Return the COV over the window before each run: at (UTC), n, cov, low, high, status."""
-    judgement, _ = desk.series(site, name)
+    judgement = desk.whole_series(site, name)
     rows = [
         (
             each.at, each.n, each.cov, each.interval and each.interval.low,
@@ -139,7 +135,7 @@ def readings_file(
     until: Moment = None,
 ) -> Response:
     """Return a target's readings in the snapshots of a stretch: at (UTC), name, label, value."""
-    if target not in {each.name for each in desk.targets(site)}:
+    if target not in {each.name for each in desk.glance(site).targets}:
         raise UsageError("no such target", code="target-unknown")
     times = desk.store.snapshot_times(site, since=moment(since), until=moment(until, end=True))
     if len(times) > SNAPSHOTS_MAX:

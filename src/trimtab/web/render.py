@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from fastapi import Request, Response
+from markupsafe import Markup
 
 from trimtab.errors import TrimtabError
 from trimtab.report.answers import short_summary
 from trimtab.report.incidents import STATE_TONES
-from trimtab.report.render import environment
+from trimtab.report.render import drawn, environment
 from trimtab.report.text import minute_text
 from trimtab.units import format_bytes, format_percent, format_value
 from trimtab.web.access import Role
 from trimtab.web.api import identity_of
-from trimtab.web.desk import Desk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jinja2 import Environment
 
     from trimtab.record.kept import KeptIncident
+    from trimtab.report.chart import Chart
 
 ROWS: Final = 50
 """Of a table on one page."""
@@ -67,36 +70,33 @@ def link(site: str, page: str, *parts: str, **query: object) -> str:
     return f"/{path}" + (f"?{urlencode(values)}" if values else "")
 
 
-def page(
-    request: Request, desk: Desk, site: str, current: str, template: str, **values: Any
-) -> Response:
+def part(template: str, **values: Any) -> str:
+    """Return a template as text for a page; what it shows is escaped."""
+    return _templates().get_template(template).render(refresh_s=REFRESH_S, **values)
+
+
+def drawn_part(charts: Iterable[Chart | None]) -> str:
+    """Return charts as text for a page; empty without any."""
+    return part("figures.html.j2", figures=drawn(charts)).strip()
+
+
+def page(request: Request, site: str, current: str, template: str, **values: Any) -> Response:
     """Return a page of a site."""
     identity = identity_of(request)
-    html = (
-        _templates()
-        .get_template(template)
-        .render(
-            site=site,
-            sites=[entry.name for entry in desk.sites()],
-            nav=NAV,
-            current=current,
-            identity=identity,
-            may_write=identity.role.covers(Role.OPERATOR),
-            refresh_s=REFRESH_S,
-            **values,
-        )
-    )
+    person = {"identity": identity, "may_write": identity.role.covers(Role.OPERATOR)}
+    body = Markup(part(template, site=site, **person, **values))
+    html = part("site.html.j2", site=site, nav=NAV, current=current, body=body, **person)
     return Response(html, media_type="text/html")
 
 
 def problem_page(error: TrimtabError, status: int) -> str:
     """Return the page of a problem."""
-    return _templates().get_template("problem.html.j2").render(error=error, status=status)
+    return part("problem.html.j2", error=error, status=status)
 
 
 def listed_sites(names: list[str]) -> str:
     """Return the page that lists the sites."""
-    return _templates().get_template("sites.html.j2").render(sites=names)
+    return part("sites.html.j2", sites=names)
 
 
 def likeliest(incident: KeptIncident) -> str:

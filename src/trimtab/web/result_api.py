@@ -9,11 +9,13 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
 from trimtab.loop.purging.plans import SitePlan, approve
+from trimtab.loop.results import WhatIfResult
 from trimtab.model.event import Event
 from trimtab.model.sweep import SweepPoint
 from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.index.owners import number_of
 from trimtab.report.documents.judged import Ladder, SweepDocument
+from trimtab.report.purge import HorizonResult
 from trimtab.web.access import Identity, Role
 from trimtab.web.api import (
     ENTRY,
@@ -42,13 +44,13 @@ Asking = Annotated[Identity, Depends(identity_of)]
 Scale = Literal["whole", "server", "ost", "drive"]
 
 
-@document(router, "ladder")
+@document(router, "ladder", is_kept=True)
 def ladder(desk: DeskOf, site: str, per: Scale | None = None) -> Ladder:
     """Return what `trimtab ladder SITE --json` prints."""
     return desk.ladder(site, per)
 
 
-@document(router, "sweeps/{name}", dependencies=heavy_with("workload"))
+@document(router, "sweeps/{name}", is_kept=True, dependencies=heavy_with("workload"))
 def sweep(
     desk: DeskOf,
     site: str,
@@ -70,7 +72,7 @@ def shown_owners(identity: Identity) -> frozenset[int] | None:
     return frozenset() if number is None else frozenset({number})
 
 
-@document(router, "horizons", is_remembered=False)
+@document(router, "horizons")
 def horizons(desk: DeskOf, identity: Asking, site: str) -> HorizonsPage:
     """List the horizons of a site; a viewer sees of users themselves alone, and no project."""
     only = shown_owners(identity)
@@ -81,7 +83,7 @@ def horizons(desk: DeskOf, identity: Asking, site: str) -> HorizonsPage:
         users = tuple(owned for owned in answer.users if owned.owner in only)
         return replace(answer, users=users, projects=())
 
-    results = desk.horizons(site)
+    results = desk.results(site, HorizonResult)
     entries = (
         HorizonEntry(
             each.id, each.at, each.value.root, each.value.usage, each.value.total,
@@ -92,7 +94,7 @@ def horizons(desk: DeskOf, identity: Asking, site: str) -> HorizonsPage:
     return HorizonsPage(tuple(entries), results.problems)
 
 
-@document(router, "plans", is_remembered=False)
+@document(router, "plans")
 def plans(desk: DeskOf, site: str) -> PlansPage:
     """List the purge plans of a site on this host, the newest first."""
     listed, problems = desk.plans(site)
@@ -138,7 +140,7 @@ def approved(desk: Desk, site: str, admin: Identity, sha256: str) -> Event:
     place = desk.place(site)
     desk.forget_plans(site)
     listed, _ = desk.plans(site)
-    event = approve(
+    return approve(
         desk.store,
         place,
         listed,
@@ -147,14 +149,12 @@ def approved(desk: Desk, site: str, admin: Identity, sha256: str) -> Event:
         who=admin.user,
         now=desk.now(site),
     )
-    desk.forget_mark(site)
-    return event
 
 
-@document(router, "whatif", at_once=True)
+@document(router, "whatif")
 def what_ifs(desk: DeskOf, site: str) -> WhatIfsPage:
     """List what was asked of the twin, the newest first; all of it is simulation."""
-    results = desk.what_ifs(site)
+    results = desk.results(site, WhatIfResult)
     entries = (
         WhatIfEntry(each.id, each.at, each.value.scenario, each.value.seed, each.value.swept)
         for each in results.held

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
+from trimtab.judge.frame import COLUMNS
 from trimtab.message import code_of
 from trimtab.model.compare import CompareResult, Effect
 from trimtab.model.event import Event, EventKind
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from trimtab.record.kept import KeptIncident
+    from trimtab.report.chart import Chart
     from trimtab.report.sections import Drawings
+    from trimtab.web.desk import Runs
 
 CHANGES: Final = frozenset({EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED})
 """Events after which a series may be another: stretches around them are offered."""
@@ -194,19 +197,22 @@ def days_above(
     return days[:_DAYS]
 
 
-def day_figures(series: SeriesJudgement) -> Drawings:
-    """Return the figures 5 and 6 of a series: daily means, COV of each day, COV over windows."""
+def day_charts(series: SeriesJudgement) -> Iterator[Chart | None]:
+    """Yield the figures 5 and 6 of a series: daily means, COV of each day, COV over windows."""
     name = "series"
     panel = judge_charts.panel_chart(series, f"panel-{name}")
     if panel is not None:
-        panel = replace(panel, title="Daily means", legend=judge_charts.PANEL_KEYS)
-    return drawn(
-        [
-            panel,
-            judge_charts.days_cov_chart(series, name),
-            judge_charts.cov_chart(series, name),
-        ]
-    )
+        yield replace(panel, title="Daily means", legend=judge_charts.PANEL_KEYS)
+    yield judge_charts.days_cov_chart(series, name)
+    yield judge_charts.cov_chart(series, name)
+
+
+def frame_of_runs(runs: Runs) -> pl.DataFrame:
+    """Return the runs of a series as a frame, as `trimtab.judge.frame.frame_of` has it."""
+    import polars as pl
+
+    types = (pl.Datetime("us", "UTC"), pl.Float64, pl.Boolean, pl.String)
+    return pl.DataFrame(runs, schema=dict(zip(COLUMNS, types, strict=True)), orient="row")
 
 
 def zones_of(site_zone: str, chosen: str) -> tuple[str, ...]:
