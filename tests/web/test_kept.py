@@ -69,7 +69,7 @@ def log_an_event(store: Store) -> None:
 def add_a_run(store: Store) -> None:
     last = next(run for run in store.runs(site=SITE, limit=50) if run.probe == "hourly")
     at = hour(1300)
-    samples = tuple(replace(sample, value=0.25 * sample.value) for sample in last.samples)
+    samples = tuple(replace(each, value=0.25 * (each.value or 0.0)) for each in last.samples)
     whole = replace(last, id=identifier_of(at, "late"), at=at, until=at, samples=samples)
     store.add_run(whole)
 

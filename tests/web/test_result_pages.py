@@ -32,6 +32,7 @@ from trimtab.model.identifier import identifier_of
 from trimtab.model.policies import Policies, PurgePlanPolicy
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site
+from trimtab.purge.index import owners
 from trimtab.purge.notice.notify import publish
 from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.policy import Notices
@@ -41,7 +42,6 @@ from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.simulated import WhatIfDocument
 from trimtab.report.purge import HorizonResult
 from trimtab.report.whatif import whatif_answers
-from trimtab.web import result_api
 from trimtab.web.access import Asking, Identity, ProxyAccess
 from trimtab.web.desk import Desk
 from trimtab.web.settings import Proxy, Roles, WebSettings
@@ -143,7 +143,7 @@ def admin(desk: Desk) -> TestClient:
 @pytest.fixture
 def ada(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     """A viewer who is a user of the file system."""
-    monkeypatch.setattr(result_api, "number_of", lambda kind, name: {"ada": ADA}.get(name))
+    monkeypatch.setattr(owners, "number_of", lambda kind, name: {"ada": ADA}.get(name))
     return person(desk, "ada")
 
 

@@ -8,12 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import TrimtabError
-from trimtab.explain.troubles import slow_trouble
 from trimtab.loop.event_log import Place
-from trimtab.loop.exporting.collecting import plans_waiting
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.sites import is_beneath
-from trimtab.loop.watching.upcoming import watch_state
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Outcome
 from trimtab.model.event import Event, EventKind
@@ -27,7 +24,6 @@ from trimtab.model.overview import (
 from trimtab.model.status import IncidentStatus, JudgedStatus, SeriesStatus
 from trimtab.record.rows import value_of
 from trimtab.record.slots import process_text
-from trimtab.report.headline import headline, site_troubles, tone_of
 from trimtab.report.kit import Tone
 from trimtab.visible import visible
 
@@ -87,6 +83,9 @@ def glance_of(store: Store, place: Place, status: Status, standing: SiteStanding
     standing
         Of this site, with its series judged where they can be.
     """
+    from trimtab.explain.troubles import slow_trouble
+    from trimtab.report.headline import headline, site_troubles, tone_of
+
     name, state = place.name, standing.state
     events = store.events(site=name, kinds=[EventKind.TRIM])
     return Glance(
@@ -114,8 +113,11 @@ def present_of(store: Store, place: Place, now: datetime, purge: PurgeOverview) 
     purge
         See `purge_overview`.
     """
-    site = place.site
-    watch = None if site is None else watch_state(site, store, now)
+    site, watch = place.site, None
+    if site is not None:
+        from trimtab.loop.watching.upcoming import watch_state
+
+        watch = watch_state(site, store, now)
     lease = None if watch is None else watch.lease
     return Present(
         at=now,
@@ -205,7 +207,11 @@ def purge_overview(
         text = f"this host's journals cannot be read: {visible(error.strerror or str(error))}"
         reason = Message("journals-unreadable", text)
     of_site = [plan for plan in plans if site is not None and is_beneath(site, plan.root)]
-    waiting = None if site is None else plans_waiting(site, now, purges).get("purge")
+    waiting = None
+    if site is not None:
+        from trimtab.loop.exporting.collecting import plans_waiting
+
+        waiting = plans_waiting(site, now, purges).get("purge")
     return PurgeOverview(
         last_at=None if last is None else last.at,
         last=None if last is None else last.detail,

@@ -9,37 +9,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from trimtab.errors import UsageError
-from trimtab.loop.acting.effects import ledger
-from trimtab.loop.comparing.compare import Request as Comparison
-from trimtab.loop.comparing.compare import compare_sides
-from trimtab.loop.event_log import add_event
-from trimtab.loop.explaining.incidents import kept_document
-from trimtab.loop.overview import overview as at_one_glance
-from trimtab.loop.standing import standings_of
-from trimtab.model.compare import CompareResult
 from trimtab.model.event import Event, EventKind
-from trimtab.model.overview import Overview
-from trimtab.report.documents.acting import ActionsDocument
-from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.judged import (
-    IncidentsDocument,
-    JudgeDocument,
-)
-from trimtab.report.documents.kept import EventsDocument, RunsDocument, StatusDocument
-from trimtab.report.documents.measured import SiteState
-from trimtab.report.headline import site_troubles
 from trimtab.units import parse_moment
 from trimtab.web.access import Identity, Role
 from trimtab.web.desk import Desk
-from trimtab.web.documents import SitesPage
 from trimtab.web.openapi import answers
 from trimtab.web.turns import Turn
+
+if TYPE_CHECKING:
+    from trimtab.web.documents import (
+        ActionsDocument,
+        CompareResult,
+        EventsDocument,
+        IncidentsDocument,
+        JudgeDocument,
+        Overview,
+        RunsDocument,
+        SiteState,
+        StatusDocument,
+    )
 
 Make = TypeVar("Make", bound=Callable[..., object])
 
@@ -113,6 +107,8 @@ def conditional(
 
 def answer(request: Request, document: object) -> Response:
     """Return a document, or that it is the one that the client has."""
+    from trimtab.web.documents import to_json
+
     return conditional(request, to_json(document).encode(), "application/json")
 
 
@@ -141,6 +137,8 @@ def document(
             page = _page(**{name: values.pop(name) for name in _PAGE}) if pages else slice(0)
 
             def body() -> str:
+                from trimtab.web.documents import to_json
+
                 desk.place(site)
                 whole, total = make(**values), ""
                 if pages:
@@ -162,7 +160,7 @@ def document(
         vars(route)["__signature__"] = inspect.Signature(parameters)
         router.get(
             f"/sites/{{site:path}}/{path}",
-            responses=answers(get_type_hints(make)["return"]),
+            responses=answers(make.__annotations__["return"]),
             dependencies=dependencies,
         )(route)
         return make
@@ -204,21 +202,29 @@ def moment(text: str | None, *, end: bool = False) -> datetime | None:
     return None if text is None else parse_moment(text, "UTC", end=end)
 
 
-@router.get("/sites", responses=answers(SitesPage))
+@router.get("/sites", responses=answers("SitesPage"))
 def sites(request: Request, desk: DeskOf) -> Response:
     """List the sites that are served."""
+    from trimtab.web.documents import SitesPage
+
     return answer(request, SitesPage(desk.sites()))
 
 
 @document(router, "overview")
 def overview(desk: DeskOf, site: str) -> Overview:
     """Return a site at one glance."""
+    from trimtab.loop.overview import overview as at_one_glance
+
     return at_one_glance(desk.glance(site), desk.present(site))
 
 
 @document(router, "status", is_kept=True)
 def status(desk: DeskOf, site: str) -> StatusDocument:
     """Return what `trimtab status SITE --json` prints."""
+    from trimtab.loop.standing import standings_of
+    from trimtab.report.headline import site_troubles
+    from trimtab.web.documents import StatusDocument
+
     status = desk.status(site)
     standings = standings_of(desk.store, status, desk.place(site).site)
     return StatusDocument(status, {each.site: site_troubles(each) for each in standings})
@@ -227,6 +233,8 @@ def status(desk: DeskOf, site: str) -> StatusDocument:
 @document(router, "runs", dependencies=HEAVY)
 def runs(desk: DeskOf, site: str, probe: Probe = None, limit: Limit = 20) -> RunsDocument:
     """Return what `trimtab runs --site SITE --probe NAME --top LIMIT --json` prints."""
+    from trimtab.web.documents import RunsDocument
+
     newest = desk.store.runs(site=site, probe=probe, limit=limit)
     return RunsDocument(str(desk.store.location), newest)
 
@@ -234,6 +242,8 @@ def runs(desk: DeskOf, site: str, probe: Probe = None, limit: Limit = 20) -> Run
 @document(router, "series", pages="judgement.series", is_kept=True)
 def series(desk: DeskOf, site: str) -> JudgeDocument:
     """Return what `trimtab judge SITE --json` prints; `id` names a series below."""
+    from trimtab.web.documents import JudgeDocument
+
     judged = desk.judged(site)
     if judged is None:
         raise UsageError("no run can be judged", code="series-unknown")
@@ -265,6 +275,9 @@ def compared(
     desk: Desk, site: str, before: str, after: str, *, probe: str | None, metric: str | None
 ) -> CompareResult:
     """Return the comparison of two stretches of a site."""
+    from trimtab.loop.comparing.compare import Request as Comparison
+    from trimtab.loop.comparing.compare import compare_sides
+
     opened = (desk.store, desk.place(site))
     sides = _stretch(before), _stretch(after)
     return compare_sides(Comparison(*sides, metric=metric, probe=probe, opened=opened))
@@ -284,6 +297,8 @@ def incidents(
     desk: DeskOf, site: str, state: Literal["open", "lasting", "ended"] | None = None
 ) -> IncidentsDocument:
     """Return what `trimtab incidents SITE --json` printed at the last search."""
+    from trimtab.loop.explaining.incidents import kept_document
+
     chosen = [each for each in desk.incidents(site) if state in (None, each.state)]
     return kept_document(desk.store, site, chosen)
 
@@ -291,6 +306,8 @@ def incidents(
 @document(router, "incidents/{identifier}")
 def incident(desk: DeskOf, site: str, identifier: str) -> IncidentsDocument:
     """Return one incident with all its evidence."""
+    from trimtab.loop.explaining.incidents import kept_document
+
     return kept_document(desk.store, site, [desk.incident(site, identifier)])
 
 
@@ -313,6 +330,9 @@ def actions(
     limit: Limit = LIMIT_MAX,
 ) -> ActionsDocument:
     """Return what `trimtab actions SITE --json` prints, of the newest actions of a stretch."""
+    from trimtab.loop.acting.effects import ledger
+    from trimtab.web.documents import ActionsDocument
+
     stretch = {"since": moment(since), "until": moment(until, end=True)}
     actions, effects = ledger(desk.store, desk.place(site), desk.now(site), **stretch, limit=limit)
     return ActionsDocument(str(desk.store.location), actions, effects)
@@ -329,6 +349,8 @@ def events(
 
 def log_book(desk: Desk, events: Sequence[Event]) -> EventsDocument:
     """Return events of a site as a document."""
+    from trimtab.web.documents import EventsDocument
+
     return EventsDocument(str(desk.store.location), tuple(events))
 
 
@@ -356,7 +378,7 @@ class Acknowledgement(Entry):
     detail: str = Field(default="", max_length=1500)
 
 
-ENTRY: Final = answers(EventsDocument)
+ENTRY: Final = answers("EventsDocument")
 
 
 @router.post("/sites/{site:path}/events", responses=ENTRY)
@@ -405,6 +427,8 @@ def recorded(
     targets: str | None = None,
 ) -> Event:
     """Write an event in a person's name, and return it."""
+    from trimtab.loop.event_log import add_event
+
     return add_event(
         desk.store,
         desk.place(site),

@@ -2,8 +2,8 @@
 
 ::
 
-    request ──> Desk.remembered(site, noun, kind, make) ──rests on the same rows──> as the store keeps it
-                                                 └──other rows──> make(), by one; others wait
+    request ──> Desk.remembered(site, noun, kind, make) ──same rows──> as the store keeps it
+                                                     └──others──> make(), by one; the others wait
 
 Nothing of a site's record is remembered in the process of the server: an answer is right as soon as
 something was written, and after a kill values are read again. What lies in files of this host is

@@ -14,19 +14,12 @@ from fastapi import APIRouter, Query, Request, Response
 from markupsafe import Markup
 
 from trimtab.errors import TrimtabError, UsageError
-from trimtab.report.judge_charts import PANEL_KEYS, panel_chart
 from trimtab.report.kit import GOAL_TONES, Table, Tone
 from trimtab.report.render import drawn, stylesheet
-from trimtab.report.runs import samples_table
-from trimtab.report.sections import drawn_sections
-from trimtab.report.status import series_table, troubles_table
-from trimtab.report.targets import chosen_targets, target_document, targets_table
 from trimtab.report.text import metric_title, minute_text
 from trimtab.units import format_duration, format_percent
-from trimtab.web import charts
 from trimtab.web.api import HEAVY, DeskOf, compared, conditional, heavy_with, moment
 from trimtab.web.desk import Desk
-from trimtab.web.files_api import between
 from trimtab.web.render import (
     ROWS,
     drawn_part,
@@ -81,6 +74,8 @@ def static(request: Request, name: str) -> Response:
     if name == "kit.css":
         return conditional(request, str(stylesheet().text).encode(), "text/css")
     if name == "vega.js":
+        from trimtab.web import charts
+
         return conditional(request, charts.vega_bundle().encode(), "text/javascript")
     if name not in _FILES:
         raise UsageError("there is no such file", code="page-unknown")
@@ -145,6 +140,9 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
 
 
 def _overview_parts(desk: Desk, site: str) -> OverviewParts:
+    from trimtab.report.judge_charts import PANEL_KEYS
+    from trimtab.report.status import series_table, troubles_table
+
     glance = desk.glance(site)
     ids = {entry.id for entry in desk.listed(site)}
     table = series_table(
@@ -187,6 +185,8 @@ def _overview_parts(desk: Desk, site: str) -> OverviewParts:
 
 def _panels(desk: Desk, site: str) -> str:
     """Return small drawings of the first series of a site."""
+    from trimtab.report.judge_charts import panel_chart
+
     judged = desk.judged(site)
     series = () if judged is None else judged.judgement.series[:_PANELS]
     return drawn_part(panel_chart(entry, f"panel{number}") for number, entry in enumerate(series))
@@ -344,6 +344,9 @@ def chart_data(
     """Return the specification of the chart of a series, with as many points as can be seen."""
 
     def make() -> str:
+        from trimtab.web import charts
+        from trimtab.web.files_api import between
+
         judgement, frame = desk.series(site, name), frame_of_runs(desk.runs(site, name))
         stretch = between(frame, moment(since or None), moment(until or None, end=True))
         largest: Any = frame["value"].max()
@@ -366,6 +369,8 @@ _SAMPLES: Final = 200
 @router.get("/s/{site:path}/runs/{identifier}", dependencies=HEAVY)
 def run_page(request: Request, desk: DeskOf, site: str, identifier: str) -> Response:
     """Show one run: each number beside the line of output that it was read from."""
+    from trimtab.report.runs import samples_table
+
     desk.place(site)
     run = desk.store.run(identifier)
     if run.site != site:
@@ -436,6 +441,8 @@ def targets_page(
     request: Request, desk: DeskOf, site: str, *, find: Address = "", offset: Offset = 0
 ) -> Response:
     """Draw every survey, and list the targets, those in trouble first."""
+    from trimtab.report.targets import chosen_targets
+
     held = desk.remembered(site, "targets", TargetsParts, lambda: _targets_parts(desk, site))
     surveys = desk.remembered(
         site, "surveys", SurveysParts, lambda: _surveys_parts(desk, site), *MARKED
@@ -466,6 +473,8 @@ def targets_page(
 
 
 def _targets_parts(desk: Desk, site: str) -> TargetsParts:
+    from trimtab.report.targets import targets_table
+
     state = desk.state(site)
     targets = () if state is None else state.targets
     trimmed = {target.name: target.trimmed_at for target in desk.glance(site).targets}
@@ -487,6 +496,8 @@ def _targets_parts(desk: Desk, site: str) -> TargetsParts:
 
 
 def _surveys_parts(desk: Desk, site: str) -> SurveysParts:
+    from trimtab.web import charts
+
     judged = desk.judged(site)
     if judged is None:
         return SurveysParts((), "")
@@ -499,6 +510,8 @@ def survey_data(desk: DeskOf, site: str, metric: str) -> Response:
     """Return the specification of the heat map of survey rates."""
 
     def make() -> str:
+        from trimtab.web import charts
+
         return _as_json(charts.survey_map(desk.judged(site), metric))
 
     body = desk.remembered(site, f"survey of {metric}", str, make, *MARKED)
@@ -510,6 +523,10 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
     """Show one target: its readings now, its surveys, what happened to it."""
 
     def make() -> str:
+        from trimtab.report.sections import drawn_sections
+        from trimtab.report.targets import target_document
+        from trimtab.web import charts
+
         state = desk.state(site)
         by_name = {} if state is None else {target.name: target for target in state.targets}
         if state is None or name not in by_name:

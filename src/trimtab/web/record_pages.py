@@ -13,8 +13,6 @@ from starlette.concurrency import run_in_threadpool
 
 from trimtab.errors import UsageError
 from trimtab.model.event import EventKind
-from trimtab.site.schema import SCHEMA
-from trimtab.web import charts
 from trimtab.web.api import ACKNOWLEDGED, DeskOf, Operator, acknowledged, recorded
 from trimtab.web.guard import fields_of
 from trimtab.web.pages import MARKED, Address, Offset
@@ -57,6 +55,8 @@ def incident_page(request: Request, desk: DeskOf, site: str, identifier: str) ->
     prefix = f"{ACKNOWLEDGED} {incident.id}"
 
     def figure() -> str:
+        from trimtab.web import charts
+
         return drawn_part([charts.incident_chart(desk, site, incident)])
 
     return page(
@@ -174,6 +174,8 @@ _HIDDEN: Final = frozenset({"alerts", "webhook", "store", "metrics"})
 
 def _settings(site: Site) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield the tables of a site file as they would stand in it, without what has its default."""
+    from trimtab.site.schema import SCHEMA
+
     tables: dict[str, list[tuple[str, str]]] = {}
     for entry in SCHEMA.every_key():
         _add(tables, ".".join(entry.location[:-1]), entry, site)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
-from trimtab.loop.purging.plans import SitePlan, approve
-from trimtab.loop.results import WhatIfResult
 from trimtab.model.event import Event
 from trimtab.model.sweep import SweepPoint
-from trimtab.purge.horizon.answer import Answer
-from trimtab.purge.index.owners import number_of
-from trimtab.report.documents.judged import Ladder, SweepDocument
-from trimtab.report.purge import HorizonResult
 from trimtab.web.access import Identity, Role
 from trimtab.web.api import (
     ENTRY,
@@ -30,14 +24,18 @@ from trimtab.web.api import (
     log_book,
 )
 from trimtab.web.desk import Desk
-from trimtab.web.documents import (
-    HorizonEntry,
-    HorizonsPage,
-    PlanEntry,
-    PlansPage,
-    WhatIfEntry,
-    WhatIfsPage,
-)
+
+if TYPE_CHECKING:
+    from trimtab.loop.purging.plans import SitePlan
+    from trimtab.purge.horizon.answer import Answer
+    from trimtab.web.documents import (
+        HorizonsPage,
+        Ladder,
+        PlanEntry,
+        PlansPage,
+        SweepDocument,
+        WhatIfsPage,
+    )
 
 router = APIRouter(prefix=PREFIX)
 Asking = Annotated[Identity, Depends(identity_of)]
@@ -58,6 +56,8 @@ def sweep(
     workload: Annotated[list[str], Query(max_length=20)] = [],  # noqa: B006 (FastAPI copies it)
 ) -> SweepDocument:
     """Return a sweep as far as it was measured; what is left to measure stands in its file."""
+    from trimtab.web.documents import SweepDocument
+
     stored, analysis = desk.sweep(site, name, tuple(workload))
     points = tuple(SweepPoint(*point) for point in stored.measured)
     place = str(desk.store.location)
@@ -68,6 +68,8 @@ def shown_owners(identity: Identity) -> frozenset[int] | None:
     """Return the uids whose files a person may see; ``None``: everybody's."""
     if identity.role is not Role.VIEWER:
         return None
+    from trimtab.purge.index.owners import number_of
+
     number = number_of("user", identity.user)
     return frozenset() if number is None else frozenset({number})
 
@@ -75,6 +77,9 @@ def shown_owners(identity: Identity) -> frozenset[int] | None:
 @document(router, "horizons")
 def horizons(desk: DeskOf, identity: Asking, site: str) -> HorizonsPage:
     """List the horizons of a site; a viewer sees of users themselves alone, and no project."""
+    from trimtab.report.purge import HorizonResult
+    from trimtab.web.documents import HorizonEntry, HorizonsPage
+
     only = shown_owners(identity)
 
     def shown(answer: Answer) -> Answer:
@@ -97,6 +102,8 @@ def horizons(desk: DeskOf, identity: Asking, site: str) -> HorizonsPage:
 @document(router, "plans")
 def plans(desk: DeskOf, site: str) -> PlansPage:
     """List the purge plans of a site on this host, the newest first."""
+    from trimtab.web.documents import PlanEntry, PlansPage
+
     listed, problems = desk.plans(site)
     now = desk.now(site)
 
@@ -137,6 +144,8 @@ def approve_plan(
 
 def approved(desk: Desk, site: str, admin: Identity, sha256: str) -> Event:
     """Write into the log book that an admin approves a purge plan, and return the entry."""
+    from trimtab.loop.purging.plans import approve
+
     place = desk.place(site)
     desk.forget_plans(site)
     listed, _ = desk.plans(site)
@@ -154,6 +163,9 @@ def approved(desk: Desk, site: str, admin: Identity, sha256: str) -> Event:
 @document(router, "whatif")
 def what_ifs(desk: DeskOf, site: str) -> WhatIfsPage:
     """List what was asked of the twin, the newest first; all of it is simulation."""
+    from trimtab.loop.results import WhatIfResult
+    from trimtab.web.documents import WhatIfEntry, WhatIfsPage
+
     results = desk.results(site, WhatIfResult)
     entries = (
         WhatIfEntry(each.id, each.at, each.value.scenario, each.value.seed, each.value.swept)

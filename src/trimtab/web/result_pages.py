@@ -10,20 +10,9 @@ from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
 from trimtab.errors import TrimtabError
-from trimtab.loop.monthly import space_at
-from trimtab.loop.purging.plans import own_lists
-from trimtab.loop.results import WhatIfResult
-from trimtab.loop.whatif import scenario_of_site
 from trimtab.model.event import EventKind
-from trimtab.model.excluded_runs import doubts_text
-from trimtab.report.ladder import ladder_document
-from trimtab.report.monthly import space_chart
-from trimtab.report.purge import HorizonResult, horizon_document, runs_document
 from trimtab.report.render import drawn
-from trimtab.report.sections import Document, Section, drawn_sections
-from trimtab.report.sweep import sweep_document
 from trimtab.report.text import minute_text
-from trimtab.report.whatif import whatif_document
 from trimtab.web.access import Role
 from trimtab.web.api import Admin, DeskOf, heavy_with
 from trimtab.web.pages import Address, Offset
@@ -34,7 +23,7 @@ from trimtab.web.result_api import Asking, approved, shown_owners
 if TYPE_CHECKING:
     from trimtab.model.site import Site
     from trimtab.report.chart import Chart
-    from trimtab.report.sections import Drawings
+    from trimtab.report.sections import Document, Drawings, Section
     from trimtab.web.desk import Desk
 
 router = APIRouter(include_in_schema=False)
@@ -56,6 +45,9 @@ def ladder_page(
     """Show the efficiency of each layer, of the newest results."""
 
     def make() -> str:
+        from trimtab.report.ladder import ladder_document
+        from trimtab.report.sections import drawn_sections
+
         document = ladder_document(desk.ladder(site, per or None))
         sections = drawn_sections(document)
         return part("ladder.html.j2", site=site, document=document, sections=sections, per=per)
@@ -95,6 +87,10 @@ def sweeps_page(
     """List the sweeps of a site, and show one: best setting, what matters, maps, knees."""
 
     def make() -> str:
+        from trimtab.model.excluded_runs import doubts_text
+        from trimtab.report.sections import drawn_sections
+        from trimtab.report.sweep import sweep_document
+
         sweeps = desk.sweeps(site)
         chosen = name or (sweeps[0].name if sweeps else "")
         if not chosen:
@@ -135,6 +131,9 @@ def purge_page(
     offset: Offset = 0,
 ) -> Response:
     """Show horizon, owners, plans and past runs; a viewer sees of owners themselves alone."""
+    from trimtab.loop.purging.plans import own_lists
+    from trimtab.report.purge import HorizonResult, horizon_document
+
     horizons = desk.results(site, HorizonResult)
     chosen = horizons.chosen(result)
     only, now = shown_owners(identity), desk.now(site)
@@ -179,6 +178,9 @@ def purge_page(
 
 def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None:
     """Return the page of what runs did; ``None`` where none is recorded."""
+    from trimtab.report.purge import runs_document
+    from trimtab.report.sections import Document, Section
+
     try:
         report = desk.purge_runs(site)
     except TrimtabError as error:
@@ -189,6 +191,9 @@ def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None
 
 def _space(desk: Desk, site: str) -> Chart | None:
     """Return how full the site was over its snapshots, with its purges."""
+    from trimtab.loop.monthly import space_at
+    from trimtab.report.monthly import space_chart
+
     times = desk.store.snapshot_times(site)
     step = max(1, -(-len(times) // _SNAPSHOTS))
     space = space_at(desk.store, site, times[::-1][::step][::-1])
@@ -213,6 +218,9 @@ async def approve_form(request: Request, desk: DeskOf, admin: Admin, site: str) 
 @router.get("/s/{site:path}/twin")
 def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = "") -> Response:
     """Show what was asked of the twin, the scenario of a simulated site, and those there are."""
+    from trimtab.loop.results import WhatIfResult
+    from trimtab.report.whatif import whatif_document
+
     place, results = desk.place(site), desk.results(site, WhatIfResult)
     chosen = results.chosen(result)
     problem, scenario = None, None
@@ -249,6 +257,7 @@ def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = ""
 
 def _scenario(site: Site) -> Document | None:
     """Return the scenario of a site of the twin."""
+    from trimtab.loop.whatif import scenario_of_site
     from trimtab.report.scenario import scenario_document
 
     scenario = scenario_of_site(site)

@@ -14,7 +14,7 @@ from trimtab.message import code_of
 from trimtab.model.compare import CompareResult, Effect
 from trimtab.model.event import Event, EventKind
 from trimtab.model.series import SeriesJudgement
-from trimtab.report import judge_charts, text
+from trimtab.report import text
 from trimtab.report.kit import Row, Table, row, table
 from trimtab.report.render import drawn
 from trimtab.units import format_percent, parse_moment, percent_or_dash, value_or_dash
@@ -78,7 +78,9 @@ def utc_text(at: datetime | None) -> str:
 
 def around_events(events: Sequence[Event], series: SeriesJudgement) -> list[tuple[Event, str, str]]:
     """Return changes that the log book holds with 240 h before and after each, newest first."""
-    width = judge_charts.BESIDE_CHANGE
+    from trimtab.report.judge_charts import BESIDE_CHANGE
+
+    width = BESIDE_CHANGE
     begin = min((regime.from_ for regime in series.regimes), default=None)
     end = max((regime.to for regime in series.regimes), default=None)
     return [
@@ -112,6 +114,8 @@ def compared_parts(
     ends: tuple[tuple[datetime | None, datetime | None], tuple[datetime | None, datetime | None]],
 ) -> Compared:
     """Return the effect in words, both sides in figures, their runs and how these are spread."""
+    from trimtab.report import judge_charts
+
     effects = [effect for entry in result.series for effect in entry.effects]
     before, after = (_within(frame, *stretch) for stretch in ends)
     key = series.key
@@ -199,6 +203,8 @@ def days_above(
 
 def day_charts(series: SeriesJudgement) -> Iterator[Chart | None]:
     """Yield the figures 5 and 6 of a series: daily means, COV of each day, COV over windows."""
+    from trimtab.report import judge_charts
+
     name = "series"
     panel = judge_charts.panel_chart(series, f"panel-{name}")
     if panel is not None:

@@ -20,8 +20,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trimtab import __version__
 from trimtab.errors import NoAnswer, RefusedError, TrimtabError, UnreadableError, UsageError
-from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.measured import FailureDocument
 from trimtab.visible import visible
 from trimtab.web import api, files_api, live, pages, record_pages, result_api, result_pages
 from trimtab.web.access import Access
@@ -109,6 +107,8 @@ def refusal_page(refusal: Refusal, as_json: bool) -> bytes:
 
 def _problem(error: TrimtabError, status: int, *, as_json: bool) -> bytes:
     if as_json:
+        from trimtab.web.documents import FailureDocument, to_json
+
         return to_json(FailureDocument(error)).encode()
     return problem_page(error, status).encode()
 
