@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from trimtab.record.derived import Sums
     from trimtab.record.kept import KeptIncident, Site
     from trimtab.record.store import Store
+    from trimtab.web.marks import Marks
 
 Value = TypeVar("Value")
 Runs = tuple[tuple[datetime, float | None, bool, str], ...]
@@ -300,6 +301,12 @@ class Desk:
             if incident.id == identifier:
                 return incident
         raise UsageError("no such incident", code="incident-unknown")
+
+    def marks(self, name: str) -> Marks:
+        """Return the marks of events and incidents on charts."""
+        from trimtab.web.marks import marks_of
+
+        return marks_of(self.events(name), self.incidents(name))
 
     def listed(self, name: str) -> tuple[Listed, ...]:
         """Return the series of a site that have a page, those of most runs first."""

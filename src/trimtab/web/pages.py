@@ -15,11 +15,12 @@ from markupsafe import Markup
 
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.report.kit import GOAL_TONES, Table, Tone
-from trimtab.report.render import drawn, stylesheet
-from trimtab.report.text import metric_title, minute_text
-from trimtab.units import format_duration, format_percent
+from trimtab.report.render import stylesheet
+from trimtab.report.text import key_label, metric_title, minute_text
+from trimtab.units import format_duration, format_percent, format_value, value_or_dash
 from trimtab.web.api import HEAVY, DeskOf, compared, conditional, heavy_with, moment
 from trimtab.web.desk import Desk
+from trimtab.web.marks import KEYS, marked_specification
 from trimtab.web.render import (
     ROWS,
     drawn_part,
@@ -43,7 +44,7 @@ from trimtab.web.series_parts import (
 )
 
 if TYPE_CHECKING:
-    from trimtab.loop.overview import Present
+    from trimtab.loop.overview import Glance, Present
     from trimtab.model.overview import TargetOverview
 
 router = APIRouter(include_in_schema=False)
@@ -88,6 +89,8 @@ def static(request: Request, name: str) -> Response:
 
 _TROUBLES: Final = 12
 _PANELS: Final = 4
+_SPARK: Final = (100.0, 28.0)
+_SPARK_DAYS: Final = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,8 @@ def _overview_parts(desk: Desk, site: str) -> OverviewParts:
         series=table,
         slow=glance.slow,
         panels=Markup(desk.remembered(site, "panels", str, lambda: _panels(desk, site), *MARKED)),
-        panel_keys=PANEL_KEYS,
+        panel_keys=(*PANEL_KEYS, *KEYS),
+        currents=_currents(desk, site, glance),
         cells=[
             (target, _fullness_step(target), _target_title(target)) for target in glance.targets
         ],
@@ -189,7 +193,53 @@ def _panels(desk: Desk, site: str) -> str:
 
     judged = desk.judged(site)
     series = () if judged is None else judged.judgement.series[:_PANELS]
-    return drawn_part(panel_chart(entry, f"panel{number}") for number, entry in enumerate(series))
+    panels = (panel_chart(entry, f"panel{number}") for number, entry in enumerate(series))
+    return drawn_part(panels, desk.marks(site), with_keys=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The last value of a series, and the means of its last days as points of a line."""
+
+    name: str
+    address: str
+    value: str
+    at: str
+    mean: str
+    points: str
+
+
+def _currents(desk: Desk, site: str, glance: Glance) -> list[Current]:
+    """Return the last values of the first series of a site."""
+    judged, entries = desk.judged(site), {entry.id: entry for entry in glance.series}
+    return [
+        Current(
+            key_label(series.key),
+            link(site, "series", name=entry.id),
+            format_value(entry.last_value, series.key.unit),
+            minute_text(entry.last_at),
+            value_or_dash(entry.verdict.mean, series.key.unit),
+            spark_points([day.mean for day in series.days if day.mean is not None][-_SPARK_DAYS:]),
+        )
+        for series in (() if judged is None else judged.judgement.series)
+        if (entry := entries.get(series.key.id)) is not None
+    ][:_PANELS]
+
+
+def spark_points(values: Sequence[float]) -> str:
+    """Return values as points of a line in a box of 100 by 28, 0 at its lower edge.
+
+    Examples
+    --------
+    >>> spark_points([2.0, 1.0, 4.0])
+    '0,14 50,21 100,0'
+    """
+    width, height = _SPARK
+    top, step = max(values, default=0.0) or 1.0, width / max(1, len(values) - 1)
+    return " ".join(
+        f"{number * step:.4g},{height * (1 - value / top):.4g}"
+        for number, value in enumerate(values)
+    )
 
 
 def _ages(of_record: OverviewParts, present: Present) -> list[tuple[str, str]]:
@@ -275,7 +325,7 @@ def series_page(
     incidents = desk.incidents(site) if has_days else ()
 
     def figures() -> str:
-        return drawn_part(day_charts(desk.whole_series(site, chosen)))
+        return drawn_part(day_charts(desk.whole_series(site, chosen)), desk.marks(site))
 
     return page(
         request,
@@ -350,7 +400,8 @@ def chart_data(
         judgement, frame = desk.series(site, name), frame_of_runs(desk.runs(site, name))
         stretch = between(frame, moment(since or None), moment(until or None, end=True))
         largest: Any = frame["value"].max()
-        return _as_json(charts.series_chart(judgement, stretch, largest=largest))
+        chart = charts.series_chart(judgement, stretch, largest=largest)
+        return _as_json(marked_specification(chart, desk.marks(site)))
 
     # Of stretches there is no end: they are drawn each time.
     is_whole = not (since or until)
@@ -502,7 +553,7 @@ def _surveys_parts(desk: Desk, site: str) -> SurveysParts:
     if judged is None:
         return SurveysParts((), "")
     metrics = tuple((tail.metric, metric_title(tail.metric)) for tail in judged.judgement.tails)
-    return SurveysParts(metrics, drawn_part(charts.spread_charts(judged)))
+    return SurveysParts(metrics, drawn_part(charts.spread_charts(judged), desk.marks(site)))
 
 
 @router.get("/s/{site:path}/survey/{metric}")
@@ -539,7 +590,9 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
             "target.html.j2",
             document=document,
             sections=drawn_sections(document),
-            figures=drawn(charts.life_charts(desk.store, site, name)),
+            figures=Markup(
+                drawn_part(charts.life_charts(desk.store, site, name), desk.marks(site))
+            ),
             events=events[: -ROWS - 1 : -1],
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -57,7 +58,8 @@ def incident_page(request: Request, desk: DeskOf, site: str, identifier: str) ->
     def figure() -> str:
         from trimtab.web import charts
 
-        return drawn_part([charts.incident_chart(desk, site, incident)])
+        marks = replace(desk.marks(site), incidents=())  # its own stretch is grey already
+        return drawn_part([charts.incident_chart(desk, site, incident)], marks)
 
     return page(
         request,

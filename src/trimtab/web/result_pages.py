@@ -15,7 +15,7 @@ from trimtab.report.render import drawn
 from trimtab.report.text import minute_text
 from trimtab.web.access import Role
 from trimtab.web.api import Admin, DeskOf, heavy_with
-from trimtab.web.pages import Address, Offset
+from trimtab.web.pages import MARKED, Address, Offset
 from trimtab.web.record_pages import form_field
 from trimtab.web.render import ROWS, drawn_part, link, page, part
 from trimtab.web.result_api import Asking, approved, shown_owners
@@ -147,7 +147,7 @@ def purge_page(
     events = desk.store.events(site=site, kinds=[EventKind.PURGE])
 
     def space() -> str:
-        return drawn_part([_space(desk, site)])
+        return drawn_part([_space(desk, site)], desk.marks(site))
 
     return page(
         request,
@@ -170,7 +170,7 @@ def purge_page(
         rows_each=ROWS,
         only=only,
         may_approve=identity.role.covers(Role.ADMIN),
-        space=Markup(desk.remembered(site, "space", str, space, "snapshot")),
+        space=Markup(desk.remembered(site, "space", str, space, "snapshot", *MARKED)),
         events=events[: -_EVENTS - 1 : -1],
         events_total=len(events),
     )
