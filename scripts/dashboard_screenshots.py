@@ -2,7 +2,7 @@
 
     python scripts/dashboard_screenshots.py build/screenshots [STORE]
 
-Two widths, light and dark; without a store the demo is simulated first. It needs chromium.
+Two widths, light and dark, and as it is printed; without a store the demo is simulated first. It needs chromium.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from playwright.sync_api import sync_playwright  # noqa: E402 (the tree is on th
 from tests.support.browser import launched  # noqa: E402
 from tests.web.test_browser import every_page, keep_demo, shown, window  # noqa: E402
 
-WIDTHS = (1280, 400)
+WIDTHS = (1440, 400)
+PRINTED = 800
 
 
 def named(path: str) -> str:
@@ -45,6 +46,12 @@ def main() -> None:
                             walk.page.set_viewport_size({"width": width, "height": 900})
                             file = directory / f"dashboard-{named(path)}-{look}-{width}.png"
                             walk.page.screenshot(path=file, full_page=True)
+                        if look == "light":
+                            walk.page.set_viewport_size({"width": PRINTED, "height": 900})
+                            walk.page.emulate_media(media="print")
+                            file = directory / f"dashboard-{named(path)}-print.png"
+                            walk.page.screenshot(path=file, full_page=True)
+                            walk.page.emulate_media(media="screen")
                         walk.page.set_viewport_size(size)
                         print(f"{look}: {path}")
 

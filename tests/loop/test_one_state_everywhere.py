@@ -14,7 +14,7 @@ from trimtab.alert.table import STATES
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.loop.alerting.observing import observe
 from trimtab.loop.event_log import Place
-from trimtab.loop.overview import overview, target_overviews
+from trimtab.loop.overview import glance_of, overview, present_of
 from trimtab.loop.standing import standing_of, standings_of
 from trimtab.loop.status import status_of
 from trimtab.loop.targets import recall
@@ -55,11 +55,9 @@ def test_no_two_commands_contradict_each_other(state: str, tmp_path: Path) -> No
         of_targets = recall(site, store, AT)
         standing = standing_of(store, place)
         assert standing.state is not None
-        shown = target_overviews(store, site.name, standing.state, ())
         purge = PurgeOverview(None, None, 0, 0, None, None)
-        page = overview(
-            store, place, status, standing, targets=shown, events=(), now=AT, purge=purge
-        )
+        glance = glance_of(store, place, status, standing)
+        page = overview(glance, present_of(store, place, AT, purge))
         (view,) = observe(site, store, AT).snapshots
     assert of_targets.state is not None
     said = {

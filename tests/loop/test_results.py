@@ -120,8 +120,8 @@ def test_what_another_version_kept_is_counted_and_left_out(store):
     assert problem.startswith("1 result")
 
 
-def test_a_kept_result_changes_the_mark_of_its_site(store):
-    before = store.mark(SITE)
+def test_a_kept_result_changes_the_sums_of_its_site(store):
+    before = store.sums(SITE)
     add_result(store, SITE, kept_whatif(), NOW)
-    assert store.mark(SITE) != before
+    assert store.sums(SITE) != before
     assert store.check(contents=True).problems == ()

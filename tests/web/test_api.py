@@ -12,15 +12,15 @@ from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.web.conftest import RUNS, SITE, hour, keep_small_site
 
-from trimtab.loop.event_log import Place, add_event
+from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import judge_site
 from trimtab.record.store import Store
 from trimtab.report import documents
 from trimtab.report.documents.encode import to_json
-from trimtab.web import desk as desks
-from trimtab.web import remembering, sampling
+from trimtab.web import sampling
 from trimtab.web.api import incidents
 from trimtab.web.desk import Desk
+from trimtab.web.series_parts import frame_of_runs
 
 ROOT = f"/api/v1/sites/{SITE}"
 
@@ -109,7 +109,7 @@ def test_a_stretch_is_in_utc_unless_it_says_otherwise(client, series):
 def test_every_run_is_in_the_files(client, desk, series, form, read):
     answer = client.get(f"{ROOT}/series/{series}/runs.{form}")
     frame = read(io.BytesIO(answer.content))
-    _, expected = desk.series(SITE, series)
+    expected = frame_of_runs(desk.runs(SITE, series))
     assert frame.columns == ["at", "value", "unfinished", "run", "outlier"]
     assert frame["run"].to_list() == expected["run"].to_list()
     assert frame["value"].to_list() == expected["value"].to_list()
@@ -194,7 +194,7 @@ def _references(node):
 
 @pytest.mark.parametrize("points", [8, 40, 400, 20_000])
 def test_a_sample_hides_no_outlier(client, desk, series, points):
-    _, frame = desk.series(SITE, series)
+    frame = frame_of_runs(desk.runs(SITE, series))
     answer = client.get(f"{ROOT}/series/{series}/runs.parquet?points={points}")
     sample = pl.read_parquet(io.BytesIO(answer.content))
     shown = set(sample["run"])
@@ -227,70 +227,3 @@ def test_sampling_keeps_extremes_ends_and_order(seed):
     assert {0, count - 1} <= rows
     assert rows.issuperset(frame.filter(sampling.outliers(frame))["row"])
     assert sample["row"].is_sorted()
-
-
-def test_a_judgement_is_remembered_until_the_store_changes(desk, monkeypatch):
-    alone = Desk(desk.store, elapsed_s=iter(range(10**6)).__next__)
-    judged, calls = alone.judged(SITE), []
-    assert judged is not None
-    whole = desks.judge_site
-    monkeypatch.setattr(desks, "judge_site", lambda *a, **k: calls.append(1) or whole(*a, **k))
-    assert alone.judged(SITE) is judged
-    add_event(desk.store, Place(SITE, None), kind="note", detail="something", now=hour(300))
-    again = alone.judged(SITE)
-    assert again is not None
-    assert calls == [1]
-    assert again is not judged
-    assert again.judgement == judged.judgement
-
-
-def test_documents_that_are_remembered_are_bounded_and_of_this_state(desk, monkeypatch):
-    monkeypatch.setattr(remembering, "BODIES_MAX_BYTES", 100_000)
-    alone = Desk(desk.store, elapsed_s=iter(range(10**6)).__next__)
-    made = []
-
-    def body(name: str, size: int) -> bytes:
-        return alone.encoded(SITE, name, make=lambda: made.append(name) or b"x" * size)
-
-    assert [len(body(name, 40_000)) for name in "abab"] == [40_000] * 4
-    assert made == ["a", "b"]
-    body("c", 40_000)  # the oldest goes
-    body("b", 40_000)
-    assert made == ["a", "b", "c"]
-    body("a", 40_000)
-    assert made == ["a", "b", "c", "a"]
-    assert len(body("large", 10**6)) == 10**6
-    assert alone._bodies_bytes == 0
-    add_event(desk.store, Place(SITE, None), kind="note", detail="something", now=hour(301))
-    body("a", 10)
-    body("a", 10)
-    assert made[-2:] == ["large", "a"]
-
-
-def test_what_is_shown_is_of_one_state_until_the_next_is_ready(desk, monkeypatch):
-    """A year takes seconds to judge anew: nobody waits, and nobody sees half of it."""
-    waiting: list = []
-    alone = Desk(desk.store, elapsed_s=iter(range(10**6)).__next__, beside=waiting.append)
-    shown = (alone.judged(SITE), alone.status(SITE), alone.targets(SITE))
-    body = alone.encoded(SITE, "word", make=lambda: b"before")
-    mark, count = alone.mark(SITE), len(alone.events(SITE))
-    add_event(desk.store, Place(SITE, None), kind="note", detail="something", now=hour(302))
-    assert (alone.judged(SITE), alone.status(SITE), alone.targets(SITE)) == shown
-    assert alone.encoded(SITE, "word", make=lambda: b"after") == body
-    assert len(alone.events(SITE)) == count + 1  # what somebody wrote is there at once
-    assert len(waiting) == 1  # it is worked out once, however many ask
-    of_change = alone.mark(SITE)
-    assert of_change != mark
-    waiting.pop()()
-    assert alone.mark(SITE) != of_change
-    assert alone.judged(SITE) is not shown[0]
-    assert alone.status(SITE) == shown[1]
-    assert alone.encoded(SITE, "word", make=lambda: b"after") == b"after"
-    assert not waiting
-    monkeypatch.setattr(desks, "status_of", lambda *a, **k: 1 / 0)
-    add_event(desk.store, Place(SITE, None), kind="note", detail="more", now=hour(303))
-    assert alone.status(SITE) == shown[1]
-    with pytest.raises(ZeroDivisionError):
-        waiting.pop()()
-    with pytest.raises(ZeroDivisionError):  # not the status of before for ever
-        alone.status(SITE)

@@ -22,7 +22,7 @@ from tests.web.serving import Serving, serving
 
 from trimtab.record import database, schema
 from trimtab.record.store import Store
-from trimtab.web import remembering
+from trimtab.web import desk as desks
 from trimtab.web.desk import Desk
 
 pytestmark = pytest.mark.system
@@ -61,7 +61,7 @@ def fails_clearly(person: httpx.Client, code: str) -> None:
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a small store; the desk looks at it at every request."""
-    monkeypatch.setattr(remembering, "LOOKS_S", 0.0)
+    monkeypatch.setattr(desks, "LOOKS_S", 0.0)
     return keep_small_site(tmp_path / "t.db")
 
 

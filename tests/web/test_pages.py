@@ -97,14 +97,13 @@ def test_a_store_that_cannot_be_read_gives_a_clear_page_and_recovers(client, des
     def locked(site):
         raise UnreadableError("the store is locked by another process", code="store-locked")
 
-    whole = desk.store.mark
-    monkeypatch.setattr(desk.store, "mark", locked)
-    desk.forget_mark(SITE)
+    whole = desk.store.sums
+    monkeypatch.setattr(desk.store, "sums", locked)
     page = client.get(f"/s/{SITE}/overview")
     assert page.status_code == 503
     assert "store-locked" in page.text
     assert client.get(f"/api/v1/sites/{SITE}/series").json()["error"]["code"] == "store-locked"
-    monkeypatch.setattr(desk.store, "mark", whole)
+    monkeypatch.setattr(desk.store, "sums", whole)
     assert client.get(f"/s/{SITE}/overview").status_code == 200
 
 

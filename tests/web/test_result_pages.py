@@ -25,13 +25,14 @@ from tests.web.test_pages import Inline
 
 from trimtab.loop.event_log import Place, add_event
 from trimtab.loop.purging.place import PurgePlace, prepared
-from trimtab.loop.results import add_result
+from trimtab.loop.results import WhatIfResult, add_result
 from trimtab.loop.sweep import stored_sweep
 from trimtab.model.event import EventKind
 from trimtab.model.identifier import identifier_of
 from trimtab.model.policies import Policies, PurgePlanPolicy
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site
+from trimtab.purge.index import owners
 from trimtab.purge.notice.notify import publish
 from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.policy import Notices
@@ -39,8 +40,8 @@ from trimtab.record.kept import KeptResult
 from trimtab.record.store import Store
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.simulated import WhatIfDocument
+from trimtab.report.purge import HorizonResult
 from trimtab.report.whatif import whatif_answers
-from trimtab.web import result_api
 from trimtab.web.access import Asking, Identity, ProxyAccess
 from trimtab.web.desk import Desk
 from trimtab.web.settings import Proxy, Roles, WebSettings
@@ -142,15 +143,15 @@ def admin(desk: Desk) -> TestClient:
 @pytest.fixture
 def ada(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     """A viewer who is a user of the file system."""
-    monkeypatch.setattr(result_api, "number_of", lambda kind, name: {"ada": ADA}.get(name))
+    monkeypatch.setattr(owners, "number_of", lambda kind, name: {"ada": ADA}.get(name))
     return person(desk, "ada")
 
 
 def test_no_page_has_code_or_style_inside(admin, desk, plan):
     for path in (
         "ladder", "ladder?per=ost", "sweeps", "sweeps?name=sizes", "purge",
-        f"purge?result={desk.horizons(SITE).held[0].id}", "twin",
-        f"twin?result={desk.what_ifs(SITE).held[0].id}",
+        f"purge?result={desk.results(SITE, HorizonResult).held[0].id}", "twin",
+        f"twin?result={desk.results(SITE, WhatIfResult).held[0].id}",
     ):  # fmt: skip
         page = admin.get(f"{ROOT}/{path}")
         assert page.status_code == 200, (path, page.text[-500:])
@@ -162,7 +163,7 @@ def test_no_page_has_code_or_style_inside(admin, desk, plan):
 
 @pytest.mark.parametrize("page", ["twin", "purge"])
 def test_only_results_of_the_kind_are_named(admin, desk, page):
-    kept = desk.horizons(SITE) if page == "twin" else desk.what_ifs(SITE)
+    kept = desk.results(SITE, HorizonResult) if page == "twin" else desk.results(SITE, WhatIfResult)
     assert admin.get(f"{ROOT}/{page}?result={kept.held[0].id}").status_code == 404
     assert admin.get(f"{ROOT}/sweeps?name=none").status_code == 404
 
@@ -286,7 +287,6 @@ def test_only_an_admin_approves_and_only_this_hash(admin, ada, desk, plan):
     add_event(
         desk.store, Place(SITE, None), kind="note", detail=words, now=NOW, source="dashboard: olga"
     )
-    desk.forget_mark(SITE)
     assert "waits for approval" in admin.get(f"{ROOT}/purge").text
     assert len(desk.store.events(site=SITE)) == len(before) + 1
 

@@ -15,7 +15,7 @@ from trimtab.model.event import Event, EventKind
 from trimtab.report import judge_charts
 from trimtab.web import live
 from trimtab.web.desk import Desk
-from trimtab.web.series_parts import Zone, around_events, days_above
+from trimtab.web.series_parts import Zone, around_events, days_above, frame_of_runs
 
 API = f"/api/v1/sites/{SITE}"
 BEFORE, AFTER = "2026-01-05..2026-01-10", "2026-01-10..2026-01-15"
@@ -69,7 +69,7 @@ def test_a_zone_moves_no_moment():
 
 
 def test_days_above_the_goal_have_their_incidents(desk, series):
-    judgement, _ = desk.series(SITE, series)
+    judgement = desk.series(SITE, series)
     goal = judgement.verdict.goal
     assert goal is not None
     days = days_above(judgement, "UTC", desk.incidents(SITE))
@@ -90,7 +90,7 @@ def _after(day) -> str:
 
 
 def test_stretches_around_a_change_of_the_log_book_are_offered(client, desk, series):
-    judgement, _ = desk.series(SITE, series)
+    judgement = desk.series(SITE, series)
     events = [
         Event("a", SITE, EventKind.CONFIG_CHANGE, hour(120), "checksums on", "person"),
         Event("b", SITE, EventKind.NOTE, hour(121), "a word", "person"),
@@ -105,7 +105,7 @@ def test_stretches_around_a_change_of_the_log_book_are_offered(client, desk, ser
 
 
 def test_the_figures_of_days_hold_what_was_judged(desk, series):
-    judgement, frame = desk.series(SITE, series)
+    judgement, frame = desk.series(SITE, series), frame_of_runs(desk.runs(SITE, series))
     chart = judge_charts.days_cov_chart(judgement, "x")
     assert chart is not None
     rows = [row for layer in chart.specification["layer"] for row in layer["data"]["values"]]
@@ -125,7 +125,7 @@ READERS = {"csv": pl.read_csv, "parquet": pl.read_parquet, "arrow": pl.read_ipc}
 
 @pytest.mark.parametrize("form", READERS)
 def test_every_series_comes_as_a_file(client, desk, series, form):
-    judgement, _ = desk.series(SITE, series)
+    judgement = desk.whole_series(SITE, series)
 
     def read(path: str) -> pl.DataFrame:
         answer = client.get(f"{API}/{path}.{form}")

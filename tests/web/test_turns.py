@@ -9,12 +9,14 @@ from contextlib import contextmanager
 
 import polars as pl
 import pytest
+from sqlalchemy import select
 from starlette.testclient import TestClient
 from tests.web.conftest import HOSTILE, SITE, guard_of, hour
 
 from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.record import schema
 from trimtab.record.store import Store
-from trimtab.web import files_api, remembering, turns
+from trimtab.web import files_api, turns
 from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk
 from trimtab.web.guard import Guard
@@ -230,30 +232,26 @@ def test_a_csv_holds_no_formula(reader):
     assert files_api.harmless(frame)["a"].to_list() == expected
 
 
+def kept(desk: Desk) -> set[str]:
+    """Return the nouns of all values that the store keeps."""
+    with desk.store._reading() as connection:
+        return set(connection.execute(select(schema.derived.c.noun)).scalars())
+
+
 def test_what_means_nothing_makes_no_further_document(reader, many):
-    reader.get(f"{API}/events")
-    before = set(many._bodies)
+    reader.get(f"{API}/targets")
+    before = kept(many)
+    assert f"document {API}/targets" in before
     for number in range(20):
-        assert reader.get(f"{API}/events?junk={number}&x={'x' * 3000}").status_code == 200
-    assert set(many._bodies) == before
-
-
-def test_documents_are_bounded_with_their_addresses(many, monkeypatch):
-    monkeypatch.setattr(remembering, "BODIES_MAX_BYTES", 20_000)
-    desk = Desk(many.store)
-    for number in range(200):
-        desk.encoded(SITE, f"{number}" + "x" * 4000, make=lambda: b"y")
-        held = sum(len(part) for key in desk._bodies for part in key)
-        assert held < remembering.BODIES_MAX_BYTES
-        assert desk._bodies_bytes >= held
-    assert len(desk._bodies) == 4
+        assert reader.get(f"{API}/targets?junk={number}&x={'x' * 3000}").status_code == 200
+        assert reader.get(f"{API}/targets?limit={number + 1}").status_code == 200
+    assert kept(many) == before
 
 
 def test_names_that_nothing_has_leave_nothing_behind(reader, many):
     reader.get(f"/s/{SITE}/overview")
-    desk = many
-    before = (set(desk._views), set(desk._marks), set(desk._presents), set(desk._bodies))
-    slots = {site: set(view.slots) for site, view in desk._views.items()}
+    before = kept(many)
+    held = [dict(each) for each in (many._places, many._making, many._recent, many._states)]
     for number in range(5):
         for path in (
             f"/api/v1/sites/no{number}/status",
@@ -261,19 +259,12 @@ def test_names_that_nothing_has_leave_nothing_behind(reader, many):
             f"/api/v1/sites/no{number}/events",
             f"/s/no{number}/ladder",
             f"/s/no{number}/survey/x",
+            f"/s/no{number}/live",
             f"/s/{SITE}/survey/no{number}",
             f"/s/{SITE}/chart/no{number}",
+            f"/s/{SITE}/target/no{number}%00",
+            f"/s/{SITE}/sweeps?name=no{number}",
         ):
             assert reader.get(path).status_code in {400, 404}, path
-    assert before == (set(desk._views), set(desk._marks), set(desk._presents), set(desk._bodies))
-    assert slots == {site: set(view.slots) for site, view in desk._views.items()}
-
-
-def test_what_took_long_is_not_given_up_for_what_somebody_asked_for(many):
-    desk = Desk(many.store)
-    desk.remembered(SITE, "judged", make=lambda: "a year")
-    for number in range(2 * remembering._REMEMBERED):
-        desk.remembered(SITE, "compare", str(number), make=lambda: 0)
-    again = desk.remembered(SITE, "judged", make=lambda: pytest.fail("worked out again"))
-    assert again == "a year"
-    assert len(desk._views[SITE].slots) <= remembering._REMEMBERED + 1
+    assert kept(many) == before
+    assert held == [dict(each) for each in (many._places, many._making, many._recent, many._states)]

@@ -61,6 +61,8 @@ def _pages(site: str, desk: Desk) -> Iterator[tuple[str, Any]]:
         yield f"{site}-{kind}-{number}", {"status": answer.status_code, **facts(answer.text)}
         for found in re.findall(rf'href="(/s/{site}/[^"#]+)', answer.text):
             link = found.replace("&amp;", "&")
+            if link in waiting or link in seen:
+                continue
             if kinds.get(_kind(link), 0) + sum(_kind(one) == _kind(link) for one in waiting) < EACH:
                 waiting.append(link)
 

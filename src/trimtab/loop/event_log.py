@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from trimtab.config.targets import unfold_targets
 from trimtab.errors import UsageError
 from trimtab.loop.sites import site_file
-from trimtab.loop.status import site_of
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import new_identifier
 from trimtab.model.site import Site, SiteLimits
@@ -61,6 +60,8 @@ def place_of(store: Store, where: str) -> Place:
     UsageError
         There is none.
     """
+    from trimtab.loop.status import site_of
+
     loaded = site_file(where)
     if loaded is not None:
         return Place(loaded.site.name, loaded.site)

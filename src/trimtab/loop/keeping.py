@@ -9,7 +9,8 @@
 
 Each value names which rows it rests on. A value that was made while they changed is not kept. Who
 may not write to the store works out the same, and so does who finds a value of another version. Of
-a short record nothing is kept: it is judged sooner than what is kept of it is read.
+a short record nothing is kept: it is judged sooner than what is kept of it is read. Drawings take
+longer, and are kept of every record.
 
 `afresh` has everything worked out from nothing, and tells what was kept otherwise.
 """
@@ -37,8 +38,17 @@ Value = TypeVar("Value")
 RestsOn = Callable[[Sums], object]
 """Picks the sums that a value rests on, and adds whatever else it depends on."""
 
-_SOURCES: Final = ("explain", "judge", "loop", "loop/explaining", "model", "record")
-"""Folders whose sources decide what is worked out."""
+_SOURCES: Final = (
+    "explain",
+    "judge",
+    "loop",
+    "loop/explaining",
+    "model",
+    "record",
+    "report",
+    "web",
+)
+"""Folders whose sources decide what is worked out, and what pages of it are made."""
 _FEW_RUNS: Final = 1000
 """So many runs make a record short."""
 _LEVEL: Final = 1
@@ -75,11 +85,12 @@ def is_afresh() -> bool:
 
 @dataclass
 class Keeping:
-    """One look at a site's record."""
+    """One look at a site's record; ``of_short`` as `keeping` has it."""
 
     store: Store
     site: str
     sums: Sums
+    of_short: bool = False
     _made: dict[str, tuple[RestsOn, str, bytes]] = field(default_factory=dict)
 
     def remembered(
@@ -120,7 +131,8 @@ class Keeping:
 
     @cached_property
     def _is_short(self) -> bool:
-        return sum(count for count, _ in self.sums.runs.values()) < _FEW_RUNS
+        runs = sum(count for count, _ in self.sums.runs.values())
+        return runs < _FEW_RUNS and not self.of_short
 
     def _present(self, noun: str) -> Derived | None:
         return None if self._is_short else self.store.derived(self.site, noun).get(noun)
@@ -169,9 +181,15 @@ class Keeping:
 
 
 @contextmanager
-def keeping(store: Store, site: str) -> Iterator[Keeping]:
-    """Yield a look at a site's record; what it makes is kept at its end."""
-    look = Keeping(store, site, store.sums(site))
+def keeping(store: Store, site: str, *, of_short: bool = False) -> Iterator[Keeping]:
+    """Yield a look at a site's record; what it makes is kept at its end.
+
+    Parameters
+    ----------
+    of_short
+        Whether values of a short record are kept too.
+    """
+    look = Keeping(store, site, store.sums(site), of_short)
     yield look
     look.keep()
 
@@ -192,7 +210,7 @@ def _version() -> str:
     """Return the digest of the sources that decide what is worked out."""
     digest, package = hashlib.sha256(), Path(__file__).parent.parent
     for name in _SOURCES:
-        deep = "*.py" if name == "loop" else "**/*.py"
-        for source in sorted((package / name).glob(deep)):
-            digest.update(source.read_bytes())
+        for source in sorted((package / name).glob("*" if name == "loop" else "**/*")):
+            if source.suffix in (".py", ".j2"):
+                digest.update(source.read_bytes())
     return digest.hexdigest()

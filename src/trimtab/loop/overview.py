@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import TrimtabError
 from trimtab.loop.event_log import Place
-from trimtab.loop.exporting.collecting import plans_waiting
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.sites import is_beneath
-from trimtab.loop.watching.upcoming import watch_state
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Outcome
 from trimtab.model.event import Event, EventKind
+from trimtab.model.finding import Finding
 from trimtab.model.overview import (
     Overview,
     PurgeOverview,
     TargetOverview,
     UpcomingOverview,
 )
+from trimtab.model.status import IncidentStatus, JudgedStatus, SeriesStatus
+from trimtab.record.rows import value_of
 from trimtab.record.slots import process_text
-from trimtab.report.headline import headline, site_troubles
+from trimtab.report.kit import Tone
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -34,18 +36,45 @@ if TYPE_CHECKING:
 ACTIONS_SHOWN: Final = 8
 
 
-def overview(
-    store: Store,
-    place: Place,
-    status: Status,
-    standing: SiteStanding,
-    *,
-    targets: tuple[TargetOverview, ...],
-    events: Sequence[Event],
-    now: datetime,
-    purge: PurgeOverview,
-) -> Overview:
-    """Return a site at one glance.
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The part of an overview that follows from the record alone, and what a page adds to it.
+
+    Attributes
+    ----------
+    tone
+        Colour of the answer.
+    slow
+        Targets that surveys show to be slow, each in words.
+    """
+
+    site: str
+    answer: str
+    tone: Tone
+    last_run_at: datetime | None
+    snapshot_at: datetime | None
+    series: tuple[SeriesStatus, ...]
+    incidents: tuple[IncidentStatus, ...]
+    judged: tuple[JudgedStatus, ...]
+    targets: tuple[TargetOverview, ...]
+    troubles: tuple[Finding, ...]
+    slow: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The part of an overview that depends on the clock, the watch and this host's journals."""
+
+    at: datetime
+    watched_by: str | None
+    armed: tuple[str, ...]
+    done: tuple[Action, ...]
+    upcoming: tuple[UpcomingOverview, ...]
+    purge: PurgeOverview
+
+
+def glance_of(store: Store, place: Place, status: Status, standing: SiteStanding) -> Glance:
+    """Return what the record of a site shows at one glance.
 
     Parameters
     ----------
@@ -53,36 +82,66 @@ def overview(
         Of this site alone.
     standing
         Of this site, with its series judged where they can be.
-    targets
-        Of its last stored snapshot; see `target_overviews`.
-    events
-        Of its log book, the oldest first.
+    """
+    from trimtab.explain.troubles import slow_trouble
+    from trimtab.report.headline import headline, site_troubles, tone_of
+
+    name, state = place.name, standing.state
+    events = store.events(site=name, kinds=[EventKind.TRIM])
+    return Glance(
+        site=name,
+        answer=headline(standing),
+        tone=tone_of(standing),
+        last_run_at=max((series.last_at for series in status.series), default=None),
+        snapshot_at=None if state is None else state.snapshot.at,
+        series=status.series,
+        incidents=status.incidents,
+        judged=status.judged,
+        targets=() if state is None else target_overviews(store, name, state, events),
+        troubles=site_troubles(standing),
+        slow=tuple((each.target, str(slow_trouble(each).text)) for each in standing.slow),
+    )
+
+
+def present_of(store: Store, place: Place, now: datetime, purge: PurgeOverview) -> Present:
+    """Return what goes on at a site.
+
+    Parameters
+    ----------
     now
         By the site's own clock.
     purge
         See `purge_overview`.
     """
-    site, name = place.site, place.name
-    watch = None if site is None else watch_state(site, store, now)
+    site, watch = place.site, None
+    if site is not None:
+        from trimtab.loop.watching.upcoming import watch_state
+
+        watch = watch_state(site, store, now)
     lease = None if watch is None else watch.lease
-    return Overview(
-        site=name,
+    return Present(
         at=now,
-        answer=headline(standing),
-        last_run_at=max((series.last_at for series in status.series), default=None),
-        snapshot_at=None if standing.state is None else standing.state.snapshot.at,
         watched_by=None if lease is None else process_text(lease.holder),
-        series=status.series,
-        incidents=status.incidents,
-        judged=status.judged,
-        targets=targets,
         armed=() if site is None else site.policies.armed,
-        done=store.actions(name, limit=ACTIONS_SHOWN)[::-1],
+        done=store.actions(place.name, limit=ACTIONS_SHOWN)[::-1],
         upcoming=()
         if watch is None
         else tuple(UpcomingOverview(item.item, item.next_at) for item in watch.items),
         purge=purge,
-        troubles=site_troubles(standing),
+    )
+
+
+def overview(glance: Glance, present: Present) -> Overview:
+    """Return a site at one glance."""
+    return value_of(
+        Overview,
+        glance,
+        at=present.at,
+        watched_by=present.watched_by,
+        armed=present.armed,
+        done=present.done,
+        upcoming=present.upcoming,
+        purge=present.purge,
     )
 
 
@@ -148,7 +207,11 @@ def purge_overview(
         text = f"this host's journals cannot be read: {visible(error.strerror or str(error))}"
         reason = Message("journals-unreadable", text)
     of_site = [plan for plan in plans if site is not None and is_beneath(site, plan.root)]
-    waiting = None if site is None else plans_waiting(site, now, purges).get("purge")
+    waiting = None
+    if site is not None:
+        from trimtab.loop.exporting.collecting import plans_waiting
+
+        waiting = plans_waiting(site, now, purges).get("purge")
     return PurgeOverview(
         last_at=None if last is None else last.at,
         last=None if last is None else last.detail,

@@ -72,20 +72,27 @@ class ExplainingRecords(SnapshotRecords):
         )
 
     def survey_frame(
-        self, site: str, *, since: datetime | None = None, until: datetime | None = None
+        self,
+        site: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        target: str | None = None,
     ) -> pl.DataFrame:
         """Return what was measured of single targets: at, run, target, metric, value, by time.
 
-        Figures that are not believed are left out; 0 is a measurement.
+        Figures that are not believed are left out; 0 is a measurement. ``target``: of it alone.
         """
         run, sample = schema.run.c, schema.sample.c
         # A year of 300 targets is 200,000 rows: their times and names stay as they are kept.
-        at, target = type_coerce(run.at, BigInteger), type_coerce(sample.target, Text)
+        at, name = type_coerce(run.at, BigInteger), type_coerce(sample.target, Text)
         query = (
-            select(at, run.id, target, sample.metric, sample.value)
+            select(at, run.id, name, sample.metric, sample.value)
             .join(schema.run, run.number == sample.run)
             .where(run.at.is_not(None), *_OF_TARGETS)
         )
+        if target is not None:
+            query = query.where(sample.target == target)
         query = of_site(query, schema.run, site)
         runs = of_site(select(run.number), schema.run, site)
         with self._reading() as connection:

@@ -337,7 +337,7 @@ alert = Table(
 derived = Table(
     "derived",
     metadata,
-    *_of_site(_required("noun", Text)),
+    *_of_site(_required("noun", AnyText)),
     # Digest of all that it was worked out of.
     _required("basis", Text),
     _required("document", LargeBinary),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.troubles import trim_state
@@ -49,9 +50,7 @@ def _seen(state: SiteState) -> str:
 
 
 def targets_table(
-    targets: Iterable[TargetState],
-    link: Callable[[str], str] = lambda name: "",
-    trimmed: Mapping[str, str] | None = None,
+    targets: Iterable[TargetState], link: Callable[[str], str] = lambda name: ""
 ) -> Table | None:
     """Return a row for each target.
 
@@ -59,19 +58,28 @@ def targets_table(
     ----------
     link
         Address of a target's own page.
-    trimmed
-        Target to the age of its last trim, in words.
     """
     columns = ("target", "full>", "inodes>", "new files", "trim?", "trouble")
-    ages = trimmed or {}
-    return table(
-        columns,
-        (_row(each, link(each.name), ages.get(each.name, "")) for each in targets),
-        first=_ROWS,
-    )
+    return table(columns, (_row(each, link(each.name)) for each in targets), first=_ROWS)
 
 
-def _row(target_state: TargetState, link: str, age: str) -> Row:
+def chosen_targets(
+    whole: Table | None, numbers: Iterable[int], trimmed: Mapping[int, str]
+) -> Table | None:
+    """Return some rows of a table of targets, beside each the age of its last trim in words."""
+    if whole is None:
+        return None
+    trim = whole.columns.index("trim?")
+
+    def chosen(number: int) -> Row:
+        cells = list(whole.rows[number].cells)
+        cells[trim] = replace(cells[trim], small=trimmed.get(number, ""))
+        return replace(whole.rows[number], cells=tuple(cells))
+
+    return table(whole.columns, map(chosen, numbers), first=whole.first)
+
+
+def _row(target_state: TargetState, link: str) -> Row:
     seen, name, troubles = target_state.seen, target_state.name, target_state.troubles
     size = seen.number("capacity_bytes")
     return row(
@@ -79,7 +87,7 @@ def _row(target_state: TargetState, link: str, age: str) -> Row:
         Cell(_percent(seen.fullness()), "" if size is None else f"of {format_bytes(size)}"),
         _percent(_inodes(seen)),
         _creation(seen),
-        Cell(trim_state(seen), age),
+        Cell(trim_state(seen)),
         Cell(
             ", ".join(dict.fromkeys(trouble.id for trouble in troubles)),
             tone=SEVERITY_TONES[troubles[0].severity] if troubles else None,

@@ -9,37 +9,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from trimtab.errors import UsageError
-from trimtab.loop.acting.effects import ledger
-from trimtab.loop.comparing.compare import Request as Comparison
-from trimtab.loop.comparing.compare import compare_sides
-from trimtab.loop.event_log import add_event
-from trimtab.loop.explaining.incidents import kept_document
-from trimtab.loop.standing import standings_of
-from trimtab.model.compare import CompareResult
 from trimtab.model.event import Event, EventKind
-from trimtab.model.overview import Overview
-from trimtab.report.documents.acting import ActionsDocument
-from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.judged import (
-    IncidentsDocument,
-    JudgeDocument,
-)
-from trimtab.report.documents.kept import EventsDocument, RunsDocument, StatusDocument
-from trimtab.report.documents.measured import SiteState
-from trimtab.report.headline import site_troubles
 from trimtab.units import parse_moment
 from trimtab.web.access import Identity, Role
 from trimtab.web.desk import Desk
-from trimtab.web.documents import SitesPage
 from trimtab.web.openapi import answers
 from trimtab.web.turns import Turn
+
+if TYPE_CHECKING:
+    from trimtab.web.documents import (
+        ActionsDocument,
+        CompareResult,
+        EventsDocument,
+        IncidentsDocument,
+        JudgeDocument,
+        Overview,
+        RunsDocument,
+        SiteState,
+        StatusDocument,
+    )
 
 Make = TypeVar("Make", bound=Callable[..., object])
 
@@ -57,8 +51,8 @@ router = APIRouter(prefix=PREFIX)
 
 
 def desk_of(request: Request) -> Desk:
-    """Return the desk of the application."""
-    return request.app.state.desk
+    """Return the desk of the application, for one request."""
+    return request.app.state.desk.of_request()
 
 
 def identity_of(request: Request) -> Identity:
@@ -113,6 +107,8 @@ def conditional(
 
 def answer(request: Request, document: object) -> Response:
     """Return a document, or that it is the one that the client has."""
+    from trimtab.web.documents import to_json
+
     return conditional(request, to_json(document).encode(), "application/json")
 
 
@@ -121,8 +117,7 @@ def document(
     path: str,
     *,
     pages: str = "",
-    at_once: bool = False,
-    is_remembered: bool = True,
+    is_kept: bool = False,
     dependencies: Sequence[Any] = (),
 ) -> Callable[[Make], Make]:
     """Declare the address, below a site, of the document that a function returns.
@@ -131,10 +126,9 @@ def document(
     ----------
     pages
         The document's list that comes in pages: its attribute, or the path to it.
-    at_once
-        As `Desk.encoded` has it.
-    is_remembered
-        Whether it depends on the site's store and the address alone.
+    is_kept
+        Whether it follows from the site's record alone and takes long: it is kept as it is sent,
+        of an address without a query.
     """
 
     def declared(make: Make) -> Make:
@@ -142,21 +136,23 @@ def document(
             desk, site = values["desk"], values["site"]
             page = _page(**{name: values.pop(name) for name in _PAGE}) if pages else slice(0)
 
-            def body() -> bytes:
+            def body() -> str:
+                from trimtab.web.documents import to_json
+
                 desk.place(site)
                 whole, total = make(**values), ""
                 if pages:
                     total = str(len(attrgetter(pages)(whole)))
                     whole = _cut(whole, pages, page)
-                return f"{total}\n{to_json(whole)}".encode()
+                return f"{total}\n{to_json(whole)}"
 
-            if is_remembered:
-                held = desk.encoded(site, *address(request), make=body, at_once=at_once)
+            if is_kept and not _has_query(request):
+                held = desk.remembered(site, f"document {request.url.path}", str, body)
             else:
                 held = body()
-            total, _, content = held.partition(b"\n")
-            headers = _of_page(request, page.stop, total.decode()) if pages else {}
-            return conditional(request, content, "application/json", **headers)
+            total, _, content = held.partition("\n")
+            headers = _of_page(request, page.stop, total) if pages else {}
+            return conditional(request, content.encode(), "application/json", **headers)
 
         parameters = [*inspect.signature(make).parameters.values(), _REQUEST]
         parameters += _PAGE.values() if pages else ()
@@ -164,7 +160,7 @@ def document(
         vars(route)["__signature__"] = inspect.Signature(parameters)
         router.get(
             f"/sites/{{site:path}}/{path}",
-            responses=answers(get_type_hints(make)["return"]),
+            responses=answers(make.__annotations__["return"]),
             dependencies=dependencies,
         )(route)
         return make
@@ -180,11 +176,10 @@ _PAGE: Final = inspect.signature(_page, eval_str=True).parameters
 _REQUEST: Final = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
 
 
-def address(request: Request) -> tuple[str, str]:
-    """Return an address without what its route does not know: any number of them are the same."""
+def _has_query(request: Request) -> bool:
+    """Return whether an address has any parameter that its route knows."""
     known = {field.alias for field in request.scope["route"].dependant.query_params}
-    pairs = [pair for pair in request.query_params.multi_items() if pair[0] in known]
-    return request.url.path, urlencode(sorted(pairs))
+    return not known.isdisjoint(request.query_params)
 
 
 def _cut(whole: Any, path: str, page: slice) -> Any:
@@ -207,21 +202,29 @@ def moment(text: str | None, *, end: bool = False) -> datetime | None:
     return None if text is None else parse_moment(text, "UTC", end=end)
 
 
-@router.get("/sites", responses=answers(SitesPage))
+@router.get("/sites", responses=answers("SitesPage"))
 def sites(request: Request, desk: DeskOf) -> Response:
     """List the sites that are served."""
+    from trimtab.web.documents import SitesPage
+
     return answer(request, SitesPage(desk.sites()))
 
 
-@document(router, "overview", is_remembered=False)
+@document(router, "overview")
 def overview(desk: DeskOf, site: str) -> Overview:
     """Return a site at one glance."""
-    return desk.overview(site)
+    from trimtab.loop.overview import overview as at_one_glance
+
+    return at_one_glance(desk.glance(site), desk.present(site))
 
 
-@document(router, "status")
+@document(router, "status", is_kept=True)
 def status(desk: DeskOf, site: str) -> StatusDocument:
     """Return what `trimtab status SITE --json` prints."""
+    from trimtab.loop.standing import standings_of
+    from trimtab.report.headline import site_troubles
+    from trimtab.web.documents import StatusDocument
+
     status = desk.status(site)
     standings = standings_of(desk.store, status, desk.place(site).site)
     return StatusDocument(status, {each.site: site_troubles(each) for each in standings})
@@ -230,28 +233,31 @@ def status(desk: DeskOf, site: str) -> StatusDocument:
 @document(router, "runs", dependencies=HEAVY)
 def runs(desk: DeskOf, site: str, probe: Probe = None, limit: Limit = 20) -> RunsDocument:
     """Return what `trimtab runs --site SITE --probe NAME --top LIMIT --json` prints."""
+    from trimtab.web.documents import RunsDocument
+
     newest = desk.store.runs(site=site, probe=probe, limit=limit)
     return RunsDocument(str(desk.store.location), newest)
 
 
-@document(router, "series", pages="judgement.series")
+@document(router, "series", pages="judgement.series", is_kept=True)
 def series(desk: DeskOf, site: str) -> JudgeDocument:
     """Return what `trimtab judge SITE --json` prints; `id` names a series below."""
+    from trimtab.web.documents import JudgeDocument
+
     judged = desk.judged(site)
     if judged is None:
         raise UsageError("no run can be judged", code="series-unknown")
     return JudgeDocument(judged.judgement, judged.store)
 
 
-@document(router, "series/{name}")
+@document(router, "series/{name}", is_kept=True)
 def one_series(desk: DeskOf, site: str, name: str) -> JudgeDocument:
     """Return one of these series alone."""
-    alone, _ = desk.series(site, name)
-    judged = series(desk, site)
+    judged, alone = series(desk, site), desk.whole_series(site, name)
     return replace(judged, judgement=replace(judged.judgement, series=(alone,), tails=()))
 
 
-@document(router, "compare", is_remembered=False, dependencies=HEAVY)
+@document(router, "compare", dependencies=HEAVY)
 def compare(
     desk: DeskOf,
     site: str,
@@ -269,15 +275,12 @@ def compared(
     desk: Desk, site: str, before: str, after: str, *, probe: str | None, metric: str | None
 ) -> CompareResult:
     """Return the comparison of two stretches of a site."""
+    from trimtab.loop.comparing.compare import Request as Comparison
+    from trimtab.loop.comparing.compare import compare_sides
+
     opened = (desk.store, desk.place(site))
-    before, after = _stretch(before), _stretch(after)
-
-    def make() -> CompareResult:
-        request = Comparison(before, after, metric=metric, probe=probe, opened=opened)
-        return compare_sides(request)
-
-    names = ("compare", before, after, probe or "", metric or "")
-    return desk.remembered(site, *names, make=make)
+    sides = _stretch(before), _stretch(after)
+    return compare_sides(Comparison(*sides, metric=metric, probe=probe, opened=opened))
 
 
 def _stretch(text: str) -> str:
@@ -289,22 +292,26 @@ def _stretch(text: str) -> str:
     return f"@{ends[0]}..{ends[1]}"
 
 
-@document(router, "incidents", pages="incidents", at_once=True)
+@document(router, "incidents", pages="incidents")
 def incidents(
     desk: DeskOf, site: str, state: Literal["open", "lasting", "ended"] | None = None
 ) -> IncidentsDocument:
     """Return what `trimtab incidents SITE --json` printed at the last search."""
+    from trimtab.loop.explaining.incidents import kept_document
+
     chosen = [each for each in desk.incidents(site) if state in (None, each.state)]
     return kept_document(desk.store, site, chosen)
 
 
-@document(router, "incidents/{identifier}", at_once=True)
+@document(router, "incidents/{identifier}")
 def incident(desk: DeskOf, site: str, identifier: str) -> IncidentsDocument:
     """Return one incident with all its evidence."""
+    from trimtab.loop.explaining.incidents import kept_document
+
     return kept_document(desk.store, site, [desk.incident(site, identifier)])
 
 
-@document(router, "targets", pages="targets")
+@document(router, "targets", pages="targets", is_kept=True)
 def targets(desk: DeskOf, site: str) -> SiteState:
     """Return what `trimtab targets SITE --at now --json` prints."""
     state = desk.state(site)
@@ -313,7 +320,7 @@ def targets(desk: DeskOf, site: str) -> SiteState:
     return state
 
 
-@document(router, "actions", at_once=True, dependencies=HEAVY)
+@document(router, "actions", dependencies=HEAVY)
 def actions(
     desk: DeskOf,
     site: str,
@@ -323,12 +330,15 @@ def actions(
     limit: Limit = LIMIT_MAX,
 ) -> ActionsDocument:
     """Return what `trimtab actions SITE --json` prints, of the newest actions of a stretch."""
+    from trimtab.loop.acting.effects import ledger
+    from trimtab.web.documents import ActionsDocument
+
     stretch = {"since": moment(since), "until": moment(until, end=True)}
     actions, effects = ledger(desk.store, desk.place(site), desk.now(site), **stretch, limit=limit)
     return ActionsDocument(str(desk.store.location), actions, effects)
 
 
-@document(router, "events", pages="events", at_once=True)
+@document(router, "events", pages="events")
 def events(
     desk: DeskOf, site: str, *, since: Moment = None, until: Moment = None
 ) -> EventsDocument:
@@ -339,6 +349,8 @@ def events(
 
 def log_book(desk: Desk, events: Sequence[Event]) -> EventsDocument:
     """Return events of a site as a document."""
+    from trimtab.web.documents import EventsDocument
+
     return EventsDocument(str(desk.store.location), tuple(events))
 
 
@@ -366,7 +378,7 @@ class Acknowledgement(Entry):
     detail: str = Field(default="", max_length=1500)
 
 
-ENTRY: Final = answers(EventsDocument)
+ENTRY: Final = answers("EventsDocument")
 
 
 @router.post("/sites/{site:path}/events", responses=ENTRY)
@@ -415,7 +427,9 @@ def recorded(
     targets: str | None = None,
 ) -> Event:
     """Write an event in a person's name, and return it."""
-    event = add_event(
+    from trimtab.loop.event_log import add_event
+
+    return add_event(
         desk.store,
         desk.place(site),
         kind=kind,
@@ -425,5 +439,3 @@ def recorded(
         targets=targets or None,
         source=f"{SOURCE}: {operator.user}",
     )
-    desk.forget_mark(site)
-    return event

@@ -36,13 +36,16 @@ from trimtab.report.series import round_top, value_scale
 from trimtab.report.text import key_label, metric_title
 from trimtab.visible import visible
 from trimtab.web import sampling
+from trimtab.web.series_parts import frame_of_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import polars as pl
 
+    from trimtab.loop.site_judgement import Judged
     from trimtab.record.kept import KeptIncident
+    from trimtab.record.store import Store
     from trimtab.web.desk import Desk
 
 POINTS: Final = 1600
@@ -203,13 +206,6 @@ def _levels(
 # Targets
 
 
-def survey_metrics(desk: Desk, site: str) -> list[tuple[str, str]]:
-    """Return the metrics that surveys measured, with their names."""
-    judged = desk.judged(site)
-    tails = () if judged is None else judged.judgement.tails
-    return [(tail.metric, metric_title(tail.metric)) for tail in tails]
-
-
 _MAP: Final[dict[str, Any]] = {
     "x": {
         "field": "at",
@@ -257,7 +253,7 @@ _MAP: Final[dict[str, Any]] = {
 }
 
 
-def survey_map(desk: Desk, site: str, metric: str) -> dict[str, Any]:
+def survey_map(judged: Judged | None, metric: str) -> dict[str, Any]:
     """Return the rate of each target in each survey, relative to the median of the survey.
 
     Raises
@@ -267,7 +263,6 @@ def survey_map(desk: Desk, site: str, metric: str) -> dict[str, Any]:
     """
     import polars as pl
 
-    judged = desk.judged(site)
     surveys = None if judged is None else judged.surveys
     if surveys is None or metric not in surveys["metric"].unique().to_list():
         raise UsageError("no survey measured that", code="page-unknown")
@@ -288,13 +283,12 @@ def survey_map(desk: Desk, site: str, metric: str) -> dict[str, Any]:
     return _drawable([mark], height=min(900, max(160, 5 * targets + 40)))
 
 
-def spread_charts(desk: Desk, site: str) -> Iterator[Chart | None]:
+def spread_charts(judged: Judged) -> Iterator[Chart | None]:
     """Yield how all targets are spread over time, and in the first and last month of surveys.
 
     They are figures 1 and 2 of the investigation that this dashboard is for.
     """
-    judged = desk.judged(site)
-    if judged is None or judged.surveys is None:
+    if judged.surveys is None:
         return
     for tail in judged.judgement.tails:
         name = f"{tail.metric}-spread"
@@ -304,16 +298,12 @@ def spread_charts(desk: Desk, site: str) -> Iterator[Chart | None]:
         )
 
 
-def life_charts(desk: Desk, site: str, target: str) -> Iterator[Chart | None]:
+def life_charts(store: Store, site: str, target: str) -> Iterator[Chart | None]:
     """Yield the fullness of a target over its stored snapshots, and its rate in every survey."""
-    yield _fullness_chart(desk, site, target)
-    judged = desk.judged(site)
-    surveys = None if judged is None else judged.surveys
-    if surveys is None:
-        return
     import polars as pl
 
-    of_target = surveys.filter(pl.col("target") == target)
+    yield _fullness_chart(store, site, target)
+    of_target = store.survey_frame(site, target=target)
     for metric in of_target["metric"].unique(maintain_order=True).to_list():
         unit = METRIC_UNITS.get(metric)
         if unit == "B" or unit is None:
@@ -333,13 +323,13 @@ def life_charts(desk: Desk, site: str, target: str) -> Iterator[Chart | None]:
         )
 
 
-def _fullness_chart(desk: Desk, site: str, target: str) -> Chart | None:
-    times = desk.store.snapshot_times(site)
+def _fullness_chart(store: Store, site: str, target: str) -> Chart | None:
+    times = store.snapshot_times(site)
     step = max(1, -(-len(times) // _SNAPSHOTS))
     chosen = times[::-1][::step][::-1]
     rows = [
         {"at": milliseconds(each.at), "value": 100 * each.fullness}
-        for each in space_at(desk.store, site, chosen, target)
+        for each in space_at(store, site, chosen, target)
     ]
     if not rows:
         return None
@@ -364,18 +354,19 @@ def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | Non
     """Return the runs around an incident, its stretch marked; ``None`` where its series is gone."""
     import polars as pl
 
-    judged = desk.judged(site)
-    shown_in = tuple(incident.document.get(name) for name in ("probe", "metric"))
-    apart = incident.document.get("apart", "")
-    frames: Sequence[Any] = [
-        (key, frame)
-        for key, frame in (() if judged is None else judged.frames.items())
-        if (key.probe, key.metric) == shown_in and apart in ("", key.apart)
+    document = incident.document
+    of_incident = [
+        entry
+        for entry in desk.listed(site)
+        if (entry.probe, entry.metric) == (document.get("probe"), document.get("metric"))
+        and document.get("apart", "") in ("", entry.apart)
     ]
-    if not frames:
+    if not of_incident:
         return None
-    key, frame = max(frames, key=lambda pair: pair[1].height)
-    end = incident.until or frame["at"].max()
+    longest = max(of_incident, key=lambda entry: entry.runs).id
+    key, frame = desk.series(site, longest).key, frame_of_runs(desk.runs(site, longest))
+    last: Any = frame["at"].max()
+    end = incident.until or last
     around = max(timedelta(days=3), (end - incident.at) / 2)
     stretch = frame.filter(pl.col("at").is_between(incident.at - around, end + around))
     if stretch.is_empty():

@@ -78,23 +78,16 @@ def serve(
         The word that names the one site that is served, and the site; ``None``: all of the store.
     """
     import time
-    from functools import partial
 
     from trimtab.loop.watching.log import configured
     from trimtab.web.access import ProxyAccess, TokenAccess
-    from trimtab.web.desk import Desk, prepare, warmed
-    from trimtab.web.server import allow_connections, guarded, in_background, listening, server_of
+    from trimtab.web.desk import Desk
+    from trimtab.web.server import allow_connections, guarded, listening, server_of
 
     log = configured()
     allow_connections()
     listener = listening(host, port)
     port = listener.getsockname()[1]
-    desk = Desk(
-        store,
-        only,
-        beside=lambda work: in_background(work, log, "what is shown could not be renewed"),
-        elsewhere=partial(prepare, store.location.url, only),
-    )
     hosts = _hosts(host, port, settings)
     if settings is not None and settings.proxy.peers:
         access = ProxyAccess(settings)
@@ -110,8 +103,7 @@ def serve(
             elapsed_s=time.monotonic,
         )
         access.offer()
-    in_background(partial(warmed, desk), log, "the first pages were not prepared")
-    server_of(guarded(desk, access, hosts=hosts, log=log), listener).run()
+    server_of(guarded(Desk(store, only), access, hosts=hosts, log=log), listener).run()
 
 
 def address(bind: str) -> tuple[str, int]:

@@ -1,73 +1,78 @@
-"""What the dashboard knows of its sites: read from the store, judged once for each state of it.
+"""What the dashboard knows of its sites: all of it is read from the store, by whoever asks.
 
 ::
 
-    request ──> Desk.remembered(site, name, make) ──same mark──> value of before
-                     │ Store.mark: newest rows, counts            one works it out,
-                     └──another mark──> make() ──────────────────> others wait
+    request ──> Desk.remembered(site, noun, kind, make) ──same rows──> as the store keeps it
+                                                     └──others──> make(), by one; the others wait
 
-Judging a year anew takes seconds. With ``beside`` that is done there when the store has changed,
-and until it is done what is shown is the view of before, all of one state: a `_View`. With
-``elsewhere`` another process works it out and keeps it in the store (`prepare`): a thread of this
-one that judges holds up every request.
-
-Nothing else is kept: after a kill values are read again from the store.
+Nothing of a site's record is remembered in the process of the server: an answer is right as soon as
+something was written, and after a kill values are read again. What lies in files of this host is
+looked at every `FILES_S`.
 """
 
 from __future__ import annotations
 
-import os
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trimtab.errors import UsageError
-from trimtab.judge.ladder.build import Scale, build_ladder
-from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.loop.event_log import Place
-from trimtab.loop.ladder import of_store
-from trimtab.loop.overview import overview, purge_overview, target_overviews
+from trimtab.loop.keeping import Keeping, RestsOn, keeping
 from trimtab.loop.purging.place import PurgePlace, purge_place
-from trimtab.loop.purging.plans import SitePlan, site_plans, site_runs
-from trimtab.loop.results import Results, Value, WhatIfResult, results_of
-from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, Judged, judge_site
-from trimtab.loop.sites import clock_of, site_as_kept, site_file
-from trimtab.loop.standing import standing_of, with_series
-from trimtab.loop.status import status_of
-from trimtab.loop.stores import open_store
-from trimtab.loop.sweep import StoredSweep, stored_sweep
-from trimtab.loop.workers import worker_pool
-from trimtab.model.overview import Overview, PurgeOverview, TargetOverview
-from trimtab.model.series import SeriesJudgement
-from trimtab.model.standing import SiteStanding
-from trimtab.model.target import SiteState
-from trimtab.report.judge_charts import panel_chart
-from trimtab.report.purge import HorizonResult
-from trimtab.report.render import drawn
+from trimtab.loop.sites import clock_of, site_as_kept, site_file, where_of
+from trimtab.model.event import EventKind
 from trimtab.visible import visible
-from trimtab.web.remembering import LONG, Elsewhere, Remembering
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from trimtab.judge.ladder.build import Scale
+    from trimtab.loop.overview import Glance, Present
+    from trimtab.loop.purging.plans import SitePlan
+    from trimtab.loop.results import Results
+    from trimtab.loop.results import Value as ResultValue
+    from trimtab.loop.site_judgement import Judged
+    from trimtab.loop.sweep import StoredSweep
     from trimtab.message import Message
     from trimtab.model.event import Event
     from trimtab.model.ladder import Ladder
-    from trimtab.model.status import SeriesStatus, Status, SweepStatus
+    from trimtab.model.series import SeriesJudgement
+    from trimtab.model.standing import SiteStanding
+    from trimtab.model.status import Status, SweepStatus
     from trimtab.model.sweep import SweepAnalysis
+    from trimtab.model.target import SiteState
     from trimtab.purge.report import PurgeReport
+    from trimtab.record.derived import Sums
     from trimtab.record.kept import KeptIncident, Site
     from trimtab.record.store import Store
-    from trimtab.report.sections import Drawings
+    from trimtab.web.marks import Marks
+
+Value = TypeVar("Value")
+Runs = tuple[tuple[datetime, float | None, bool, str], ...]
+"""Of one series, by time: at, value (none where it did not finish), unfinished, run."""
+LOOKS_S: Final = 1.0
+"""It is looked at most so often whether the store is still the one that was opened."""
+FILES_S: Final = 10.0
+"""Files of purges are looked at at most so often."""
 
 
-NICE: Final = 5
-"""Of the process that works out values: requests go first."""
-PANELS: Final = 4
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A series as pages list it; ``label`` is what sets it apart for people."""
+
+    id: str
+    label: str
+    probe: str
+    metric: str
+    apart: str
+    runs: int
 
 
-class Desk(Remembering):
+class Desk:
     """The sites of one store.
 
     Parameters
@@ -76,11 +81,6 @@ class Desk(Remembering):
         The one site that is served, with its file; ``None``: every site of the store.
     elapsed_s
         A clock that only goes forward.
-    beside
-        Does some work in another thread; ``None``: every value is worked out by who asks for it.
-    elsewhere
-        Has what `LONG` values of a site are made of kept in its store; ``None``: whoever asks for
-        them works it out.
     purges
         Key, journals and arming files of purges; default this host's.
     """
@@ -91,18 +91,39 @@ class Desk(Remembering):
         only: tuple[str, Place] | None = None,
         *,
         elapsed_s: Callable[[], float] = time.monotonic,
-        beside: Callable[[Callable[[], object]], object] | None = None,
-        elsewhere: Elsewhere | None = None,
         purges: PurgePlace | None = None,
     ) -> None:
-        super().__init__(store, elapsed_s=elapsed_s, beside=beside, elsewhere=elsewhere)
-        self._only = only
+        self.store, self._only, self._elapsed_s = store, only, elapsed_s
         self.purges = purges or purge_place()
+        self._looked_at = float("-inf")
+        self._seen: dict[str, Any] | None = None
         self._places: dict[str, Place] = {}
+        self._making: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+        self._states: dict[str, tuple[float, Sums | None]] = {}
+        self._recent: dict[tuple[str, str], tuple[float, object, Any]] = {}
+
+    def of_request(self) -> Desk:
+        """Return a desk for one request: it looks once at what a store holds, and at its sums."""
+        view = copy(self)
+        view._seen = {}
+        return view
+
+    def _once(self, noun: str, look: Callable[[], Any]) -> Any:
+        if self._seen is None:
+            return look()
+        if noun not in self._seen:
+            self._seen[noun] = look()
+        return self._seen[noun]
 
     def sites(self) -> tuple[Site, ...]:
         """Return the sites that are served."""
-        self._look()
+        return self._once("sites", self._sites)
+
+    def _sites(self) -> tuple[Site, ...]:
+        now = self._elapsed_s()
+        if now - self._looked_at >= LOOKS_S:
+            self.store.look_again()
+            self._looked_at = now
         return tuple(
             site
             for site in self.store.sites()
@@ -121,35 +142,99 @@ class Desk(Remembering):
             raise UsageError(f"no site {visible(name[:80])} is served here", code="site-unknown")
         if self._only is not None:
             return self._only[1]
-        with self._lock:
-            known = self._places.get(name)
-        if known is None:
-            known = Place(name, _site_of(name))
-            with self._lock:
-                self._places[name] = known
-        return known
+        if name not in self._places:
+            self._places[name] = Place(name, _site_of(name))
+        return self._places[name]
 
     def now(self, name: str) -> datetime:
         """Return the time by a site's own clock."""
         return clock_of(self.place(name).site)()
 
+    # What is kept in the store
+
+    def remembered(
+        self,
+        name: str,
+        noun: str,
+        kind: Any,
+        make: Callable[[], Value],
+        *tables: str,
+        besides: object = None,
+    ) -> Value:
+        """Return a value of a site as it is kept, made where what it rests on is another.
+
+        Parameters
+        ----------
+        noun, kind
+            As `Keeping.remembered` has them.
+        tables
+            Those that it rests on beside runs, slots, the site and its file; none: on all.
+        besides
+            Whatever else it rests on.
+        """
+        rests_on = self._rests_on(self.place(name), tables, besides)
+        sums = self._once(f"sums of {name}", lambda: self.store.sums(name))
+        look = Keeping(self.store, name, sums, of_short=True)
+        known: tuple[Value] | None = look.known(noun, kind, rests_on)
+        if known is not None:
+            return known[0]
+        with self._making[name], keeping(self.store, name, of_short=True) as look:
+            return look.remembered(noun, kind, rests_on, make)
+
+    def _rests_on(self, place: Place, tables: tuple[str, ...], besides: object) -> RestsOn:
+        where = None if place.site is None else where_of(place.site)
+        terms = place, where, str(self.store.location), besides
+
+        def rests_on(sums: Sums) -> object:
+            names = ("site", *tables) if tables else sums.tables
+            of_tables = [(name, sums.tables.get(name)) for name in sorted(names)]
+            return sorted(sums.runs.items()), sorted(sums.slots.items()), of_tables, terms
+
+        return rests_on
+
+    def recent(
+        self, noun: str, name: str, make: Callable[[], Value], basis: object = None
+    ) -> Value:
+        """Return a value that depends on files, made again when it is `FILES_S` old.
+
+        Parameters
+        ----------
+        basis
+            What it rests on besides: of another it is made again at once.
+        """
+        with self._making[name]:
+            at, before, value = self._recent.get((noun, name), (float("-inf"), None, None))
+            now = self._elapsed_s()
+            if now - at >= FILES_S or before != basis:
+                value = make()
+                self._recent[noun, name] = now, basis, value
+            return value
+
+    def state_of_store(self, name: str) -> object:
+        """Return what differs when anything of a site has changed, as it was within `LOOKS_S`."""
+        with self._making[name]:
+            at, sums = self._states.get(name, (float("-inf"), None))
+            now = self._elapsed_s()
+            if now - at >= LOOKS_S:
+                sums = self.store.sums(name)
+                self._states[name] = now, sums
+            return sums
+
     # What pages and the API show
 
     def status(self, name: str) -> Status:
         """Return the status of one site."""
-        place = self.place(name)
-        limits = place.limits
+        from trimtab.loop.status import status_of
 
-        def make() -> Status:
-            return status_of(self.store, name, goal=limits.cov, window_s=limits.window_s)
-
-        return self.remembered(name, "status", make=make)
+        limits = self.place(name).limits
+        return status_of(self.store, name, goal=limits.cov, window_s=limits.window_s)
 
     def judged(self, name: str) -> Judged | None:
         """Return every series of a site judged, ``None`` where no run can be."""
-        place = self.place(name)
+        from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, judge_site
 
-        def make() -> Judged | None:
+        place = self.place(name)
+        with self._making[name]:
             try:
                 return judge_site(self.store, place)
             except UsageError as error:
@@ -157,74 +242,52 @@ class Desk(Remembering):
                     return None
                 raise
 
-        return self.remembered(name, "judged", make=make)
-
     def state(self, name: str) -> SiteState | None:
         """Return every target as the last stored snapshot has it."""
-        return self.standing(name).state
+        from trimtab.loop.standing import standing_of
 
-    def standing(self, name: str) -> SiteStanding:
-        """Return how a site stands, its series as they are judged."""
+        return standing_of(self.store, self.place(name)).state
+
+    def glance(self, name: str) -> Glance:
+        """Return what the record of a site shows at one glance."""
+        from trimtab.loop.overview import Glance, glance_of
+
         place = self.place(name)
 
-        def make() -> SiteStanding:
-            judged = self.judged(name)
-            if judged is None:
-                return with_series(standing_of(self.store, place), self.status(name))
-            return standing_of(self.store, place, judgement=judged.judgement)
+        def make() -> Glance:
+            status = self.status(name)
+            return glance_of(self.store, place, status, self._standing(place, status))
 
-        return self.remembered(name, "standing", make=make)
+        return self.remembered(name, "glance", Glance, make)
 
-    def panels(self, name: str) -> Drawings:
-        """Return small drawings of the first series of a site."""
-        judged = self.judged(name)
-        series = () if judged is None else judged.judgement.series[:PANELS]
-        charts = (panel_chart(entry, f"panel{number}") for number, entry in enumerate(series))
-        return self.remembered(name, "panels", make=lambda: drawn(charts))
+    def _standing(self, place: Place, status: Status) -> SiteStanding:
+        from trimtab.loop.standing import standing_of, with_series
 
-    def targets(self, name: str) -> tuple[TargetOverview, ...]:
-        """Return the targets of the last stored snapshot, those in trouble first."""
-        self.place(name)
+        judged = self.judged(place.name)
+        if judged is None:
+            return with_series(standing_of(self.store, place), status)
+        return standing_of(self.store, place, judgement=judged.judgement)
 
-        def make() -> tuple[TargetOverview, ...]:
-            state = self.state(name)
-            if state is None:
-                return ()
-            return target_overviews(self.store, name, state, self.events(name))
+    def present(self, name: str) -> Present:
+        """Return what goes on at a site now; journals as they were a moment ago."""
+        from trimtab.loop.overview import present_of, purge_overview
 
-        return self.remembered(name, "targets", make=make)
+        place, now = self.place(name), self.now(name)
+        last = self.store.events(site=name, kinds=[EventKind.PURGE])[-1:]
+        purge = self.recent(
+            "purge", name, lambda: purge_overview(place, last, now, self.purges), last
+        )
+        return present_of(self.store, place, now, purge)
 
     def events(self, name: str) -> tuple[Event, ...]:
         """Return the log book of a site, the oldest first."""
         self.place(name)
-        return self.remembered(
-            name, "events", make=lambda: self.store.events(site=name), at_once=True
-        )
-
-    def overview(self, name: str) -> Overview:
-        """Return a site at one glance; its clock and the watch are looked at now."""
-        place, events, now = self.place(name), self.events(name), self.now(name)
-
-        def purge() -> PurgeOverview:
-            return purge_overview(place, events, now, self.purges)
-
-        return overview(
-            self.store,
-            place,
-            self.status(name),
-            self.standing(name),
-            targets=self.targets(name),
-            events=events,
-            now=now,
-            purge=self.recent("purge", name, make=purge),
-        )
+        return self.store.events(site=name)
 
     def incidents(self, name: str) -> tuple[KeptIncident, ...]:
         """Return the incidents of a site as they were last found, the newest first."""
         self.place(name)
-        return self.remembered(
-            name, "incidents", make=lambda: self.store.incidents(name), at_once=True
-        )
+        return self.store.incidents(name)
 
     def incident(self, name: str, identifier: str) -> KeptIncident:
         """Return one incident.
@@ -239,43 +302,79 @@ class Desk(Remembering):
                 return incident
         raise UsageError("no such incident", code="incident-unknown")
 
-    def series(self, name: str, identifier: str) -> tuple[SeriesJudgement, pl.DataFrame]:
-        """Return one series judged, and its runs.
+    def marks(self, name: str) -> Marks:
+        """Return the marks of events and incidents on charts."""
+        from trimtab.web.marks import marks_of
+
+        return marks_of(self.events(name), self.incidents(name))
+
+    def listed(self, name: str) -> tuple[Listed, ...]:
+        """Return the series of a site that have a page, those of most runs first."""
+        from trimtab.report.text import levels_text, metric_text
+
+        def make() -> tuple[Listed, ...]:
+            judged = self.judged(name)
+            statuses = {entry.id: entry for entry in self.status(name).series}
+            return tuple(
+                Listed(
+                    key.id,
+                    f"{key.probe} {metric_text(key.metric)} {levels_text(statuses[key.id].asked)}",
+                    key.probe,
+                    key.metric,
+                    key.apart,
+                    series.overall.n,
+                )
+                for series in (() if judged is None else judged.judgement.series)
+                for key in [series.key]
+                if key.id in statuses
+            )
+
+        return self.remembered(name, "series", tuple[Listed, ...], make, "site")
+
+    def series(self, name: str, identifier: str) -> SeriesJudgement:
+        """Return one series judged, without the COV of each window.
 
         Raises
         ------
         UsageError
             There is none of that id.
         """
+        from trimtab.model.series import SeriesJudgement
+
+        def make() -> SeriesJudgement:
+            return replace(self.whole_series(name, identifier), rolling=())
+
+        return self.remembered(name, f"series {identifier}", SeriesJudgement, make, "site")
+
+    def whole_series(self, name: str, identifier: str) -> SeriesJudgement:
+        """Return one series judged; see `series`."""
         judged = self.judged(name)
         for series in () if judged is None else judged.judgement.series:
             if series.key.id == identifier:
-                assert judged is not None
-                return series, judged.frames[series.key]
+                return series
         raise UsageError("no such series", code="series-unknown")
 
-    def series_ids(self, name: str) -> dict[str, SeriesStatus]:
-        """Return id to status of the series of a site."""
-        judged = self.judged(name)
-        statuses = {entry.id: entry for entry in self.status(name).series}
-        ids = [] if judged is None else [series.key.id for series in judged.judgement.series]
-        return {each: statuses[each] for each in ids if each in statuses}
+    def runs(self, name: str, identifier: str) -> Runs:
+        """Return the runs of a series; see `series`."""
+
+        def make() -> Runs:
+            key = self.series(name, identifier).key
+            history = self.store.history(name, key.comparability, metric=key.metric)
+            return tuple(
+                (run.at, None if run.unfinished else run.value, run.unfinished, run.run)
+                for run in history
+            )
+
+        return self.remembered(name, f"runs of {identifier}", Runs, make, "site")
 
     # What commands worked out, and what is made of runs that are no series
 
-    def horizons(self, name: str) -> Results[HorizonResult]:
-        """Return the horizons that were kept of a site."""
-        return self._results(name, "horizons", HorizonResult)
+    def results(self, name: str, kind: type[ResultValue]) -> Results[ResultValue]:
+        """Return the horizons, or the sweeps of the twin, that were kept of a site."""
+        from trimtab.loop.results import results_of
 
-    def what_ifs(self, name: str) -> Results[WhatIfResult]:
-        """Return the sweeps of the twin that were kept of a site."""
-        return self._results(name, "what-ifs", WhatIfResult)
-
-    def _results(self, name: str, noun: str, kind: type[Value]) -> Results[Value]:
         self.place(name)
-        return self.remembered(
-            name, noun, make=lambda: results_of(self.store, name, kind), at_once=True
-        )
+        return results_of(self.store, name, kind)
 
     def site(self, name: str) -> Any:
         """Return what is known of a site: its file, else what the store knows."""
@@ -286,11 +385,10 @@ class Desk(Remembering):
 
     def ladder(self, name: str, scale: Scale | None = None) -> Ladder:
         """Return the ladder of the newest results of each layer."""
+        from trimtab.judge.ladder.build import build_ladder
+        from trimtab.loop.ladder import of_store
 
-        def make() -> Ladder:
-            return build_ladder(of_store(self.store, self.site(name)), scale=scale)
-
-        return self.remembered(name, "ladder", scale or "", make=make)
+        return build_ladder(of_store(self.store, self.site(name)), scale=scale)
 
     def sweeps(self, name: str) -> tuple[SweepStatus, ...]:
         """Return the sweeps that the store holds runs of."""
@@ -306,76 +404,39 @@ class Desk(Remembering):
         UsageError
             There is none of that name, or a factor of the workload is none of it.
         """
+        from trimtab.judge.sweep import analyse_sweep, measured_points
+        from trimtab.loop.sweep import stored_sweep
+
         if sweep not in {entry.name for entry in self.sweeps(name)}:
             raise UsageError("no such sweep", code="sweep-unknown")
-
-        def of_sweep() -> StoredSweep:
-            make = lambda: stored_sweep(self.store, name, sweep)  # noqa: E731
-            return self.remembered(name, "sweep", sweep, make=make)
-
-        stored = of_sweep()
+        stored = stored_sweep(self.store, name, sweep)
         if unknown := set(workload) - stored.varying:
             raise UsageError(
                 f"{visible(min(unknown)[:80])} is no factor of this sweep", code="factor-unknown"
             )
-
-        def make() -> SweepAnalysis:
-            return analyse_sweep(measured_points(of_sweep().measured), workload=workload)
-
-        return stored, self.remembered(name, "analysis", sweep, *workload, make=make)
+        return stored, analyse_sweep(measured_points(stored.measured), workload=workload)
 
     def plans(self, name: str) -> tuple[tuple[SitePlan, ...], tuple[Message, ...]]:
         """Return the purge plans of a site on this host, and why some are not shown."""
+        from trimtab.loop.purging.plans import site_plans
+
         place, events = self.place(name), self.events(name)
-
-        def make() -> tuple[object, tuple[tuple[SitePlan, ...], tuple[Message, ...]]]:
-            return events, site_plans(place, self.purges, events, self.now(name))
-
-        held, plans = self.recent("plans", name, make=make)
-        if held is not events:  # an approval may have come
-            self.forget_plans(name)
-            _, plans = self.recent("plans", name, make=make)
-        return plans
+        return self.recent(
+            "plans", name, lambda: site_plans(place, self.purges, events, self.now(name)), events
+        )
 
     def forget_plans(self, name: str) -> None:
         """Look at the plans of a site again at the next question."""
-        self.forget_recent("plans", name)
+        self._recent.pop(("plans", name), None)
 
     def purge_runs(self, name: str) -> PurgeReport:
         """Return what runs of purges on this host deleted of a site."""
+        from trimtab.loop.purging.plans import site_runs
+
         place = self.place(name)
-        return self.recent("purge-runs", name, make=lambda: site_runs(place, self.purges))
+        return self.recent("purge-runs", name, lambda: site_runs(place, self.purges))
 
 
 def _site_of(name: str) -> Any:
     loaded = site_file(name, only_sites=True)
     return None if loaded is None or loaded.site.name != name else loaded.site
-
-
-def warmed(desk: Desk, most: int = 8) -> None:
-    """Work out the first pages of some sites before anybody asks for them."""
-    for site in desk.sites()[:most]:
-        desk.overview(site.name)
-        desk.judged(site.name)
-
-
-def prepare(url: str, only: tuple[str, Place] | None, site: str) -> None:
-    """Work out in another process what the pages of a site are made of; its store keeps it.
-
-    Raises
-    ------
-    ToolError
-        The process was killed.
-    TrimtabError
-        What working it out ended with.
-    """
-    with worker_pool(1, hint="restart the dashboard where there is more memory") as pool:
-        pool.submit(_prepare, url, only, site).result()
-
-
-def _prepare(url: str, only: tuple[str, Place] | None, site: str) -> None:
-    os.nice(NICE)
-    with open_store(url) as store:
-        desk = Desk(store, only)
-        for name in LONG:
-            getattr(desk, name)(site)

@@ -1,4 +1,4 @@
-"""Documents of the API that no command prints: lists of what commands left."""
+"""Documents of the API: those of ``--json`` by their names, and lists of what commands left."""
 
 from __future__ import annotations
 
@@ -6,14 +6,45 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trimtab.message import Message
+from trimtab.model.compare import CompareResult
 from trimtab.model.event import Event
+from trimtab.model.ladder import Ladder
+from trimtab.model.overview import Overview
+from trimtab.model.target import SiteState
 from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import Site
-from trimtab.report.documents import acting, judged, kept, purged, simulated  # noqa: F401 (declare types)
-from trimtab.report.documents.encode import shape
+from trimtab.report.documents import purged, simulated  # noqa: F401 (declare types)
+from trimtab.report.documents.acting import ActionsDocument
+from trimtab.report.documents.encode import shape, to_json
+from trimtab.report.documents.judged import IncidentsDocument, JudgeDocument, SweepDocument
+from trimtab.report.documents.kept import EventsDocument, RunsDocument, StatusDocument
+from trimtab.report.documents.measured import FailureDocument
 from trimtab.whatif.sweep import Swept
+
+__all__ = [
+    "ActionsDocument",
+    "CompareResult",
+    "EventsDocument",
+    "FailureDocument",
+    "HorizonEntry",
+    "HorizonsPage",
+    "IncidentsDocument",
+    "JudgeDocument",
+    "Ladder",
+    "Overview",
+    "PlanEntry",
+    "PlansPage",
+    "RunsDocument",
+    "SiteState",
+    "SitesPage",
+    "StatusDocument",
+    "SweepDocument",
+    "WhatIfEntry",
+    "WhatIfsPage",
+    "to_json",
+]
 
 
 @dataclass(frozen=True, slots=True)

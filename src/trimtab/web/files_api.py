@@ -5,16 +5,18 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-import polars as pl
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from trimtab.errors import UsageError
-from trimtab.web import sampling
-from trimtab.web.api import HEAVY, PREFIX, DeskOf, Moment, address, conditional, moment, turn_of
+from trimtab.web.api import HEAVY, PREFIX, DeskOf, Moment, conditional, moment, turn_of
+from trimtab.web.series_parts import frame_of_runs
+
+if TYPE_CHECKING:
+    import polars as pl
 
 router = APIRouter(prefix=PREFIX)
 Form = Literal["csv", "parquet", "arrow"]
@@ -57,21 +59,20 @@ def runs_file(
     points: Annotated[int | None, Query(ge=4, le=POINTS_MAX, description=_POINTS)] = None,
 ) -> Response:
     """Return the runs of a series as a file: at (UTC), value, unfinished, run, outlier."""
-    judgement, frame = desk.series(site, name)
+    from trimtab.web import sampling
 
-    def body() -> bytes:
-        stretch = between(frame, moment(since), moment(until, end=True))
-        marked = stretch.with_columns(sampling.outliers(stretch))
-        chosen = marked if points is None else sampling.sampled(marked, points)
-        return _written(chosen.select("at", "value", "unfinished", "run", "outlier"), form)
-
-    # A whole file is large, and would leave room for little else.
-    content = body() if points is None else desk.encoded(site, *address(request), make=body)
-    return conditional(request, content, _FORMS[form][0], f"{judgement.key.metric}.{form}")
+    key, frame = desk.series(site, name).key, frame_of_runs(desk.runs(site, name))
+    stretch = between(frame, moment(since), moment(until, end=True))
+    marked = stretch.with_columns(sampling.outliers(stretch))
+    chosen = marked if points is None else sampling.sampled(marked, points)
+    columns = ("at", "value", "unfinished", "run", "outlier")
+    return as_file(request, chosen.select(columns), key.metric, form)
 
 
 def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
     """Return the rows within a stretch, both ends within."""
+    import polars as pl
+
     at = pl.col("at")
     if since is not None:
         frame = frame.filter(at >= since)
@@ -81,7 +82,9 @@ def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None)
 @router.get("/sites/{site:path}/series/{name}/days.{form}", response_class=Response)
 def days_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) -> Response:
     """Return every day of a series as a file: day, runs, mean, deviation, COV, median."""
-    judgement, _ = desk.series(site, name)
+    import polars as pl
+
+    judgement = desk.series(site, name)
     frame = pl.DataFrame(judgement.days, infer_schema_length=None)
     return as_file(request, frame, f"{judgement.key.metric}-days", form)
 
@@ -89,7 +92,9 @@ def days_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) 
 @router.get("/sites/{site:path}/series/{name}/cov.{form}", response_class=Response)
 def cov_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) -> Response:
     """Return the COV over the window before each run: at (UTC), n, cov, low, high, status."""
-    judgement, _ = desk.series(site, name)
+    import polars as pl
+
+    judgement = desk.whole_series(site, name)
     rows = [
         (
             each.at, each.n, each.cov, each.interval and each.interval.low,
@@ -139,7 +144,9 @@ def readings_file(
     until: Moment = None,
 ) -> Response:
     """Return a target's readings in the snapshots of a stretch: at (UTC), name, label, value."""
-    if target not in {each.name for each in desk.targets(site)}:
+    import polars as pl
+
+    if target not in {each.name for each in desk.glance(site).targets}:
         raise UsageError("no such target", code="target-unknown")
     times = desk.store.snapshot_times(site, since=moment(since), until=moment(until, end=True))
     if len(times) > SNAPSHOTS_MAX:
@@ -196,6 +203,8 @@ def _streamed_csv(
 
 def harmless(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a table for spreadsheets: no text in it, which comes from servers, is a formula."""
+    import polars as pl
+
     return frame.with_columns(pl.col(pl.String).str.replace(_FORMULA, "'$1"))
 
 

@@ -59,6 +59,6 @@ async def changes(
 def _state(desk: Desk, site: str) -> str | None:
     """Return a word for the state of the store; ``None`` where it cannot be read just now."""
     try:
-        return hashlib.sha256(repr(desk.mark(site)).encode()).hexdigest()[:16]
+        return hashlib.sha256(repr(desk.state_of_store(site)).encode()).hexdigest()[:16]
     except TrimtabError:
         return None

@@ -5,41 +5,54 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.report.documents.encode import schema
-from trimtab.report.documents.measured import FailureDocument
-
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _COMPONENTS: Final = "#/components/schemas/"
-_DOCUMENTS: Final[dict[str, type]] = {}
+_DESCRIBED: Final[list[tuple[dict[str, Any], str]]] = []
+"""Responses, each with the name of its document in `trimtab.web.documents`: a page needs none."""
 
 
-def answers(document: type) -> dict[int | str, dict[str, Any]]:
-    """Return the ``responses`` of a route that answers with a document."""
+def answers(document: str) -> dict[int | str, dict[str, Any]]:
+    """Return the ``responses`` of a route that answers with a document, by its name."""
     return {
-        200: _content(document, "The document."),
-        "4XX": _content(FailureDocument, "Refused, with the reason and its code."),
+        200: _response(document, "The document."),
+        "4XX": _response("FailureDocument", "Refused, with the reason and its code."),
     }
 
 
-def _content(document: type, description: str) -> dict[str, Any]:
-    name = f"{document.__module__.rpartition('.')[2]}.{document.__name__}"
-    _DOCUMENTS[name] = document
-    reference = {"$ref": f"{_COMPONENTS}{name}"}
-    return {"description": description, "content": {"application/json": {"schema": reference}}}
+def _response(document: str, description: str) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    _DESCRIBED.append((content, document))
+    return {"description": description, "content": content}
+
+
+def _documents() -> dict[str, type]:
+    """Return every document by its name, with which the responses refer to it from now on."""
+    from trimtab.web import documents as declared
+
+    documents = {}
+    for content, of_response in _DESCRIBED:
+        document = getattr(declared, of_response)
+        name = f"{document.__module__.rpartition('.')[2]}.{document.__name__}"
+        content["application/json"] = {"schema": {"$ref": f"{_COMPONENTS}{name}"}}
+        documents[name] = document
+    return documents
 
 
 def described(application: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document of an application."""
     from fastapi.openapi.utils import get_openapi
 
+    from trimtab.report.documents.encode import schema
+
     if application.openapi_schema is None:
+        documents = _documents()
         document = get_openapi(
             title="Trimtab", version=application.version, routes=application.routes
         )
         components = document.setdefault("components", {}).setdefault("schemas", {})
-        for name, kind in _DOCUMENTS.items():
+        for name, kind in documents.items():
             # Two documents may know types of one name: each has its own.
             text = json.dumps(schema(kind)).replace("#/$defs/", f"{_COMPONENTS}{name}.")
             whole = json.loads(text)

@@ -4,45 +4,52 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
+from markupsafe import Markup
 
 from trimtab.errors import TrimtabError, UsageError
-from trimtab.explain.troubles import slow_trouble
-from trimtab.report import judge_charts
-from trimtab.report.headline import tone_of
-from trimtab.report.kit import GOAL_TONES
-from trimtab.report.render import drawn, stylesheet
-from trimtab.report.runs import samples_table
-from trimtab.report.sections import drawn_sections
-from trimtab.report.status import series_table, troubles_table
-from trimtab.report.targets import target_document, targets_table
-from trimtab.report.text import minute_text
-from trimtab.units import format_duration, format_percent
-from trimtab.web import charts
+from trimtab.report.kit import GOAL_TONES, Table, Tone
+from trimtab.report.render import stylesheet
+from trimtab.report.text import key_label, metric_title, minute_text
+from trimtab.units import format_duration, format_percent, format_value, value_or_dash
 from trimtab.web.api import HEAVY, DeskOf, compared, conditional, heavy_with, moment
 from trimtab.web.desk import Desk
-from trimtab.web.files_api import between
-from trimtab.web.render import ROWS, likeliest, link, listed_sites, page
+from trimtab.web.marks import KEYS, marked_specification
+from trimtab.web.render import (
+    ROWS,
+    drawn_part,
+    likeliest,
+    link,
+    listed_sites,
+    page,
+    part,
+)
 from trimtab.web.series_parts import (
+    CHANGES,
     Compared,
     Zone,
     around_events,
     compared_parts,
-    day_figures,
+    day_charts,
     days_above,
+    frame_of_runs,
     utc_text,
     zones_of,
 )
 
 if TYPE_CHECKING:
-    from trimtab.model.overview import Overview, TargetOverview
+    from trimtab.loop.overview import Glance, Present
+    from trimtab.model.overview import TargetOverview
 
 router = APIRouter(include_in_schema=False)
+MARKED: Final = ("event", "incident")
+"""Tables whose rows are marked on charts of runs."""
 Address = Annotated[str, Query(max_length=90)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 _FILES: Final = {
@@ -68,6 +75,8 @@ def static(request: Request, name: str) -> Response:
     if name == "kit.css":
         return conditional(request, str(stylesheet().text).encode(), "text/css")
     if name == "vega.js":
+        from trimtab.web import charts
+
         return conditional(request, charts.vega_bundle().encode(), "text/javascript")
     if name not in _FILES:
         raise UsageError("there is no such file", code="page-unknown")
@@ -79,54 +88,173 @@ def static(request: Request, name: str) -> Response:
 
 
 _TROUBLES: Final = 12
+_PANELS: Final = 4
+_SPARK: Final = (100.0, 28.0)
+_SPARK_DAYS: Final = 90
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewParts:
+    """What the overview shows of the record, and the times whose ages it shows.
+
+    Attributes
+    ----------
+    record
+        The middle of the page, as text.
+    searched
+        When incidents were looked for, in words.
+    osts, trimmed
+        Number of targets that are trimmed, and of those with a recorded trim.
+    median, oldest
+        Of the recorded trims, the latter with its target.
+    """
+
+    answer: str
+    tone: Tone
+    record: str
+    last_run_at: datetime | None
+    snapshot_at: datetime | None
+    searched: str
+    osts: int
+    trimmed: int
+    median: datetime | None
+    oldest: tuple[datetime, str] | None
 
 
 @router.get("/s/{site:path}/overview")
 def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
     """Show a site at one glance; htmx asks for it again every minute."""
-    glance = desk.overview(site)
-    ids = desk.series_ids(site)
+    of_record = desk.remembered(
+        site, "overview", OverviewParts, lambda: _overview_parts(desk, site)
+    )
+    present = desk.present(site)
     return page(
         request,
-        desk,
         site,
         "overview",
         "overview.html.j2",
-        glance=glance,
-        tone=tone_of(desk.standing(site)),
-        troubles=troubles_table(glance.troubles[:_TROUBLES]),
-        ages=_ages(glance),
-        series=series_table(
-            glance.series,
-            lambda entry: link(site, "series", name=entry.id) if entry.id in ids else "",
-        ),
-        slow=[(each.target, slow_trouble(each).text) for each in desk.standing(site).slow],
-        panels=desk.panels(site),
-        panel_keys=judge_charts.PANEL_KEYS,
-        cells=[
-            (target, _fullness_step(target), _target_title(target)) for target in glance.targets
-        ],
-        trims=_trim_ages(glance),
+        present=present,
+        answer=of_record.answer,
+        tone=of_record.tone,
+        ages=_ages(of_record, present),
+        record=Markup(of_record.record),
+        trims=_trim_ages(of_record, present.at),
     )
 
 
-def _ages(glance: Overview) -> list[tuple[str, str]]:
-    def age(at: datetime | None) -> str:
-        if at is None:
-            return "none"
-        age_s = (glance.at - at).total_seconds()
-        words = "less than a minute" if age_s < 60.0 else format_duration(age_s)
-        return f"{words} old ({minute_text(at)})"
+def _overview_parts(desk: Desk, site: str) -> OverviewParts:
+    from trimtab.report.judge_charts import PANEL_KEYS
+    from trimtab.report.status import series_table, troubles_table
 
+    glance = desk.glance(site)
+    ids = {entry.id for entry in desk.listed(site)}
+    table = series_table(
+        glance.series, lambda entry: link(site, "series", name=entry.id) if entry.id in ids else ""
+    )
+    record = part(
+        "overview_record.html.j2",
+        site=site,
+        glance=glance,
+        troubles=troubles_table(glance.troubles[:_TROUBLES]),
+        series=table,
+        slow=glance.slow,
+        panels=Markup(desk.remembered(site, "panels", str, lambda: _panels(desk, site), *MARKED)),
+        panel_keys=(*PANEL_KEYS, *KEYS),
+        currents=_currents(desk, site, glance),
+        cells=[
+            (target, _fullness_step(target), _target_title(target)) for target in glance.targets
+        ],
+    )
     judged = glance.judged[0] if glance.judged else None
     searched = "not yet" if judged is None else minute_text(judged.at)
     if judged is not None and judged.newer_runs:
         searched += f", {judged.newer_runs:,} runs since"
+    osts = [target for target in glance.targets if target.kind != "mdt"]
+    # By age: the newest first, of one time by name.
+    trims = [(each.trimmed_at, each.name) for each in osts if each.trimmed_at is not None]
+    trims = sorted(trims, key=lambda trim: (-trim[0].timestamp(), trim[1]))
+    return OverviewParts(
+        answer=str(glance.answer),
+        tone=glance.tone,
+        record=record,
+        last_run_at=glance.last_run_at,
+        snapshot_at=glance.snapshot_at,
+        searched=searched,
+        osts=len(osts),
+        trimmed=len(trims),
+        median=trims[len(trims) // 2][0] if trims else None,
+        oldest=trims[-1] if trims else None,
+    )
+
+
+def _panels(desk: Desk, site: str) -> str:
+    """Return small drawings of the first series of a site."""
+    from trimtab.report.judge_charts import panel_chart
+
+    judged = desk.judged(site)
+    series = () if judged is None else judged.judgement.series[:_PANELS]
+    panels = (panel_chart(entry, f"panel{number}") for number, entry in enumerate(series))
+    return drawn_part(panels, desk.marks(site), with_keys=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The last value of a series, and the means of its last days as points of a line."""
+
+    name: str
+    address: str
+    value: str
+    at: str
+    mean: str
+    points: str
+
+
+def _currents(desk: Desk, site: str, glance: Glance) -> list[Current]:
+    """Return the last values of the first series of a site."""
+    judged, entries = desk.judged(site), {entry.id: entry for entry in glance.series}
     return [
-        ("last run", age(glance.last_run_at)),
-        ("last snapshot", age(glance.snapshot_at)),
-        ("incidents searched", searched),
-        ("watched by", glance.watched_by or "no process"),
+        Current(
+            key_label(series.key),
+            link(site, "series", name=entry.id),
+            format_value(entry.last_value, series.key.unit),
+            minute_text(entry.last_at),
+            value_or_dash(entry.verdict.mean, series.key.unit),
+            spark_points([day.mean for day in series.days if day.mean is not None][-_SPARK_DAYS:]),
+        )
+        for series in (() if judged is None else judged.judgement.series)
+        if (entry := entries.get(series.key.id)) is not None
+    ][:_PANELS]
+
+
+def spark_points(values: Sequence[float]) -> str:
+    """Return values as points of a line in a box of 100 by 28, 0 at its lower edge.
+
+    Examples
+    --------
+    >>> spark_points([2.0, 1.0, 4.0])
+    '0,14 50,21 100,0'
+    """
+    width, height = _SPARK
+    top, step = max(values, default=0.0) or 1.0, width / max(1, len(values) - 1)
+    return " ".join(
+        f"{number * step:.4g},{height * (1 - value / top):.4g}"
+        for number, value in enumerate(values)
+    )
+
+
+def _ages(of_record: OverviewParts, present: Present) -> list[tuple[str, str]]:
+    def age(at: datetime | None) -> str:
+        if at is None:
+            return "none"
+        age_s = (present.at - at).total_seconds()
+        words = "less than a minute" if age_s < 60.0 else format_duration(age_s)
+        return f"{words} old ({minute_text(at)})"
+
+    return [
+        ("last run", age(of_record.last_run_at)),
+        ("last snapshot", age(of_record.snapshot_at)),
+        ("incidents searched", of_record.searched),
+        ("watched by", present.watched_by or "no process"),
     ]
 
 
@@ -143,24 +271,19 @@ def _target_title(target: TargetOverview) -> str:
     return "; ".join([f"{target.name}: {full}", *target.troubles])
 
 
-def _trim_ages(glance: Overview) -> list[tuple[str, str]]:
-    osts = [target for target in glance.targets if target.kind != "mdt"]
-    known = sorted(
-        ((glance.at - target.trimmed_at).total_seconds(), target.name)
-        for target in osts
-        if target.trimmed_at is not None
-    )
+def _trim_ages(of_record: OverviewParts, now: datetime) -> list[tuple[str, str]]:
+    def age(at: datetime) -> str:
+        return format_duration((now - at).total_seconds())
+
+    osts, trimmed = of_record.osts, of_record.trimmed
     if not osts:
         return []
-    never = len(osts) - len(known)
-    pairs = [("targets with a recorded trim", f"{len(known):,} of {len(osts):,}")]
-    if known:
-        pairs += [
-            ("median age", format_duration(known[len(known) // 2][0])),
-            ("oldest", f"{format_duration(known[-1][0])} ({known[-1][1]})"),
-        ]
-    if never:
-        pairs.append(("no trim recorded", f"{never:,}"))
+    pairs = [("targets with a recorded trim", f"{trimmed:,} of {osts:,}")]
+    if of_record.median is not None and of_record.oldest is not None:
+        at, name = of_record.oldest
+        pairs += [("median age", age(of_record.median)), ("oldest", f"{age(at)} ({name})")]
+    if osts > trimmed:
+        pairs.append(("no trim recorded", f"{osts - trimmed:,}"))
     return pairs
 
 
@@ -182,14 +305,14 @@ def series_page(
     offset: Offset = 0,
 ) -> Response:
     """List the series, and show one: chart, changes, a comparison, days, its runs."""
-    entries = desk.series_ids(site)
-    chosen = name or next(iter(entries), "")
+    entries = desk.listed(site)
+    chosen = name or (entries[0].id if entries else "")
     if not chosen:
-        return page(request, desk, site, "series", "series.html.j2", entries={}, chosen="")
+        return page(request, site, "series", "series.html.j2", entries=(), chosen="")
     times = Zone(zone)
-    judgement, frame = desk.series(site, chosen)
+    judgement = desk.series(site, chosen)
     ends = times.read(since), times.read(until, end=True)
-    stretch = between(frame, *ends)
+    runs = [run for run in desk.runs(site, chosen) if _is_between(run[0], *ends)]
     comparison, problem = None, None
     if before and after:
         try:
@@ -197,12 +320,15 @@ def series_page(
             comparison = _comparison(desk, site, chosen, both)
         except UsageError as error:
             problem = error
-    rows = stretch.reverse().slice(offset, ROWS)
     timezone = desk.place(site).timezone
-    incidents = desk.incidents(site)
+    has_days = judgement.verdict.goal is not None and judgement.days
+    incidents = desk.incidents(site) if has_days else ()
+
+    def figures() -> str:
+        return drawn_part(day_charts(desk.whole_series(site, chosen)), desk.marks(site))
+
     return page(
         request,
-        desk,
         site,
         "series",
         "series.html.j2",
@@ -211,7 +337,7 @@ def series_page(
         series=judgement,
         tone=GOAL_TONES[judgement.verdict.status],
         sides=_sides(judgement.changes),
-        around=around_events(desk.events(site), judgement),
+        around=around_events(desk.store.events(site=site, kinds=CHANGES), judgement),
         comparison=comparison,
         problem=problem,
         query={"since": since, "until": until, "before": before, "after": after, "zone": zone},
@@ -220,11 +346,11 @@ def series_page(
         timezone=timezone,
         days=days_above(judgement, timezone, incidents),
         likeliest=likeliest,
-        figures=desk.remembered(site, "days", chosen, make=lambda: day_figures(judgement)),
-        total=stretch.height,
+        figures=Markup(desk.remembered(site, f"days of {chosen}", str, figures, *MARKED)),
+        total=len(runs),
         offset=offset,
         rows_each=ROWS,
-        runs=list(rows.select("at", "value", "unfinished", "run").iter_rows()),
+        runs=runs[::-1][offset : offset + ROWS],
         chart=link(site, "chart", chosen, since=utc_text(ends[0]), until=utc_text(ends[1])),
     )
 
@@ -232,13 +358,17 @@ def series_page(
 Ends = tuple[datetime | None, datetime | None]
 
 
+def _is_between(at: datetime, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or at >= since) and (until is None or at <= until)
+
+
 def _comparison(desk: Desk, site: str, chosen: str, both: tuple[Ends, Ends]) -> Compared:
-    judgement, frame = desk.series(site, chosen)
+    judgement = desk.series(site, chosen)
     sides = ["..".join(map(utc_text, ends)) for ends in both]
     key = judgement.key
     result = compared(desk, site, sides[0], sides[1], probe=key.probe, metric=key.metric)
     # Drawn again each time: of stretches there is no end, and a drawing is large.
-    return compared_parts(result, frame, judgement, both)
+    return compared_parts(result, frame_of_runs(desk.runs(site, chosen)), judgement, both)
 
 
 def _sides(changes: Sequence[Any]) -> list[tuple[Any, str, str]]:
@@ -263,15 +393,24 @@ def chart_data(
 ) -> Response:
     """Return the specification of the chart of a series, with as many points as can be seen."""
 
-    def make() -> bytes:
-        judgement, frame = desk.series(site, name)
+    def make() -> str:
+        from trimtab.web import charts
+        from trimtab.web.files_api import between
+
+        judgement, frame = desk.series(site, name), frame_of_runs(desk.runs(site, name))
         stretch = between(frame, moment(since or None), moment(until or None, end=True))
         largest: Any = frame["value"].max()
         chart = charts.series_chart(judgement, stretch, largest=largest)
-        return json.dumps(chart, allow_nan=False).encode()
+        return _as_json(marked_specification(chart, desk.marks(site)))
 
-    body = desk.encoded(site, "chart", name, since, until, make=make)
+    # Of stretches there is no end: they are drawn each time.
+    is_whole = not (since or until)
+    body = desk.remembered(site, f"chart of {name}", str, make, *MARKED) if is_whole else make()
     return Response(body, media_type="application/json")
+
+
+def _as_json(chart: dict[str, Any]) -> str:
+    return json.dumps(chart, allow_nan=False)
 
 
 _EXCERPT: Final = 40
@@ -281,6 +420,8 @@ _SAMPLES: Final = 200
 @router.get("/s/{site:path}/runs/{identifier}", dependencies=HEAVY)
 def run_page(request: Request, desk: DeskOf, site: str, identifier: str) -> Response:
     """Show one run: each number beside the line of output that it was read from."""
+    from trimtab.report.runs import samples_table
+
     desk.place(site)
     run = desk.store.run(identifier)
     if run.site != site:
@@ -295,7 +436,6 @@ def run_page(request: Request, desk: DeskOf, site: str, identifier: str) -> Resp
         problem = error
     return page(
         request,
-        desk,
         site,
         "series",
         "run.html.j2",
@@ -317,43 +457,103 @@ def _excerpt(content: bytes, lines: Sequence[int]) -> list[tuple[int, str, bool]
 # Targets
 
 
+@dataclass(frozen=True, slots=True)
+class TargetsParts:
+    """The targets of a site, those in trouble first.
+
+    Attributes
+    ----------
+    at
+        Of the snapshot that shows them.
+    table
+        A row for each.
+    words
+        Of each, in which something is found.
+    trimmed
+        When each was trimmed last.
+    """
+
+    at: datetime | None
+    table: Table | None
+    words: tuple[str, ...]
+    trimmed: tuple[datetime | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SurveysParts:
+    """What surveys show of single targets: metrics with their names, drawings as text."""
+
+    metrics: tuple[tuple[str, str], ...]
+    spreads: str
+
+
 @router.get("/s/{site:path}/targets")
 def targets_page(
     request: Request, desk: DeskOf, site: str, *, find: Address = "", offset: Offset = 0
 ) -> Response:
     """Draw every survey, and list the targets, those in trouble first."""
-    state, now, words = desk.state(site), desk.now(site), find.lower()
-    everything = () if state is None else state.targets
-    matching = [
-        target
-        for target in everything
-        if words in " ".join([target.name, target.seen.target.server or "",
-                              *(trouble.text for trouble in target.troubles)]).lower()
-    ]  # fmt: skip
-    trimmed = {
-        target.name: f"trimmed {format_duration((now - target.trimmed_at).total_seconds())} ago"
-        for target in desk.targets(site)
-        if target.trimmed_at is not None
+    from trimtab.report.targets import chosen_targets
+
+    held = desk.remembered(site, "targets", TargetsParts, lambda: _targets_parts(desk, site))
+    surveys = desk.remembered(
+        site, "surveys", SurveysParts, lambda: _surveys_parts(desk, site), *MARKED
+    )
+    now, words = desk.now(site), find.lower()
+    matching = [number for number, of_target in enumerate(held.words) if words in of_target]
+    ages = {
+        number: f"trimmed {format_duration((now - at).total_seconds())} ago"
+        for number in matching[offset : offset + ROWS]
+        for at in [held.trimmed[number]]
+        if at is not None
     }
-    shown = matching[offset : offset + ROWS]
     return page(
         request,
-        desk,
         site,
         "targets",
         "targets.html.j2",
-        at=None if state is None else state.snapshot.at,
+        at=held.at,
         find=find,
-        total=len(everything),
+        total=len(held.words),
         found=len(matching),
         offset=offset,
         rows_each=ROWS,
-        targets=targets_table(shown, link=partial(link, site, "target"), trimmed=trimmed),
-        metrics=charts.survey_metrics(desk, site),
-        spreads=desk.remembered(
-            site, "spreads", make=lambda: drawn(charts.spread_charts(desk, site))
-        ),
+        targets=chosen_targets(held.table, matching[offset : offset + ROWS], ages),
+        metrics=surveys.metrics,
+        spreads=Markup(surveys.spreads),
     )
+
+
+def _targets_parts(desk: Desk, site: str) -> TargetsParts:
+    from trimtab.report.targets import targets_table
+
+    state = desk.state(site)
+    targets = () if state is None else state.targets
+    trimmed = {target.name: target.trimmed_at for target in desk.glance(site).targets}
+    return TargetsParts(
+        at=None if state is None else state.snapshot.at,
+        table=targets_table(targets, link=partial(link, site, "target")),
+        words=tuple(
+            " ".join(
+                [
+                    target.name,
+                    target.seen.target.server or "",
+                    *(trouble.text for trouble in target.troubles),
+                ]
+            ).lower()
+            for target in targets
+        ),
+        trimmed=tuple(trimmed.get(target.name) for target in targets),
+    )
+
+
+def _surveys_parts(desk: Desk, site: str) -> SurveysParts:
+    from trimtab.web import charts
+
+    judged = desk.judged(site)
+    if judged is None:
+        return SurveysParts((), "")
+    metrics = tuple((tail.metric, metric_title(tail.metric)) for tail in judged.judgement.tails)
+    return SurveysParts(metrics, drawn_part(charts.spread_charts(judged), desk.marks(site)))
 
 
 @router.get("/s/{site:path}/survey/{metric}")
@@ -361,33 +561,40 @@ def survey_data(desk: DeskOf, site: str, metric: str) -> Response:
     """Return the specification of the heat map of survey rates."""
 
     def make() -> str:
-        return json.dumps(charts.survey_map(desk, site, metric), allow_nan=False)
+        from trimtab.web import charts
 
-    desk.place(site)
-    return Response(
-        desk.remembered(site, "survey", metric, make=make), media_type="application/json"
-    )
+        return _as_json(charts.survey_map(desk.judged(site), metric))
+
+    body = desk.remembered(site, f"survey of {metric}", str, make, *MARKED)
+    return Response(body, media_type="application/json")
 
 
 @router.get("/s/{site:path}/target/{name:path}", dependencies=HEAVY)
 def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Response:
     """Show one target: its readings now, its surveys, what happened to it."""
-    state = desk.state(site)
-    by_name = {} if state is None else {target.name: target for target in state.targets}
-    if state is None or name not in by_name:
-        raise UsageError("no such target", code="target-unknown")
-    document = target_document(state, by_name[name])
-    events = [event for event in desk.events(site) if name in event.targets or not event.targets]
-    return page(
-        request,
-        desk,
-        site,
-        "targets",
-        "target.html.j2",
-        document=document,
-        sections=drawn_sections(document),
-        figures=desk.remembered(
-            site, "life", name, make=lambda: drawn(charts.life_charts(desk, site, name))
-        ),
-        events=events[: -ROWS - 1 : -1],
-    )
+
+    def make() -> str:
+        from trimtab.report.sections import drawn_sections
+        from trimtab.report.targets import target_document
+        from trimtab.web import charts
+
+        state = desk.state(site)
+        by_name = {} if state is None else {target.name: target for target in state.targets}
+        if state is None or name not in by_name:
+            raise UsageError("no such target", code="target-unknown")
+        document = target_document(state, by_name[name])
+        events = [
+            event for event in desk.events(site) if name in event.targets or not event.targets
+        ]
+        return part(
+            "target.html.j2",
+            document=document,
+            sections=drawn_sections(document),
+            figures=Markup(
+                drawn_part(charts.life_charts(desk.store, site, name), desk.marks(site))
+            ),
+            events=events[: -ROWS - 1 : -1],
+        )
+
+    body = desk.remembered(site, f"target {name}", str, make)
+    return page(request, site, "targets", "body.html.j2", body=Markup(body))

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, Request, Response
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
 from trimtab.errors import UsageError
 from trimtab.model.event import EventKind
-from trimtab.report.render import drawn
-from trimtab.site.schema import SCHEMA
-from trimtab.web import charts
 from trimtab.web.api import ACKNOWLEDGED, DeskOf, Operator, acknowledged, recorded
 from trimtab.web.guard import fields_of
-from trimtab.web.pages import Address, Offset
-from trimtab.web.render import ROWS, likeliest, link, page
+from trimtab.web.pages import MARKED, Address, Offset
+from trimtab.web.render import ROWS, drawn_part, likeliest, link, page
 
 if TYPE_CHECKING:
     from trimtab.config.schema import Entry
@@ -35,7 +34,6 @@ def incidents_page(
     chosen = [entry for entry in desk.incidents(site) if state in ("", entry.state)]
     return page(
         request,
-        desk,
         site,
         "incidents",
         "incidents.html.j2",
@@ -56,9 +54,15 @@ def incident_page(request: Request, desk: DeskOf, site: str, identifier: str) ->
     document: Mapping[str, Any] = incident.document
     events = desk.events(site)
     prefix = f"{ACKNOWLEDGED} {incident.id}"
+
+    def figure() -> str:
+        from trimtab.web import charts
+
+        marks = replace(desk.marks(site), incidents=())  # its own stretch is grey already
+        return drawn_part([charts.incident_chart(desk, site, incident)], marks)
+
     return page(
         request,
-        desk,
         site,
         "incidents",
         "incident.html.j2",
@@ -66,7 +70,7 @@ def incident_page(request: Request, desk: DeskOf, site: str, identifier: str) ->
         document=document,
         cause=likeliest(incident),
         line=_time_line(incident, document, events),
-        figure=drawn([charts.incident_chart(desk, site, incident)]),
+        figure=Markup(desk.remembered(site, f"figure of {identifier}", str, figure, *MARKED)),
         acknowledged=[event for event in events if event.detail.startswith(prefix)],
     )
 
@@ -127,17 +131,16 @@ async def form_field(request: Request, name: str) -> str:
 @router.get("/s/{site:path}/actions")
 def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 0) -> Response:
     """Show what was done and what waits, and the log book."""
-    glance = desk.overview(site)
+    present = desk.present(site)
     plans, plan_problems = desk.plans(site)
     now = desk.now(site)
     events = desk.events(site)[::-1]
     return page(
         request,
-        desk,
         site,
         "actions",
         "actions.html.j2",
-        glance=glance,
+        present=present,
         plans=[(plan, plan.state(now), plan.waits(now)) for plan in plans],
         plan_problems=plan_problems,
         ledger=desk.store.actions(site, limit=ROWS)[::-1],
@@ -154,16 +157,15 @@ def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 
 def settings_page(request: Request, desk: DeskOf, site: str) -> Response:
     """Show the site file, read-only, and what is armed."""
     place = desk.place(site)
-    glance = desk.overview(site)
+    present = desk.present(site)
     rows = [] if place.site is None else list(_settings(place.site))
     return page(
         request,
-        desk,
         site,
         "settings",
         "settings.html.j2",
         tables=rows,
-        armed=glance.armed,
+        armed=present.armed,
         store=str(desk.store.location),
     )
 
@@ -174,6 +176,8 @@ _HIDDEN: Final = frozenset({"alerts", "webhook", "store", "metrics"})
 
 def _settings(site: Site) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield the tables of a site file as they would stand in it, without what has its default."""
+    from trimtab.site.schema import SCHEMA
+
     tables: dict[str, list[tuple[str, str]]] = {}
     for entry in SCHEMA.every_key():
         _add(tables, ".".join(entry.location[:-1]), entry, site)

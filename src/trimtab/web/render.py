@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from fastapi import Request, Response
+from markupsafe import Markup
 
 from trimtab.errors import TrimtabError
+from trimtab.model.run import METRIC_UNITS
 from trimtab.report.answers import short_summary
 from trimtab.report.incidents import STATE_TONES
-from trimtab.report.render import environment
-from trimtab.report.text import minute_text
+from trimtab.report.render import drawn, environment
+from trimtab.report.text import metric_text, minute_text
 from trimtab.units import format_bytes, format_percent, format_value
 from trimtab.web.access import Role
 from trimtab.web.api import identity_of
-from trimtab.web.desk import Desk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jinja2 import Environment
 
     from trimtab.record.kept import KeptIncident
+    from trimtab.report.chart import Chart
+    from trimtab.web.marks import Marks
 
 ROWS: Final = 50
 """Of a table on one page."""
+_METRIC: Final = re.compile(rf"\b(?:{'|'.join(METRIC_UNITS)})\b")
+FOLDED_FROM: Final = 12
+"""A table of more rows that stands beside the subject of a page waits for a click."""
 REFRESH_S: Final = 60
 NAV: Final = (
     ("overview", "Overview"),
@@ -54,7 +63,9 @@ def _templates() -> Environment:
         "link": link,
         "when": minute_text,
         "state_words": STATE_TONES,
-        "short": short_summary,
+        "short": lambda summary: in_words(short_summary(summary)),
+        "in_words": in_words,
+        "folded_from": FOLDED_FROM,
         "Role": Role,
     }
     return made
@@ -67,36 +78,51 @@ def link(site: str, page: str, *parts: str, **query: object) -> str:
     return f"/{path}" + (f"?{urlencode(values)}" if values else "")
 
 
-def page(
-    request: Request, desk: Desk, site: str, current: str, template: str, **values: Any
-) -> Response:
+def part(template: str, **values: Any) -> str:
+    """Return a template as text for a page; what it shows is escaped."""
+    return _templates().get_template(template).render(refresh_s=REFRESH_S, **values)
+
+
+def drawn_part(
+    charts: Iterable[Chart | None], marks: Marks | None = None, *, with_keys: bool = True
+) -> str:
+    """Return charts as text for a page, those over time with marks; empty without any."""
+    from trimtab.web.marks import Marks, marked
+
+    figures = drawn(
+        chart and marked(chart, marks or Marks(), with_keys=with_keys) for chart in charts
+    )
+    return part("figures.html.j2", figures=figures).strip()
+
+
+def page(request: Request, site: str, current: str, template: str, **values: Any) -> Response:
     """Return a page of a site."""
     identity = identity_of(request)
-    html = (
-        _templates()
-        .get_template(template)
-        .render(
-            site=site,
-            sites=[entry.name for entry in desk.sites()],
-            nav=NAV,
-            current=current,
-            identity=identity,
-            may_write=identity.role.covers(Role.OPERATOR),
-            refresh_s=REFRESH_S,
-            **values,
-        )
-    )
+    person = {"identity": identity, "may_write": identity.role.covers(Role.OPERATOR)}
+    body = Markup(part(template, site=site, **person, **values))
+    html = part("site.html.j2", site=site, nav=NAV, current=current, body=body, **person)
     return Response(html, media_type="text/html")
 
 
 def problem_page(error: TrimtabError, status: int) -> str:
     """Return the page of a problem."""
-    return _templates().get_template("problem.html.j2").render(error=error, status=status)
+    return part("problem.html.j2", error=error, status=status)
 
 
 def listed_sites(names: list[str]) -> str:
     """Return the page that lists the sites."""
-    return _templates().get_template("sites.html.j2").render(sites=names)
+    return part("sites.html.j2", sites=names)
+
+
+def in_words(summary: str) -> str:
+    """Return a sentence with the metrics in it as people call them.
+
+    Examples
+    --------
+    >>> in_words("hourly write_bandwidth 18 % lower")
+    'hourly write bandwidth 18 % lower'
+    """
+    return _METRIC.sub(lambda metric: metric_text(metric[0]), summary)
 
 
 def likeliest(incident: KeptIncident) -> str:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
-from trimtab.loop.purging.plans import SitePlan, approve
 from trimtab.model.event import Event
 from trimtab.model.sweep import SweepPoint
-from trimtab.purge.horizon.answer import Answer
-from trimtab.purge.index.owners import number_of
-from trimtab.report.documents.judged import Ladder, SweepDocument
 from trimtab.web.access import Identity, Role
 from trimtab.web.api import (
     ENTRY,
@@ -28,27 +24,31 @@ from trimtab.web.api import (
     log_book,
 )
 from trimtab.web.desk import Desk
-from trimtab.web.documents import (
-    HorizonEntry,
-    HorizonsPage,
-    PlanEntry,
-    PlansPage,
-    WhatIfEntry,
-    WhatIfsPage,
-)
+
+if TYPE_CHECKING:
+    from trimtab.loop.purging.plans import SitePlan
+    from trimtab.purge.horizon.answer import Answer
+    from trimtab.web.documents import (
+        HorizonsPage,
+        Ladder,
+        PlanEntry,
+        PlansPage,
+        SweepDocument,
+        WhatIfsPage,
+    )
 
 router = APIRouter(prefix=PREFIX)
 Asking = Annotated[Identity, Depends(identity_of)]
 Scale = Literal["whole", "server", "ost", "drive"]
 
 
-@document(router, "ladder")
+@document(router, "ladder", is_kept=True)
 def ladder(desk: DeskOf, site: str, per: Scale | None = None) -> Ladder:
     """Return what `trimtab ladder SITE --json` prints."""
     return desk.ladder(site, per)
 
 
-@document(router, "sweeps/{name}", dependencies=heavy_with("workload"))
+@document(router, "sweeps/{name}", is_kept=True, dependencies=heavy_with("workload"))
 def sweep(
     desk: DeskOf,
     site: str,
@@ -56,6 +56,8 @@ def sweep(
     workload: Annotated[list[str], Query(max_length=20)] = [],  # noqa: B006 (FastAPI copies it)
 ) -> SweepDocument:
     """Return a sweep as far as it was measured; what is left to measure stands in its file."""
+    from trimtab.web.documents import SweepDocument
+
     stored, analysis = desk.sweep(site, name, tuple(workload))
     points = tuple(SweepPoint(*point) for point in stored.measured)
     place = str(desk.store.location)
@@ -66,13 +68,18 @@ def shown_owners(identity: Identity) -> frozenset[int] | None:
     """Return the uids whose files a person may see; ``None``: everybody's."""
     if identity.role is not Role.VIEWER:
         return None
+    from trimtab.purge.index.owners import number_of
+
     number = number_of("user", identity.user)
     return frozenset() if number is None else frozenset({number})
 
 
-@document(router, "horizons", is_remembered=False)
+@document(router, "horizons")
 def horizons(desk: DeskOf, identity: Asking, site: str) -> HorizonsPage:
     """List the horizons of a site; a viewer sees of users themselves alone, and no project."""
+    from trimtab.report.purge import HorizonResult
+    from trimtab.web.documents import HorizonEntry, HorizonsPage
+
     only = shown_owners(identity)
 
     def shown(answer: Answer) -> Answer:
@@ -81,7 +88,7 @@ def horizons(desk: DeskOf, identity: Asking, site: str) -> HorizonsPage:
         users = tuple(owned for owned in answer.users if owned.owner in only)
         return replace(answer, users=users, projects=())
 
-    results = desk.horizons(site)
+    results = desk.results(site, HorizonResult)
     entries = (
         HorizonEntry(
             each.id, each.at, each.value.root, each.value.usage, each.value.total,
@@ -92,9 +99,11 @@ def horizons(desk: DeskOf, identity: Asking, site: str) -> HorizonsPage:
     return HorizonsPage(tuple(entries), results.problems)
 
 
-@document(router, "plans", is_remembered=False)
+@document(router, "plans")
 def plans(desk: DeskOf, site: str) -> PlansPage:
     """List the purge plans of a site on this host, the newest first."""
+    from trimtab.web.documents import PlanEntry, PlansPage
+
     listed, problems = desk.plans(site)
     now = desk.now(site)
 
@@ -135,10 +144,12 @@ def approve_plan(
 
 def approved(desk: Desk, site: str, admin: Identity, sha256: str) -> Event:
     """Write into the log book that an admin approves a purge plan, and return the entry."""
+    from trimtab.loop.purging.plans import approve
+
     place = desk.place(site)
     desk.forget_plans(site)
     listed, _ = desk.plans(site)
-    event = approve(
+    return approve(
         desk.store,
         place,
         listed,
@@ -147,14 +158,15 @@ def approved(desk: Desk, site: str, admin: Identity, sha256: str) -> Event:
         who=admin.user,
         now=desk.now(site),
     )
-    desk.forget_mark(site)
-    return event
 
 
-@document(router, "whatif", at_once=True)
+@document(router, "whatif")
 def what_ifs(desk: DeskOf, site: str) -> WhatIfsPage:
     """List what was asked of the twin, the newest first; all of it is simulation."""
-    results = desk.what_ifs(site)
+    from trimtab.loop.results import WhatIfResult
+    from trimtab.web.documents import WhatIfEntry, WhatIfsPage
+
+    results = desk.results(site, WhatIfResult)
     entries = (
         WhatIfEntry(each.id, each.at, each.value.scenario, each.value.seed, each.value.swept)
         for each in results.held

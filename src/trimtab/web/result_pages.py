@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from fastapi import APIRouter, Request, Response
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
 from trimtab.errors import TrimtabError
-from trimtab.loop.monthly import space_at
-from trimtab.loop.purging.plans import own_lists
-from trimtab.loop.whatif import scenario_of_site
 from trimtab.model.event import EventKind
-from trimtab.model.excluded_runs import doubts_text
-from trimtab.report.ladder import ladder_document
-from trimtab.report.monthly import space_chart
-from trimtab.report.purge import horizon_document, runs_document
 from trimtab.report.render import drawn
-from trimtab.report.sections import Document, Section, drawn_sections
-from trimtab.report.sweep import sweep_document
 from trimtab.report.text import minute_text
-from trimtab.report.whatif import whatif_document
 from trimtab.web.access import Role
 from trimtab.web.api import Admin, DeskOf, heavy_with
-from trimtab.web.pages import Address, Offset
+from trimtab.web.pages import MARKED, Address, Offset
 from trimtab.web.record_pages import form_field
-from trimtab.web.render import ROWS, link, page
+from trimtab.web.render import ROWS, drawn_part, link, page, part
 from trimtab.web.result_api import Asking, approved, shown_owners
 
 if TYPE_CHECKING:
     from trimtab.model.site import Site
     from trimtab.report.chart import Chart
-    from trimtab.report.sections import Drawings
+    from trimtab.report.sections import Document, Drawings, Section
     from trimtab.web.desk import Desk
 
 router = APIRouter(include_in_schema=False)
@@ -53,24 +43,38 @@ def ladder_page(
     per: Literal["", "whole", "server", "ost", "drive"] = "",
 ) -> Response:
     """Show the efficiency of each layer, of the newest results."""
-    document = ladder_document(desk.ladder(site, per or None))
-    return page(
-        request,
-        desk,
-        site,
-        "ladder",
-        "ladder.html.j2",
-        document=document,
-        sections=_drawn(desk, document),
-        per=per,
-        command=f"trimtab ladder {site}",
+
+    def make() -> str:
+        from trimtab.report.ladder import ladder_document
+        from trimtab.report.sections import drawn_sections
+
+        document = ladder_document(desk.ladder(site, per or None))
+        sections = drawn_sections(document)
+        return part("ladder.html.j2", site=site, document=document, sections=sections, per=per)
+
+    body = desk.remembered(site, f"ladder {per}", str, make)
+    return page(request, site, "ladder", "body.html.j2", body=Markup(body))
+
+
+def _drawn(
+    desk: Desk, site: str, noun: str, document: Document
+) -> tuple[tuple[Section, Drawings], ...]:
+    """Return a document's sections with their drawings, which are kept until they are others."""
+    charts = [
+        [chart for each in section.charts if (chart := each()) is not None]
+        for section in document.sections
+    ]
+
+    def make() -> list[list[str]]:
+        return [[str(drawing) for _, drawing in drawn(of_section)] for of_section in charts]
+
+    drawings = desk.remembered(
+        site, f"drawings of {noun}", list[list[str]], make, "site", besides=charts
     )
-
-
-def _drawn(desk: Desk, document: Document) -> tuple[tuple[Section, Drawings], ...]:
-    """Return a document's sections with their drawings; an equal document is drawn once."""
-    fingerprint = hashlib.sha256(repr(document).encode()).hexdigest()
-    return desk.lasting("drawn", fingerprint, make=lambda: drawn_sections(document))
+    return tuple(
+        (section, tuple(zip(of_section, map(Markup, texts), strict=True)))
+        for section, of_section, texts in zip(document.sections, charts, drawings, strict=True)
+    )
 
 
 # Sweeps
@@ -81,29 +85,36 @@ def sweeps_page(
     request: Request, desk: DeskOf, site: str, *, name: Address = "", workload: Address = ""
 ) -> Response:
     """List the sweeps of a site, and show one: best setting, what matters, maps, knees."""
-    desk.place(site)
-    sweeps = desk.sweeps(site)
-    chosen = name or (sweeps[0].name if sweeps else "")
-    if not chosen:
-        return page(request, desk, site, "sweeps", "sweeps.html.j2", sweeps=(), chosen="")
-    stored, analysis = desk.sweep(site, chosen, (workload,) if workload else ())
-    document = sweep_document(chosen, site, analysis)
-    times = sorted(run.at for _, _, run in stored.measured if run.at is not None)
-    return page(
-        request,
-        desk,
-        site,
-        "sweeps",
-        "sweeps.html.j2",
-        sweeps=sweeps,
-        chosen=chosen,
-        workload=workload,
-        stored=stored,
-        document=document,
-        sections=_drawn(desk, document),
-        doubts=doubts_text(stored.doubts),
-        measured=f"{minute_text(times[0])} to {minute_text(times[-1])}" if times else "not known",
-    )
+
+    def make() -> str:
+        from trimtab.model.excluded_runs import doubts_text
+        from trimtab.report.sections import drawn_sections
+        from trimtab.report.sweep import sweep_document
+
+        sweeps = desk.sweeps(site)
+        chosen = name or (sweeps[0].name if sweeps else "")
+        if not chosen:
+            return part("sweeps.html.j2", sweeps=(), chosen="")
+        stored, analysis = desk.sweep(site, chosen, (workload,) if workload else ())
+        document = sweep_document(chosen, site, analysis)
+        times = sorted(run.at for _, _, run in stored.measured if run.at is not None)
+        return part(
+            "sweeps.html.j2",
+            site=site,
+            sweeps=sweeps,
+            chosen=chosen,
+            workload=workload,
+            stored=stored,
+            document=document,
+            sections=drawn_sections(document),
+            doubts=doubts_text(stored.doubts),
+            measured=f"{minute_text(times[0])} to {minute_text(times[-1])}"
+            if times
+            else "not known",
+        )
+
+    body = desk.remembered(site, f"sweep {[name, workload]}", str, make, "site")
+    return page(request, site, "sweeps", "body.html.j2", body=Markup(body))
 
 
 # Purge
@@ -120,20 +131,26 @@ def purge_page(
     offset: Offset = 0,
 ) -> Response:
     """Show horizon, owners, plans and past runs; a viewer sees of owners themselves alone."""
-    horizons = desk.horizons(site)
+    from trimtab.loop.purging.plans import own_lists
+    from trimtab.report.purge import HorizonResult, horizon_document
+
+    horizons = desk.results(site, HorizonResult)
     chosen = horizons.chosen(result)
     only, now = shown_owners(identity), desk.now(site)
     plans, problems = desk.plans(site)
     of_runs = _runs(desk, site, only)
     if chosen is not None:
         document = horizon_document(chosen.value, only)
-        sections = _drawn(desk, document)
+        sections = _drawn(desk, site, f"horizon {chosen.id}", document)
     else:
         document, sections = of_runs, ()
-    events = [event for event in desk.events(site) if event.kind is EventKind.PURGE]
+    events = desk.store.events(site=site, kinds=[EventKind.PURGE])
+
+    def space() -> str:
+        return drawn_part([_space(desk, site)], desk.marks(site))
+
     return page(
         request,
-        desk,
         site,
         "purge",
         "purge.html.j2",
@@ -141,7 +158,7 @@ def purge_page(
         chosen=chosen,
         document=document,
         sections=sections,
-        runs=() if of_runs is None else _drawn(desk, of_runs),
+        runs=() if of_runs is None else _drawn(desk, site, "runs of purges", of_runs),
         plans=[(plan, plan.state(now), plan.waits(now)) for plan in plans],
         plans_directory=None
         if (at := desk.place(site).site) is None
@@ -153,7 +170,7 @@ def purge_page(
         rows_each=ROWS,
         only=only,
         may_approve=identity.role.covers(Role.ADMIN),
-        space=desk.remembered(site, "space", make=lambda: drawn([_space(desk, site)])),
+        space=Markup(desk.remembered(site, "space", str, space, "snapshot", *MARKED)),
         events=events[: -_EVENTS - 1 : -1],
         events_total=len(events),
     )
@@ -161,6 +178,9 @@ def purge_page(
 
 def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None:
     """Return the page of what runs did; ``None`` where none is recorded."""
+    from trimtab.report.purge import runs_document
+    from trimtab.report.sections import Document, Section
+
     try:
         report = desk.purge_runs(site)
     except TrimtabError as error:
@@ -171,6 +191,9 @@ def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None
 
 def _space(desk: Desk, site: str) -> Chart | None:
     """Return how full the site was over its snapshots, with its purges."""
+    from trimtab.loop.monthly import space_at
+    from trimtab.report.monthly import space_chart
+
     times = desk.store.snapshot_times(site)
     step = max(1, -(-len(times) // _SNAPSHOTS))
     space = space_at(desk.store, site, times[::-1][::step][::-1])
@@ -195,22 +218,30 @@ async def approve_form(request: Request, desk: DeskOf, admin: Admin, site: str) 
 @router.get("/s/{site:path}/twin")
 def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = "") -> Response:
     """Show what was asked of the twin, the scenario of a simulated site, and those there are."""
-    place, results = desk.place(site), desk.what_ifs(site)
+    from trimtab.loop.results import WhatIfResult
+    from trimtab.report.whatif import whatif_document
+
+    place, results = desk.place(site), desk.results(site, WhatIfResult)
     chosen = results.chosen(result)
     problem, scenario = None, None
     try:
         if (of_file := place.site) is not None:
-            scenario = desk.recent("scenario", site, make=lambda: _scenario(of_file))
+            scenario = _scenario(of_file)
     except TrimtabError as error:
         problem = error
     document = None
     if chosen is not None:
         document = whatif_document(chosen.value.scenario, chosen.value.swept)
-    shown = [document, scenario, desk.recent("presets", make=_presets)]
-    sections = [part for each in shown if each is not None for part in _drawn(desk, each)]
+    shown = {f"what-if {chosen.id}" if chosen else "": document, "scenario": scenario,
+             "presets": _presets()}  # fmt: skip
+    sections = [
+        section
+        for noun, each in shown.items()
+        if each is not None
+        for section in _drawn(desk, site, noun, each)
+    ]
     return page(
         request,
-        desk,
         site,
         "twin",
         "twin.html.j2",
@@ -226,6 +257,7 @@ def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = ""
 
 def _scenario(site: Site) -> Document | None:
     """Return the scenario of a site of the twin."""
+    from trimtab.loop.whatif import scenario_of_site
     from trimtab.report.scenario import scenario_document
 
     scenario = scenario_of_site(site)

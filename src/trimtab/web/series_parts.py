@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
+from trimtab.judge.frame import COLUMNS
 from trimtab.message import code_of
 from trimtab.model.compare import CompareResult, Effect
 from trimtab.model.event import Event, EventKind
 from trimtab.model.series import SeriesJudgement
-from trimtab.report import judge_charts, text
+from trimtab.report import text
 from trimtab.report.kit import Row, Table, row, table
 from trimtab.report.render import drawn
 from trimtab.units import format_percent, parse_moment, percent_or_dash, value_or_dash
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from trimtab.record.kept import KeptIncident
+    from trimtab.report.chart import Chart
     from trimtab.report.sections import Drawings
+    from trimtab.web.desk import Runs
 
 CHANGES: Final = frozenset({EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED})
 """Events after which a series may be another: stretches around them are offered."""
@@ -75,7 +78,9 @@ def utc_text(at: datetime | None) -> str:
 
 def around_events(events: Sequence[Event], series: SeriesJudgement) -> list[tuple[Event, str, str]]:
     """Return changes that the log book holds with 240 h before and after each, newest first."""
-    width = judge_charts.BESIDE_CHANGE
+    from trimtab.report.judge_charts import BESIDE_CHANGE
+
+    width = BESIDE_CHANGE
     begin = min((regime.from_ for regime in series.regimes), default=None)
     end = max((regime.to for regime in series.regimes), default=None)
     return [
@@ -109,6 +114,8 @@ def compared_parts(
     ends: tuple[tuple[datetime | None, datetime | None], tuple[datetime | None, datetime | None]],
 ) -> Compared:
     """Return the effect in words, both sides in figures, their runs and how these are spread."""
+    from trimtab.report import judge_charts
+
     effects = [effect for entry in result.series for effect in entry.effects]
     before, after = (_within(frame, *stretch) for stretch in ends)
     key = series.key
@@ -194,19 +201,24 @@ def days_above(
     return days[:_DAYS]
 
 
-def day_figures(series: SeriesJudgement) -> Drawings:
-    """Return the figures 5 and 6 of a series: daily means, COV of each day, COV over windows."""
+def day_charts(series: SeriesJudgement) -> Iterator[Chart | None]:
+    """Yield the figures 5 and 6 of a series: daily means, COV of each day, COV over windows."""
+    from trimtab.report import judge_charts
+
     name = "series"
     panel = judge_charts.panel_chart(series, f"panel-{name}")
     if panel is not None:
-        panel = replace(panel, title="Daily means", legend=judge_charts.PANEL_KEYS)
-    return drawn(
-        [
-            panel,
-            judge_charts.days_cov_chart(series, name),
-            judge_charts.cov_chart(series, name),
-        ]
-    )
+        yield replace(panel, title="Daily means", legend=judge_charts.PANEL_KEYS)
+    yield judge_charts.days_cov_chart(series, name)
+    yield judge_charts.cov_chart(series, name)
+
+
+def frame_of_runs(runs: Runs) -> pl.DataFrame:
+    """Return the runs of a series as a frame, as `trimtab.judge.frame.frame_of` has it."""
+    import polars as pl
+
+    types = (pl.Datetime("us", "UTC"), pl.Float64, pl.Boolean, pl.String)
+    return pl.DataFrame(runs, schema=dict(zip(COLUMNS, types, strict=True)), orient="row")
 
 
 def zones_of(site_zone: str, chosen: str) -> tuple[str, ...]:

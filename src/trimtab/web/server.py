@@ -7,10 +7,9 @@ import functools
 import logging
 import resource
 import socket
-import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import h11
 import uvicorn
@@ -21,9 +20,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trimtab import __version__
 from trimtab.errors import NoAnswer, RefusedError, TrimtabError, UnreadableError, UsageError
-from trimtab.loop.watching.log import fields
-from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.measured import FailureDocument
 from trimtab.visible import visible
 from trimtab.web import api, files_api, live, pages, record_pages, result_api, result_pages
 from trimtab.web.access import Access
@@ -111,6 +107,8 @@ def refusal_page(refusal: Refusal, as_json: bool) -> bytes:
 
 def _problem(error: TrimtabError, status: int, *, as_json: bool) -> bytes:
     if as_json:
+        from trimtab.web.documents import FailureDocument, to_json
+
         return to_json(FailureDocument(error)).encode()
     return problem_page(error, status).encode()
 
@@ -260,15 +258,3 @@ def allow_connections() -> None:
         needed = min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-
-
-def in_background(work: Callable[[], Any], log: logging.Logger, failure: str) -> None:
-    """Do something beside the server; its failure is logged."""
-
-    def run() -> None:
-        try:
-            work()
-        except TrimtabError as error:
-            log.warning(failure, extra=fields(problem=error.message))
-
-    threading.Thread(target=run, name="beside", daemon=True).start()

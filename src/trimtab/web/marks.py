@@ -1,0 +1,128 @@
+"""Marks of incidents and of the log book on every chart over time. Pure.
+
+::
+
+    ▂▂▂▂▂▂▂▂          ▂▂▂▂     incidents, along the upper edge: what lies beneath can be pointed at
+        ▾     ▾                entries of the log book, beneath them
+    · ' . · · . ' · . · '
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.model.event import EventKind
+from trimtab.report.chart import ALARM, INK, Chart, milliseconds
+from trimtab.report.kit import Key
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.model.event import Event
+    from trimtab.record.kept import KeptIncident
+
+ROUTINE: Final = frozenset(
+    {EventKind.TRIM, EventKind.PURGE, EventKind.TARGET_CLOSED, EventKind.TARGET_OPENED}
+)
+"""Kinds of events that recur: as many marks would hide the others."""
+KEYS: Final = (
+    Key("light-bar", "alarm", "incident, along the upper edge"),
+    Key("triangle", "ink", "entry of the log book"),
+)
+_MOST: Final = 60
+_WORDS: Final = 100
+_BAND: Final = (0, 5)
+"""Pixels below the upper edge; a triangle is centred beneath."""
+_TRIANGLE: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What is marked: times in milliseconds, each with its words; no end: it goes on."""
+
+    events: tuple[tuple[float, str], ...] = ()
+    incidents: tuple[tuple[float, float | None, str], ...] = ()
+
+
+def marks_of(events: Sequence[Event], incidents: Sequence[KeptIncident]) -> Marks:
+    """Return the marks of a site, the last of each; where events are many, notes give way."""
+    told = [event for event in events if event.kind not in ROUTINE]
+    ranked = sorted(told, key=lambda event: (event.kind is not EventKind.NOTE, event.at))
+    words = [
+        (milliseconds(event.at), visible(f"{event.kind.value}: {event.detail}"[:_WORDS]))
+        for event in ranked
+    ]
+    spans = [
+        (
+            milliseconds(incident.at),
+            None if incident.until is None else milliseconds(incident.until),
+            visible(incident.summary[:_WORDS]),
+        )
+        for incident in sorted(incidents, key=lambda incident: incident.at)
+    ]
+    return Marks(tuple(words[-_MOST:]), tuple(spans[-_MOST:]))
+
+
+def marked(chart: Chart, marks: Marks, *, with_keys: bool = True) -> Chart:
+    """Return a chart with the marks of its stretch of time; one that is not over time as it is.
+
+    Parameters
+    ----------
+    with_keys
+        Whether its own legend explains them.
+    """
+    specification = marked_specification(chart.specification, marks)
+    if specification is chart.specification:
+        return chart
+    keys = zip(KEYS, (marks.incidents, marks.events), strict=True)
+    legend = [*chart.legend, *(key for key, of_key in keys if with_keys and of_key)]
+    return replace(chart, specification=specification, legend=tuple(legend))
+
+
+def marked_specification(specification: Any, marks: Marks) -> Any:
+    """Return a layered specification with marks, as it is where there is nothing to mark."""
+    axes = [
+        x for x in _values(specification, "x") if isinstance(x, dict) and x.get("field") == "at"
+    ]
+    times = [at for name in ("at", "to") for at in _values(specification, name)]
+    known = [at for at in times if isinstance(at, (int, float))]
+    if not axes or not known or axes[0].get("type") != "temporal":
+        return specification
+    layers = [*_layers(marks, axes[0], min(known), max(known))]
+    return (
+        {**specification, "layer": [*specification["layer"], *layers]} if layers else specification
+    )
+
+
+def _layers(marks: Marks, x: Any, begin: float, end: float) -> Iterator[dict[str, Any]]:
+    def layer(rows: list[dict[str, Any]], mark: dict[str, Any], **encoding: Any) -> dict[str, Any]:
+        words = {"field": "what", "type": "nominal"}
+        told = {"tooltip": words, "description": words}
+        return {"data": {"values": rows}, "mark": mark, "encoding": {"x": x, **told, **encoding}}
+
+    spans = [
+        {"at": max(since, begin), "to": min(end if until is None else until, end), "what": what}
+        for since, until, what in marks.incidents
+        if since <= end and (until is None or until >= begin)
+    ]
+    if spans:
+        upper, lower = _BAND
+        band = {"type": "rect", "color": ALARM, "opacity": 0.35}
+        yield layer(spans, band, x2={"field": "to"}, y={"value": upper}, y2={"value": lower})
+    points = [{"at": at, "what": what} for at, what in marks.events if begin <= at <= end]
+    if points:
+        shape = {"type": "point", "shape": "triangle-down", "filled": True, "size": 30}
+        yield layer(points, {**shape, "color": INK, "opacity": 0.8}, y={"value": _TRIANGLE})
+
+
+def _values(node: Any, name: str) -> Iterator[Any]:
+    """Yield every value of a name, however deep."""
+    if isinstance(node, dict):
+        if name in node:
+            yield node[name]
+        for value in node.values():
+            yield from _values(value, name)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _values(value, name)

@@ -1,0 +1,144 @@
+"""What pages are made of is kept in the store: right at once after a write, and made by one."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+from tests.support.small_site import SITE, SmallSite, hour
+from tests.web.conftest import HOST, guard_of, keep_small_site
+
+from trimtab.judge import variability
+from trimtab.loop import site_judgement
+from trimtab.loop.event_log import Place, add_event
+from trimtab.model.identifier import identifier_of
+from trimtab.record.store import Store
+from trimtab.report import render
+from trimtab.web.access import TokenAccess
+from trimtab.web.desk import Desk
+
+pytestmark = pytest.mark.cli
+PAGES = ("overview", "series", "targets", "ladder", "sweeps", "purge", "incidents", "actions")
+DOCUMENTS = ("overview", "status", "series", "targets", "ladder", "incidents", "events")
+
+
+@pytest.fixture(params=[240, 1100], ids=["short", "long"])
+def store(request, tmp_path):
+    if request.param == 240:  # with surveys, an incident and hostile names
+        path = keep_small_site(tmp_path / "t.db")
+    else:
+        values = np.random.default_rng(3).normal(1e9, 2e7, request.param)
+        site = SmallSite({"write_bandwidth": values, "read_bandwidth": values * 1.5})
+        path = site.keep(tmp_path / "t.db")
+    with Store.open(path) as opened:
+        yield opened
+
+
+def client_of(store: Store) -> TestClient:
+    """Return a person's client of a server that has only just begun, whose clock stands still."""
+    tokens: list[str] = []
+    access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: 0.0)
+    access.offer()
+    desk = Desk(store)
+    desk.now = lambda name: hour(2000)  # type: ignore[method-assign]
+    client = TestClient(guard_of(desk, access), base_url=f"https://{HOST}")
+    assert client.get("/enter", params={"token": tokens[-1]}).status_code == 200
+    return client
+
+
+def shown(client: TestClient) -> dict[str, str]:
+    """Return every page and document, without what is of the person alone."""
+    pages = {name: client.get(f"/s/{SITE}/{name}") for name in PAGES}
+    documents = {f"api {n}": client.get(f"/api/v1/sites/{SITE}/{n}") for n in DOCUMENTS}
+    for name, answer in {**pages, **documents}.items():
+        assert answer.status_code in {200, 404}, (name, answer.text[-300:])
+    return {
+        name: "".join(line for line in answer.text.splitlines() if "csrf" not in line)
+        for name, answer in {**pages, **documents}.items()
+    }
+
+
+def log_an_event(store: Store) -> None:
+    add_event(store, Place(SITE, None), kind="config-change", detail="new words", now=hour(1200))
+
+
+def add_a_run(store: Store) -> None:
+    last = next(run for run in store.runs(site=SITE, limit=50) if run.probe == "hourly")
+    at = hour(1300)
+    samples = tuple(replace(each, value=0.25 * (each.value or 0.0)) for each in last.samples)
+    whole = replace(last, id=identifier_of(at, "late"), at=at, until=at, samples=samples)
+    store.add_run(whole)
+
+
+def take_a_snapshot(store: Store) -> None:
+    last = store.latest_snapshot(SITE)
+    if last is not None:
+        store.add_snapshot(SITE, replace(last, at=hour(1400), targets=last.targets[:2]))
+
+
+@pytest.mark.parametrize("change", [log_an_event, add_a_run, take_a_snapshot])
+def test_after_a_write_every_page_is_at_once_what_it_is_from_nothing(store, change):
+    client = client_of(store)
+    before = shown(client)
+    assert shown(client) == before
+    change(store)
+    now = shown(client)
+    store.drop_derived()
+    assert now == shown(client_of(store))
+    if change is not take_a_snapshot or store.latest_snapshot(SITE) is not None:
+        assert now != before
+
+
+def test_a_server_that_has_just_begun_judges_and_draws_nothing_again(store, monkeypatch):
+    whole = shown(client_of(store))
+    for module, name in (
+        (site_judgement, "judge_series"),
+        (variability, "judge_history"),
+        (render, "render_svg"),
+    ):
+        monkeypatch.setattr(module, name, lambda *a, **k: 1 / 0)
+    of_pages = {name: text for name, text in whole.items() if not name.startswith("api")}
+    again = client_of(store)
+    for name, text in of_pages.items():
+        page = again.get(f"/s/{SITE}/{name}").text
+        assert "".join(line for line in page.splitlines() if "csrf" not in line) == text
+    store.drop_derived()
+    with pytest.raises(ZeroDivisionError):
+        again.get(f"/s/{SITE}/overview")
+
+
+def test_one_makes_a_value_and_the_others_wait_for_it(store):
+    desk, made, begin = Desk(store), [], threading.Barrier(6)
+
+    def make() -> int:
+        made.append(1)
+        return 7
+
+    def ask() -> None:
+        begin.wait()
+        assert desk.of_request().remembered(SITE, "number", int, make) == 7
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert made == [1]
+    log_an_event(store)
+    assert desk.remembered(SITE, "number", int, make, "snapshot") == 7
+    assert desk.remembered(SITE, "number", int, make) == 7
+    assert made == [1, 1, 1]  # of other rows, then of other tables
+
+
+def test_a_store_that_was_copied_elsewhere_says_where_it_is(store, tmp_path):
+    client_of(store).get(f"/api/v1/sites/{SITE}/series")
+    copied = tmp_path / "elsewhere.db"
+    with closing(sqlite3.connect(str(store.location.path))) as connection:
+        connection.execute(f"VACUUM INTO '{copied}'")
+    with Store.open(copied) as other:
+        assert str(copied) in client_of(other).get(f"/api/v1/sites/{SITE}/series").text
