@@ -36,7 +36,7 @@ _LIST_ORDER: Final = re.compile(r"list_order_(\d+)_groups:\s*(\d+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class CriterionStatistics:
-    """How often a criterion of the search was tried in vain, and in how many groups.
+    """How often a criterion of the search was tried in vain, in how many groups, and found some.
 
     ``None`` where the format does not count it.
     """
@@ -44,6 +44,7 @@ class CriterionStatistics:
     name: str
     useless_loops: int
     groups_considered: int | None = None
+    hits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
                 name,
                 section["useless_loops"],
                 section.get("groups_considered"),
+                section.get("hits"),
             )
             for name, section in sections.items()
         ),
