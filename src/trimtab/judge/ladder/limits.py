@@ -242,17 +242,17 @@ class Walk:
 
     def _named(self, level: Level, so_far: str) -> Limit:
         if level in ("network", "line_rate"):
-            line = self._against("network", "line_rate")
-            return Limit(LimitKind.NETWORK, level, Message("network-limited", so_far + line))
+            text = so_far + self._of_line_rate()
+            return Limit(LimitKind.NETWORK, level, Message("network-limited", text))
         if level == "client_network":
             return Limit(LimitKind.CLIENT_NETWORK, level, Message("client-network-limited", so_far))
         return self._down(level, so_far)
 
-    def _against(self, above: Level, beneath: Level) -> str:
-        if above not in self.rungs or beneath not in self.rungs:
+    def _of_line_rate(self) -> str:
+        if not {"network", "line_rate"} <= self.rungs.keys():
             return ""
-        efficiency = self.efficiency(above, beneath)
-        return "" if efficiency.value is None else f"; {_name(above)} {_share(efficiency)}"
+        efficiency = self.efficiency("network", "line_rate")
+        return "" if efficiency.value is None else f"; {_name('network')} {_share(efficiency)}"
 
     def _down(self, level: Level, so_far: str = "") -> Limit:
         """Return what limits a layer of the storage."""
