@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trimtab.judge.changes import find_changes, suspect_now
+    from trimtab.judge.changes import find_changes
     from trimtab.judge.correlate import rate_of
     from trimtab.judge.frame import frame_of
     from trimtab.judge.sensitivity import probe_limit, survey_limit
@@ -34,7 +34,6 @@ _HOMES: Final = {
     "probe_limit": "sensitivity",
     "rate_of": "correlate",
     "survey_limit": "sensitivity",
-    "suspect_now": "changes",
     "target_tails": "targets.tails",
 }
 
@@ -46,7 +45,6 @@ __all__ = [
     "probe_limit",
     "rate_of",
     "survey_limit",
-    "suspect_now",
     "target_tails",
 ]
 
