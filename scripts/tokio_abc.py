@@ -46,7 +46,7 @@ _OPERATIONS: Final = (
 )
 _MIB: Final = 2**20
 # HDF5 writes a few hundred bytes more or less of its own; one run of HACC-IO on Mira wrote 0.4 %
-# less in the usual time. As `trimtab.judge.validity` has it, with the two figures below.
+# less in the usual time.
 _TOLERANCE: Final = 5e-3
 _RUNS_MINIMUM: Final = 10
 _SHARE_MINIMUM: Final = 0.25

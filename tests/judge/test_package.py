@@ -30,7 +30,7 @@ def test_what_is_not_there_is_said():
 
 @pytest.mark.system
 @pytest.mark.parametrize(
-    "module", ["baseline", "changes", "correlate", "series", "trend", "validity", "variability"]
+    "module", ["baseline", "changes", "correlate", "series", "trend", "variability"]
 )
 def test_importing_loads_no_heavy_library(module):
     """Of what status, watch and log have on their way; `targets` is loaded with the frames."""

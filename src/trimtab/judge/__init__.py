@@ -1,8 +1,7 @@
 """Statistics: plain numbers in, verdicts out. No I/O, no clock, no process.
 
 `series` analyses one series, `targets` surveys of single targets, `correlate` the telemetry that
-moves with performance, `before_after` the effect of a change, `validity` finds runs that are not
-judged, `sensitivity` gives detection limits, `changes` finds change points.
+moves with performance, `sensitivity` gives detection limits, `changes` finds change points.
 
 `credibility` decides whether a repetition is believed, `variability` judges repetitions and history
 against the goal, `comparison` compares a run with earlier ones, `trend` estimates the trend of a
@@ -19,44 +18,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trimtab.judge.changes import find_changes, suspect_now
+    from trimtab.judge.changes import find_changes
     from trimtab.judge.correlate import rate_of
     from trimtab.judge.frame import frame_of
     from trimtab.judge.sensitivity import probe_limit, survey_limit
     from trimtab.judge.series import judge_series
     from trimtab.judge.targets.lower_tail import expected_minimum
-    from trimtab.judge.targets.median_polish import robust_residuals
     from trimtab.judge.targets.tails import target_tails
-    from trimtab.judge.validity import invalid_runs, workloads
 
 _HOMES: Final = {
     "expected_minimum": "targets.lower_tail",
     "find_changes": "changes",
     "frame_of": "frame",
-    "invalid_runs": "validity",
     "judge_series": "series",
     "probe_limit": "sensitivity",
     "rate_of": "correlate",
-    "robust_residuals": "targets.median_polish",
     "survey_limit": "sensitivity",
-    "suspect_now": "changes",
     "target_tails": "targets.tails",
-    "workloads": "validity",
 }
 
 __all__ = [
     "expected_minimum",
     "find_changes",
     "frame_of",
-    "invalid_runs",
     "judge_series",
     "probe_limit",
     "rate_of",
-    "robust_residuals",
     "survey_limit",
-    "suspect_now",
     "target_tails",
-    "workloads",
 ]
 
 

@@ -70,7 +70,6 @@ def correlate(
     more_is_better: bool = True,
     tolerance_s: float = 1800.0,
     timezone: str = "UTC",
-    level: float = LEVEL,
 ) -> tuple[Correlation, ...]:
     """Correlate each telemetry series with performance, the most significant first.
 
@@ -87,8 +86,6 @@ def correlate(
         Largest distance in seconds between a run and its nearest telemetry value.
     timezone
         IANA name of the time zone for hours of the day.
-    level
-        Highest q-value at which telemetry is reported to move with performance.
 
     Returns
     -------
@@ -119,8 +116,8 @@ def correlate(
     correlations = [
         replace(_correlation(name, of), alike=alike[name]) for name, of in pairs.items()
     ]
-    correlations = _beside(_corrected(correlations, level), pairs)
-    results = [replace(result, reason=_reason(result, level)) for result in correlations]
+    correlations = _beside(_corrected(correlations), pairs)
+    results = [replace(result, reason=_reason(result)) for result in correlations]
     return tuple(
         sorted(
             results,
@@ -328,7 +325,7 @@ def _without_rhythm(pairs: _Pairs) -> float | None:
     return float(left[0] @ left[1])
 
 
-def _corrected(correlations: Sequence[Correlation], level: float) -> list[Correlation]:
+def _corrected(correlations: Sequence[Correlation]) -> list[Correlation]:
     """Return them with q-values over all that have a p-value."""
     import numpy as np
 
@@ -342,7 +339,7 @@ def _corrected(correlations: Sequence[Correlation], level: float) -> list[Correl
             corrected.append(correlation)
             continue
         q = next(q_values)
-        corrected.append(replace(correlation, q_value=q, moves_with=q <= level))
+        corrected.append(replace(correlation, q_value=q, moves_with=q <= LEVEL))
     return corrected
 
 
@@ -379,7 +376,7 @@ def _partial(pairs: _Pairs, other: _Pairs) -> float | None:
     return None if rest < 1e-9 else (xy - xz * yz) / math.sqrt(rest)
 
 
-def _reason(result: Correlation, level: float) -> Message:
+def _reason(result: Correlation) -> Message:
     if result.rho is None or result.q_value is None or result.n_effective is None:
         return result.reason
     estimate = f"rank correlation {result.rho:+.2f} over {result.n} runs"
@@ -388,7 +385,7 @@ def _reason(result: Correlation, level: float) -> Message:
     if not result.moves_with:
         return Message(
             "no-more-than-chance",
-            f"{estimate}: not significant (q {result.q_value:.2g}, level {level:g})",
+            f"{estimate}: not significant (q {result.q_value:.2g}, level {LEVEL:g})",
         )
     text = f"{estimate} (q {result.q_value:.2g}): moves with performance, not necessarily its cause"
     without_hours = result.rho_without_rhythm

@@ -5,7 +5,7 @@ A file-per-process probe over all targets ends with its slowest one::
     rate of each target  |####|####|#   |####|      every target holds a share b of the bytes
                                  ^
     the run takes T = bytes / bandwidth; a target at rate r takes b / r for its share,
-    and is noticed when b / r > T by more than chance, or beyond the time allowed
+    and is noticed when b / r > T by more than chance
 
 Its bandwidth is bound by its clients long before the targets: Perlmutter's probe writes at
 673 GB/s to 274 OSTs, 2.5 GB/s each, where an OST does 15 to 20 [S1, III, IV.B, VI.B]. An OST
@@ -19,7 +19,7 @@ from typing import Final
 
 from trimtab.judge.effect import minimum_detectable_effect
 from trimtab.judge.spread import effective_n_mean
-from trimtab.units import format_bytes_per_s, format_duration
+from trimtab.units import format_bytes_per_s
 
 WEEK_OF_HOURLY_RUNS: Final = 168.0
 """Default number of earlier runs."""
@@ -27,7 +27,7 @@ WEEK_OF_HOURLY_RUNS: Final = 168.0
 
 @dataclass(frozen=True, slots=True)
 class StripedProbe:
-    """A probe whose files are spread over many targets, and its usual performance.
+    """A probe whose files are spread evenly over many targets, and its usual performance.
 
     Attributes
     ----------
@@ -41,11 +41,6 @@ class StripedProbe:
         COV of single runs, a fraction.
     autocorrelation
         Lag-1 autocorrelation of the runs, 0 to below 1.
-    files, stripe_count
-        Number of files and stripes of each; ``files`` of ``None``: spread evenly. With fewer
-        objects than targets some targets hold nothing.
-    timeout_s
-        Seconds after which a run counts as unfinished; ``None``: never.
 
     Raises
     ------
@@ -59,15 +54,11 @@ class StripedProbe:
     bandwidth_bytes_per_s: float
     cov: float
     autocorrelation: float = 0.0
-    files: int | None = None
-    stripe_count: int = 1
-    timeout_s: float | None = None
 
     def __post_init__(self) -> None:
-        positive = (self.bytes_moved, self.targets, self.bandwidth_bytes_per_s, self.stripe_count)
-        if min(positive) <= 0 or self.cov < 0:
+        if min(self.bytes_moved, self.targets, self.bandwidth_bytes_per_s) <= 0 or self.cov < 0:
             raise ValueError(
-                "bytes, targets, bandwidth and stripes must be greater than 0, the COV at least 0"
+                "bytes, targets and bandwidth must be greater than 0, the COV at least 0"
             )
         if not 0 <= self.autocorrelation < 1:
             raise ValueError("the autocorrelation must be at least 0 and below 1")
@@ -81,12 +72,6 @@ class NoticeLimit:
     ----------
     notices_below_bytes_per_s
         A single target below this rate is detected with a power of 80 % or more.
-    unfinished_below_bytes_per_s
-        Below this rate a run exceeds its time limit; ``None`` without one.
-    share_bytes
-        Bytes on one target in one run; ``None`` for a survey.
-    share_of_targets
-        Fraction of the targets that a run uses; under 1 it may miss a slow one altogether.
     detectable
         Minimum detectable relative loss of bandwidth, a fraction.
     reason
@@ -94,9 +79,6 @@ class NoticeLimit:
     """
 
     notices_below_bytes_per_s: float
-    unfinished_below_bytes_per_s: float | None
-    share_bytes: float | None
-    share_of_targets: float
     detectable: float
     reason: str
 
@@ -118,7 +100,7 @@ def probe_limit(
     Returns
     -------
     NoticeLimit
-        The limit in bytes per second, with the bytes per target and the reason.
+        The limit in bytes per second, with the reason.
 
     Notes
     -----
@@ -128,29 +110,23 @@ def probe_limit(
     time: a lower bound of the effect where clients wait for one another.
     """
     usual_s = probe.bytes_moved / probe.bandwidth_bytes_per_s
-    share, touched = _share(probe)
+    share_bytes = probe.bytes_moved / probe.targets
     detectable = _detectable(probe.cov, probe.autocorrelation, runs, runs_before)
-    limit = share * (1 - detectable) / usual_s
-    unfinished = None if probe.timeout_s is None else share / probe.timeout_s
-    if unfinished is not None and probe.timeout_s is not None and probe.timeout_s > usual_s:
-        limit = max(limit, unfinished)
+    limit = share_bytes * (1 - detectable) / usual_s
+    load = share_bytes * probe.bandwidth_bytes_per_s / probe.bytes_moved
     return NoticeLimit(
         notices_below_bytes_per_s=limit,
-        unfinished_below_bytes_per_s=unfinished,
-        share_bytes=share,
-        share_of_targets=touched,
         detectable=detectable,
-        reason=_probe_in_words(probe, share, touched, limit, detectable),
+        reason=(
+            f"needs {format_bytes_per_s(load)} from each of {probe.targets} targets and ends with "
+            f"the slowest; a loss of {100 * detectable:.2g} % is detected, so a single target is "
+            f"detected below {format_bytes_per_s(limit)}"
+        ),
     )
 
 
 def survey_limit(
-    rate_bytes_per_s: float,
-    cov: float,
-    *,
-    runs: float = 1,
-    runs_before: float = 30,
-    autocorrelation: float = 0.0,
+    rate_bytes_per_s: float, cov: float, *, runs: float = 1, runs_before: float = 30
 ) -> NoticeLimit:
     """Return the rate of a target below which a survey of single targets detects it.
 
@@ -162,8 +138,6 @@ def survey_limit(
         COV of one target from survey to survey, a fraction.
     runs, runs_before
         Number of surveys with the slow target, and of earlier ones.
-    autocorrelation
-        Lag-1 autocorrelation of one target's surveys, 0 to below 1.
 
     Returns
     -------
@@ -177,13 +151,10 @@ def survey_limit(
     """
     if rate_bytes_per_s <= 0 or cov < 0:
         raise ValueError("the rate must be greater than 0, the COV at least 0")
-    detectable = _detectable(cov, autocorrelation, runs, runs_before)
+    detectable = _detectable(cov, 0.0, runs, runs_before)
     limit = rate_bytes_per_s * (1 - detectable)
     return NoticeLimit(
         notices_below_bytes_per_s=limit,
-        unfinished_below_bytes_per_s=None,
-        share_bytes=None,
-        share_of_targets=1.0,
         detectable=detectable,
         reason=(
             f"each target is measured separately: usually {format_bytes_per_s(rate_bytes_per_s)} "
@@ -200,29 +171,3 @@ def _detectable(cov: float, phi: float, runs: float, runs_before: float) -> floa
     # A single run is its own mean and median: the cost of a median comes with more of them.
     statistic = "mean" if after <= 2 else "median"
     return min(1.0, minimum_detectable_effect(cov, before, after, statistic=statistic))
-
-
-def _share(probe: StripedProbe) -> tuple[float, float]:
-    """Return the bytes on a target that holds any, and the share of targets that do."""
-    if probe.files is None:
-        return probe.bytes_moved / probe.targets, 1.0
-    objects = probe.files * min(probe.stripe_count, probe.targets)
-    touched = min(objects, probe.targets)
-    return probe.bytes_moved / touched, touched / probe.targets
-
-
-def _probe_in_words(
-    probe: StripedProbe, share: float, touched: float, limit: float, detectable: float
-) -> str:
-    load = share * probe.bandwidth_bytes_per_s / probe.bytes_moved
-    text = (
-        f"needs {format_bytes_per_s(load)} from each of {probe.targets} targets and ends with "
-        f"the slowest; a loss of {100 * detectable:.2g} % is detected, so a single target is "
-        f"detected below {format_bytes_per_s(limit)}"
-    )
-    if probe.timeout_s is not None:
-        below = format_bytes_per_s(share / probe.timeout_s)
-        text += f"; below {below} a run exceeds its limit of {format_duration(probe.timeout_s)}"
-    if touched < 1:
-        text += f"; a run uses {100 * touched:.0f} % of the targets"
-    return text

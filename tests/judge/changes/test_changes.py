@@ -18,7 +18,6 @@ from trimtab.judge.changes import (
     Changes,
     find_changes,
     suspect_among,
-    suspect_now,
 )
 from trimtab.judge.changes.runs import of_frame, of_sequences
 from trimtab.judge.changes.walk_forward import CONFIRM_S, Walked, WalkForward
@@ -297,8 +296,6 @@ def test_the_open_suspect_is_told_at_once() -> None:
     assert point.status is ChangeStatus.SUSPECT
     assert point.confirmed_at is None
     assert suspect_among(times(690), values[:690].tolist()) is None
-    frame = pl.DataFrame({"at": times(720), "value": values, "unfinished": [False] * 720})
-    assert suspect_now(frame) == point
     assert open_at(among(values.tolist()).points[-1]) == open_at(point)
     assert suspect_among([], []) is None
 

@@ -33,7 +33,6 @@ __all__ = [
     "Changes",
     "find_changes",
     "suspect_among",
-    "suspect_now",
 ]
 
 
@@ -123,17 +122,6 @@ def find_changes(
     return Changes(points, seasonal, noise.autocorrelation, noise.scale, None, walked)
 
 
-def suspect_now(
-    frame: polars.DataFrame, *, more_is_better: bool = True, timezone: str = "UTC"
-) -> ChangePoint | None:
-    """Return the suspect that is open at the end of a series, or ``None``.
-
-    A month of history gives nearly the same answer as a year, in a fraction of the time: the
-    online tier uses the last days, the retrospective tier finds the level before them once.
-    """
-    return _open(of_frame(frame, more_is_better=more_is_better, timezone=timezone))
-
-
 def suspect_among(
     at: Sequence[datetime],
     values: Sequence[float | None],
@@ -149,8 +137,19 @@ def suspect_among(
     known
         Beginnings of suspects that need not be reported again.
     """
+    from trimtab.judge.changes.change_point import change_point
+    from trimtab.judge.changes.walk_forward import WalkForward
+
     runs = of_sequences(at, values, more_is_better=more_is_better, timezone=timezone)
-    return _open(runs, known)
+    walk = WalkForward(by_occasion(runs, RUNS_MOST))
+    runs = walk.runs
+    if len(runs):
+        since_s = min(runs.time_s[-1] - RECENT_S, runs.time_s[-min(RECENT_RUNS, len(runs))])
+        walk.go(since_s=float(since_s))
+    if walk.open is None or runs.at[walk.open.place] in known:
+        return None
+    begin = max((k for k in walk.levels if k < walk.open.place), default=0)
+    return change_point(runs, walk.open, begin, len(runs))
 
 
 def _untested(runs: Runs) -> Message:
@@ -161,21 +160,6 @@ def _untested(runs: Runs) -> Message:
         "too-few-runs",
         f"too few runs to look for a change ({len(runs)} of {OCCASIONS_MINIMUM}{unit})",
     )
-
-
-def _open(runs: Runs, known: Collection[datetime] = ()) -> ChangePoint | None:
-    from trimtab.judge.changes.change_point import change_point
-    from trimtab.judge.changes.walk_forward import WalkForward
-
-    walk = WalkForward(by_occasion(runs, RUNS_MOST))
-    runs = walk.runs
-    if len(runs):
-        since_s = min(runs.time_s[-1] - RECENT_S, runs.time_s[-min(RECENT_RUNS, len(runs))])
-        walk.go(since_s=float(since_s))
-    if walk.open is None or runs.at[walk.open.place] in known:
-        return None
-    begin = max((k for k in walk.levels if k < walk.open.place), default=0)
-    return change_point(runs, walk.open, begin, len(runs))
 
 
 def _detected(walk: WalkForward, *, dismissed: bool) -> list[tuple[Detection, int, int]]:

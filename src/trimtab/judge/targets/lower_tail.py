@@ -20,7 +20,7 @@ from trimtab.judge.quantiles import t_quantile
 from trimtab.judge.spread import excess_kurtosis
 from trimtab.judge.targets.table import SurveyTable
 from trimtab.model.series import SlowEnd
-from trimtab.model.verdict import Interval
+from trimtab.model.verdict import LEVEL, Interval
 
 SURVEYS_MINIMUM: Final = 10
 """Fewer surveys have too few different stretches to be resampled."""
@@ -80,7 +80,6 @@ def lower_tail(
     rows: Sequence[int],
     *,
     stripe_count: int | None = None,
-    level: float = 0.95,
 ) -> SlowEnd | None:
     """Return the slow end of some surveys of a table; ``None`` where nothing was measured.
 
@@ -111,7 +110,7 @@ def lower_tail(
     stripes = most if stripe_count is None else stripe_count
     lowest = float(np.mean([expected_minimum(survey.tolist(), stripes) for survey in measured]))
     mean = float(every.mean())
-    intervals = _intervals(measured, (0.01, 0.10), level)
+    intervals = _intervals(measured, (0.01, 0.10))
     return SlowEnd(
         from_=times[0],
         to=times[-1],
@@ -152,9 +151,7 @@ class _Counts:
     sizes: Floats
 
 
-def _intervals(
-    surveys: Sequence[Floats], fractions: Sequence[float], level: float
-) -> list[Interval | None]:
+def _intervals(surveys: Sequence[Floats], fractions: Sequence[float]) -> list[Interval | None]:
     """Return intervals of quantiles over all values, by resampling stretches of surveys."""
     if len(surveys) < SURVEYS_MINIMUM:
         return [None] * len(fractions)
@@ -175,12 +172,12 @@ def _intervals(
         place = np.minimum((share < fraction).sum(axis=1), len(seen.candidates) - 1)
         middle = float(np.quantile(every, fraction))
         below = [float((survey <= middle).mean()) for survey in surveys]
-        factor = widening(below, level) * _few_nights(below, level)
-        intervals.append(_widened(seen.candidates[place], middle, factor, level))
+        factor = widening(below) * _few_nights(below)
+        intervals.append(_widened(seen.candidates[place], middle, factor))
     return intervals
 
 
-def _few_nights(below: Sequence[float], level: float) -> float:
+def _few_nights(below: Sequence[float]) -> float:
     """Return by how much an interval grows as few surveys make the quantile.
 
     Parameters
@@ -195,22 +192,22 @@ def _few_nights(below: Sequence[float], level: float) -> float:
     """
     n = len(below)
     degrees = max(1.0, (n - 1) * 2 / (2 + max(0.0, excess_kurtosis(below))))
-    probability = (1 + level) / 2
+    probability = (1 + LEVEL) / 2
     return t_quantile(probability, degrees) / t_quantile(probability, n - 1)
 
 
-def _widened(drawn: Floats, middle: float, factor: float, level: float) -> Interval:
+def _widened(drawn: Floats, middle: float, factor: float) -> Interval:
     """Return the percentiles of resampled quantiles, their distances from the one found widened.
 
     As ratios where that is possible: rates are positive.
     """
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     low, high = min(float(low), middle), max(float(high), middle)
     if low <= 0:
         return Interval(
-            max(0.0, middle - factor * (middle - low)), middle + factor * (high - middle), level
+            max(0.0, middle - factor * (middle - low)), middle + factor * (high - middle), LEVEL
         )
-    return Interval(middle * (low / middle) ** factor, middle * (high / middle) ** factor, level)
+    return Interval(middle * (low / middle) ** factor, middle * (high / middle) ** factor, LEVEL)
 
 
 def _counted(surveys: Sequence[Floats], every: Floats, fraction: float) -> _Counts:

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from trimtab.judge.arrays import Floats, medians
-from trimtab.judge.targets.table import survey_table
 
 _SWEEPS_MAXIMUM: Final = 20
 _SETTLED: Final = 1e-4
@@ -67,57 +65,3 @@ def median_polish(values: Floats) -> MedianPolish:
     middles = [float(medians(effects, 0)) if effects.size else 0.0 for effects in (rows, columns)]
     middles = [middle if np.isfinite(middle) else 0.0 for middle in middles]
     return MedianPolish(sum(middles), rows - middles[0], columns - middles[1], residuals)
-
-
-def robust_residuals(surveys: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """Return the deviation of each target from the level of its survey and its own.
-
-    Parameters
-    ----------
-    surveys
-        ``at`` (UTC), ``run``, ``target``, ``metric``, ``value`` in the metric's unit, and
-        ``server`` where known; one row per target and survey.
-    metric
-        A key of `METRIC_UNITS`.
-
-    Returns
-    -------
-    polars.DataFrame
-        One row a measured target and survey, by time and target: ``at``, ``run``, ``target``,
-        ``server``, ``value``, ``relative`` (over the median of its survey; null where that is 0),
-        ``residual`` (logarithm; null for a value of 0) and ``z`` (residual over 1.4826 x the
-        median absolute residual of the whole table; null where that is 0).
-    """
-    table = survey_table(surveys, metric)
-    parts = median_polish(table.values)
-    places = np.argwhere(np.isfinite(table.values))
-    residuals = parts.residuals[places[:, 0], places[:, 1]]
-    spread = _spread(residuals)
-    middles = medians(table.values, 1)
-    measured = table.values[places[:, 0], places[:, 1]]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = measured / middles[places[:, 0]]
-        z = residuals / spread
-    return pl.DataFrame(
-        {
-            "at": [table.at[row] for row in places[:, 0]],
-            "run": [table.runs[row] for row in places[:, 0]],
-            "target": [table.targets[column] for column in places[:, 1]],
-            "server": [table.servers[column] for column in places[:, 1]],
-            "value": measured,
-            "relative": relative,
-            "residual": residuals,
-            "z": z,
-        },
-        schema_overrides={"at": pl.Datetime("us", "UTC"), "server": pl.String},
-    ).with_columns(
-        pl.when(pl.col(name).is_finite()).then(name).alias(name)
-        for name in ("relative", "residual", "z")
-    )
-
-
-def _spread(residuals: Floats) -> float:
-    """Return 1.4826 x the median absolute residual, not a number where it is 0 or there is none."""
-    known = np.abs(residuals[np.isfinite(residuals)])
-    spread = 1.4826 * float(np.median(known)) if known.size else 0.0
-    return spread if spread > 0 else float("nan")

@@ -157,17 +157,8 @@ def _beta_binomial_tail(count: int, n: int, p: float, inflation: float) -> float
     return beta_binomial_above(count, n, a, b)
 
 
-def stragglers(
-    table: SurveyTable, *, worst: float = WORST, false_discoveries: float = FALSE_DISCOVERIES
-) -> tuple[Straggler, ...]:
+def stragglers(table: SurveyTable) -> tuple[Straggler, ...]:
     """Return the targets that are slow again and again, the slowest first.
-
-    Parameters
-    ----------
-    worst
-        The share of a survey's targets that counts as slow.
-    false_discoveries
-        q-value up to which a target is named.
 
     Notes
     -----
@@ -178,14 +169,14 @@ def stragglers(
     5 %; 12 surveys of 24 targets 0 % at 0 and 13 % at 0.7. A target that loses a quarter at COV
     8 % was named in every series of 30 surveys of 274 targets, even at 0.8.
     """
-    marked = marks(table.values, worst)
+    marked = marks(table.values)
     if len(table.at) < SURVEYS_MINIMUM or not marked.slow.any():
         return ()
     p_values = straggler_p_values(marked)
     q_values = benjamini_hochberg(p_values)
     relative = _relative(table.values)
     counts, measured = marked.slow.sum(axis=0), marked.measured.sum(axis=0)
-    named = np.flatnonzero((q_values <= false_discoveries) & (counts >= TIMES_MINIMUM))
+    named = np.flatnonzero((q_values <= FALSE_DISCOVERIES) & (counts >= TIMES_MINIMUM))
     named_targets = [
         Straggler(
             target=table.targets[place],

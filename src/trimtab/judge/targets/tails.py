@@ -7,12 +7,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from trimtab.judge.targets.lower_tail import lower_tail
-from trimtab.judge.targets.stragglers import (
-    FALSE_DISCOVERIES,
-    SURVEYS_MINIMUM,
-    WORST,
-    stragglers,
-)
+from trimtab.judge.targets.stragglers import SURVEYS_MINIMUM, stragglers
 from trimtab.judge.targets.table import SurveyTable, survey_table
 from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
@@ -26,9 +21,6 @@ def target_tails(
     *,
     timezone: str = "UTC",
     stripe_count: int | None = None,
-    worst: float = WORST,
-    false_discoveries: float = FALSE_DISCOVERIES,
-    level: float = 0.95,
 ) -> TargetTails:
     """Analyse surveys of single targets: lower tail overall and by month, and stragglers.
 
@@ -43,12 +35,6 @@ def target_tails(
         IANA name of the time zone for calendar months.
     stripe_count
         Number of targets that the job of ``stripe_loss`` is striped over; ``None``: all.
-    worst
-        Share of a survey's targets that counts as slow in it, a fraction.
-    false_discoveries
-        Highest q-value (false discovery rate) at which a target is named a straggler.
-    level
-        Confidence level of the intervals.
 
     Returns
     -------
@@ -66,31 +52,28 @@ def target_tails(
     if unit == "s":
         raise ValueError(f"{metric} is a time: surveys of targets are judged by rates")
     table = survey_table(surveys, metric)
-    overall = lower_tail(table, range(len(table.at)), stripe_count=stripe_count, level=level)
-    named = stragglers(table, worst=worst, false_discoveries=false_discoveries)
+    overall = lower_tail(table, range(len(table.at)), stripe_count=stripe_count)
+    named = stragglers(table)
     return TargetTails(
         metric=metric,
         unit=unit,
         surveys=len(table.at),
         targets=len(table.targets),
         overall=overall,
-        by_month=_months(table, timezone, stripe_count, level),
+        by_month=_months(table, timezone, stripe_count),
         stragglers=named,
         reason=_reason(table, overall, len(named)),
     )
 
 
-def _months(
-    table: SurveyTable, timezone: str, stripe_count: int | None, level: float
-) -> tuple[SlowEnd, ...]:
+def _months(table: SurveyTable, timezone: str, stripe_count: int | None) -> tuple[SlowEnd, ...]:
     zone = ZoneInfo(timezone)
     months: dict[tuple[int, int], list[int]] = {}
     for row, at in enumerate(table.at):
         local = at.astimezone(zone)
         months.setdefault((local.year, local.month), []).append(row)
     tails = (
-        lower_tail(table, rows, stripe_count=stripe_count, level=level)
-        for _, rows in sorted(months.items())
+        lower_tail(table, rows, stripe_count=stripe_count) for _, rows in sorted(months.items())
     )
     return tuple(tail for tail in tails if tail is not None)
 
