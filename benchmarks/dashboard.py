@@ -84,7 +84,7 @@ def configuration(directory: Path) -> Path:
 
 
 @contextmanager
-def served(store: Path, directory: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+def served(store: Path | str, directory: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """Yield the port of a dashboard, and its process."""
     argv = [sys.executable, "-m", "trimtab.cli.main", "serve", "--store", str(store), "--bind",
             "127.0.0.1:0", "--config", str(configuration(directory))]  # fmt: skip

@@ -2,8 +2,8 @@
 
 A simulated month of a site of that size (``tests/incidents``: two faults, innocent events beside
 them) is laid end to end until the year is full: 8,760 hourly runs, 365 surveys of 298 OSTs, 8,760
-snapshots of 298 targets. ``trimtab incidents`` and ``trimtab status`` run as a person would start
-them, on that store.
+snapshots of 298 targets. ``trimtab incidents``, ``judge`` and ``status`` run as a person would
+start them, on that store: from nothing, when nothing is new, and after a day of new runs.
 
 Bound: what no program could do without. Every sample of the probe and of the surveys is read from
 SQLite, and the snapshots that explaining looks at are read and decompressed, in one process.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shutil
 import sqlite3
 import statistics
 import subprocess
@@ -27,7 +28,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import func, insert, select
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -52,39 +53,64 @@ INCIDENTS = (
 SNAPSHOTS_OF_AN_INCIDENT = 33
 
 
-def prepare(path: Path) -> None:
-    """Make the store of a year."""
-    world = make_world(Spec(seed=7, days=DAYS, osts=OSTS, incidents=INCIDENTS))
-    runs = [*map(kept_world.run_of(SITE), world.runs), *kept_world.surveys_of(SITE, world)]
-    snapshots = [kept_world.snapshot_of(one) for one in world.snapshots]
-    events = [kept_world.event_of(SITE, one) for one in world.events]
-    last = world.spec.start + timedelta(days=YEAR_DAYS)
-    runs_kept = 0
+def prepare(path: Path | str, *, days: int = YEAR_DAYS, osts: int = OSTS, sites: int = 1) -> None:
+    """Make the store of a year, or of more days, targets or sites."""
+    world = make_world(Spec(seed=7, days=DAYS, osts=osts, incidents=INCIDENTS))
     with Store.open(path) as store:
-        store.ensure_site(SITE, driver="lustre", identity="lustre:scratch", path="/scratch")
-        changes = store.changes_of(SITE, {str(one.at): one for one in snapshots})
+        for number in range(1, sites + 1):
+            name = SITE if number == 1 else f"{SITE}{number}"
+            store.ensure_site(name, driver="lustre", identity=f"lustre:{name}", path=f"/{name}")
+            _fill(store, name, number, world, days)
+
+
+def _fill(store: Store, name: str, site: int, world: Any, days: int) -> None:
+    """Keep a month of a world end to end under a site, its number in the store beside."""
+    runs = [*map(kept_world.run_of(name), world.runs), *kept_world.surveys_of(name, world)]
+    snapshots = [kept_world.snapshot_of(one) for one in world.snapshots]
+    events = [kept_world.event_of(name, one) for one in world.events]
+    last = world.spec.start + timedelta(days=days)
+    with store._reading() as connection:
+        runs_kept = connection.execute(select(func.max(schema.run.c.number))).scalar() or 0
+    changes = store.changes_of(name, {str(one.at): one for one in snapshots})
+    for shift in _shifts(world.spec.start, last):
+        own = [run for run in runs if run.at is not None and run.at + shift < last]
+        first = runs_kept + 1
         with store._writing() as connection:
-            for shift in _shifts(world.spec.start, last):
-                own = [run for run in runs if run.at is not None and run.at + shift < last]
-                first = runs_kept + 1
-                connection.execute(
-                    insert(schema.run),
-                    [
-                        {"number": number, **_moved(rows.of_run(run, 1, None), shift)}
-                        for number, run in enumerate(own, first)
-                    ],
-                )
-                samples = ((number, run.samples) for number, run in enumerate(own, first))
-                queries.insert_samples(connection, samples)
-                shifted = [
-                    replace(change, id=new_identifier(change.at + shift), at=change.at + shift)
-                    for change in changes
-                    if change.at + shift < last
-                ]
-                insert_snapshots(connection, SITE, shifted)
-                runs_kept += len(own)
-                log = [{**rows.of_event(event, 1)} for event in events if event.at + shift < last]
-                connection.execute(insert(schema.event), [_moved(row, shift) for row in log])
+            connection.execute(
+                insert(schema.run),
+                [
+                    {"number": number, **_moved(rows.of_run(run, site, None), shift)}
+                    for number, run in enumerate(own, first)
+                ],
+            )
+            samples = ((number, run.samples) for number, run in enumerate(own, first))
+            queries.insert_samples(connection, samples)
+            shifted = [
+                replace(change, id=new_identifier(change.at + shift), at=change.at + shift)
+                for change in changes
+                if change.at + shift < last
+            ]
+            insert_snapshots(connection, name, shifted)
+            runs_kept += len(own)
+            log = [{**rows.of_event(event, site)} for event in events if event.at + shift < last]
+            connection.execute(insert(schema.event), [_moved(row, shift) for row in log])
+
+
+def add_runs(path: Path | str, hours: int) -> None:
+    """Keep runs of the hourly probe after the last, as fast as it, one an hour."""
+    with Store.open(path) as store:
+        last = next(run for run in store.runs(site=SITE, limit=50) if run.probe != "survey")
+        whole, at = store.run(last.id), last.at
+        assert at is not None
+        for hour in range(1, hours + 1):
+            then = at + timedelta(hours=hour)
+            store.add_run(replace(whole, id=new_identifier(then), at=then, until=then, outputs=()))
+
+
+def forget(path: Path | str) -> None:
+    """Drop what is kept of verdicts, so that the next command works it out from nothing."""
+    with Store.open(path) as store:
+        store.drop_derived()
 
 
 def contents(store: Path) -> dict[str, int]:
@@ -111,7 +137,7 @@ def _moved(row: dict[str, Any], shift: timedelta) -> dict[str, Any]:
     return {**moved, "until": until and until + shift} if "until" in row else moved
 
 
-def command(name: str, store: Path) -> dict[str, Any]:
+def command(name: str, store: Path | str) -> dict[str, Any]:
     """Return what one command took, in seconds of time and of processors, and what it found."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
@@ -149,16 +175,24 @@ def main() -> None:
         store = (asked.keep or Path(directory)) / "year.db"
         if not store.exists():
             prepare(store)
-        figures: dict[str, list[float]] = {"incidents": [], "status": [], "bound": []}
+        figures: dict[str, list[float]] = {}
         found: dict[str, int] = {}
         for _ in range(asked.rounds):
-            incidents = command("incidents", store)
-            figures["incidents"].append(incidents["elapsed_s"])
-            found = {"incidents": len(incidents["document"]["incidents"])}
-            figures["status"].append(command("status", store)["elapsed_s"])
-            figures["bound"].append(bound(store, found["incidents"] * SNAPSHOTS_OF_AN_INCIDENT))
+            copy = Path(directory) / "copy.db"
+            shutil.copyfile(store, copy)
+            forget(copy)
+            for state in ("from nothing", "nothing new", "a day later"):
+                if state == "a day later":
+                    add_runs(copy, 24)
+                for name in ("incidents", "judge", "status"):
+                    ended = command(name, copy)
+                    figures.setdefault(f"{name}, {state}", []).append(ended["elapsed_s"])
+                    if name == "incidents":
+                        found = {"incidents": len(ended["document"]["incidents"])}
+            looked = found["incidents"] * SNAPSHOTS_OF_AN_INCIDENT
+            figures.setdefault("bound", []).append(bound(store, looked))
         result = {
-            "what": "trimtab incidents and status on a year of 298 OSTs",
+            "what": "trimtab incidents, judge and status on a year of 298 OSTs",
             **measured_on(),
             "store": {**contents(store), "bytes": store.stat().st_size},
             "found": found,

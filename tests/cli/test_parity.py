@@ -259,10 +259,35 @@ def test_status_loads_neither_frames_nor_statistics_nor_models(store, tmp_path, 
     ended = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    forbidden = {"scipy", "altair", "pydantic", "alembic", "jinja2"}
+    modules = set(ended.stderr.split())
+    forbidden = {"scipy", "altair", "pydantic", "alembic", "jinja2", "sqlalchemy.orm"}
     if not has_snapshot:
         forbidden |= {"polars", "numpy"}
-    assert set(ended.stderr.split()) & forbidden == set()
+    assert modules & forbidden == set()
+    idle = ("drivers", "launch.slurm", "measure.phases", "explain.findings", "purge", "twin")
+    assert [
+        name for name in sorted(modules) if name.startswith(tuple(f"trimtab.{of}" for of in idle))
+    ] == []
+
+
+def test_a_table_is_judged_without_a_store(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("at,value\n" + "".join(f"2026-03-{day:02},{day}\n" for day in range(1, 31)))
+    script = (
+        "import sys; from trimtab.cli.main import main\n"
+        f"try: main(['judge', '--csv', {str(table)!r}])\n"
+        "except SystemExit: print(' '.join(sys.modules), file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    modules = set(ended.stderr.split())
+    assert "trimtab.judge.series" in modules
+    assert modules & {"scipy", "altair", "pydantic", "alembic", "jinja2", "sqlalchemy"} == set()
+    idle = ("record.store", "record.schema", "explain.causes", "purge", "twin")
+    assert [
+        name for name in sorted(modules) if name.startswith(tuple(f"trimtab.{of}" for of in idle))
+    ] == []
 
 
 def test_unknown_commands_are_wrong_use(store):

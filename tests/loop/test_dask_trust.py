@@ -272,9 +272,10 @@ def sockets_of(pids: set[int]) -> set[str]:
 def tree_of(root: int) -> set[int]:
     """Return a process and all that descend from it."""
     parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+            stat = (process / "stat").read_text()
+            parents[int(process.name)] = int(stat.rpartition(")")[2].split()[1])
     found = {root}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -14,8 +15,10 @@ import pytest
 from tests.support.counts import repetitions, seeded
 from tests.support.small_site import SITE, SmallSite, hour
 
+from trimtab.judge import variability
 from trimtab.loop import keeping as kept
-from trimtab.loop import site_judgement, status
+from trimtab.loop import site_judgement
+from trimtab.loop.answers import packed
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import incidents_of
 from trimtab.loop.keeping import keeping
@@ -25,6 +28,7 @@ from trimtab.loop.status import status_of
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run, RunStatus, Sample
+from trimtab.model.status import SlowTargetStatus
 from trimtab.record.store import Store
 from trimtab.report.documents.encode import dumps
 
@@ -96,7 +100,7 @@ def from_nothing(store: Store, place: Place = PLACE) -> tuple[str, ...]:
 def test_what_is_kept_is_read_and_not_worked_out_again(tmp_path, monkeypatch):
     with Store.open(small_site(tmp_path / "t.db")) as store:
         first = answers(store)
-        for module, name in ((site_judgement, "judge_series"), (status, "judge_history")):
+        for module, name in ((site_judgement, "judge_series"), (variability, "judge_history")):
             monkeypatch.setattr(module, name, lambda *a, **k: 1 / 0)
         assert answers(store) == first
         with pytest.raises(ZeroDivisionError):
@@ -193,7 +197,7 @@ def test_another_version_of_the_program_judges_again(tmp_path, monkeypatch):
     with Store.open(small_site(tmp_path / "t.db")) as store:
         answers(store)
         monkeypatch.setattr(kept, "_version", lambda: "another")
-        monkeypatch.setattr(status, "judge_history", lambda *a, **k: 1 / 0)
+        monkeypatch.setattr(variability, "judge_history", lambda *a, **k: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             answers(store)
 
@@ -238,3 +242,31 @@ def test_text_that_is_no_utf8_is_answered_and_not_kept(tmp_path):
         with keeping(store, SITE) as look:
             assert look.remembered("name", str, lambda sums: 0, lambda: named) == named
         assert store.derived(SITE, "name") == {}
+
+
+def test_judged_afresh_nothing_that_is_kept_is_taken_over_and_all_is_compared(
+    tmp_path, monkeypatch
+):
+    with Store.open(small_site(tmp_path / "t.db")) as store:
+        first = answers(store)
+        with kept.afresh() as comparison:
+            assert answers(store) == first
+        assert comparison.values > 5
+        assert comparison.differing == []
+        monkeypatch.setattr(site_judgement, "judge_series", lambda *a, **k: 1 / 0)
+        with pytest.raises(ZeroDivisionError), kept.afresh():
+            answers(store)
+
+
+def test_what_is_kept_and_wrong_is_named_and_made_right(tmp_path):
+    with Store.open(small_site(tmp_path / "t.db")) as store:
+        first = answers(store)
+        wrong = zlib.compress(packed(tuple[SlowTargetStatus, ...], ()))
+        slow = store.derived(SITE, "slow targets")["slow targets"]
+        store.keep_derived(SITE, {"slow targets": replace(slow, document=wrong)})
+        with kept.afresh() as comparison:
+            assert answers(store) == first
+        assert comparison.differing == ["slow targets"]
+        with kept.afresh() as comparison:
+            assert answers(store) == first
+        assert comparison.differing == []

@@ -193,16 +193,21 @@ def test_projects_and_mounts_of_a_real_file_system(tmp_path: Path) -> None:
 
 
 def test_fewer_calls_are_made_while_answers_are_late(tmp_path: Path) -> None:
-    """The rate is halved after each 400 names: three times here, where every answer is late."""
+    """The rate is halved after each 400 names: three times here, where every answer is late.
+
+    The shortest of three: what else runs on the machine makes a scan longer, never shorter.
+    """
     tree = tmp_path / "tree"
     tree.mkdir()
     for number in range(1300):
         (tree / f"f{number:04}").touch()
-    took, paths = {}, {}
-    for latest_s in (10.0, 1e-9):
-        index = tmp_path / f"index{latest_s:g}"
+    took: dict[float, list[float]] = {10.0: [], 1e-9: []}
+    paths = []
+    for number, (latest_s, times) in enumerate([*took.items()] * 3):
+        index = tmp_path / f"index{number}"
         result = ended(_core.NamespaceScan(tree, index, threads=2, latency_s_max=latest_s))
-        took[latest_s], paths[latest_s] = result.elapsed_s, paths_of(index, result)
-    assert paths[1e-9] == paths[10.0]
-    assert len(paths[10.0]) == 1300
-    assert took[1e-9] > 1.5 * took[10.0]
+        times.append(result.elapsed_s)
+        paths.append(paths_of(index, result))
+    assert len(paths[0]) == 1300
+    assert paths == paths[:1] * 6
+    assert min(took[1e-9]) > 1.5 * min(took[10.0])

@@ -5,7 +5,8 @@ import pytest
 from tests.support.small_site import SITE, SmallSite, hour
 
 from trimtab.errors import UsageError
-from trimtab.loop import site_judgement, status
+from trimtab.judge import variability
+from trimtab.loop import site_judgement
 from trimtab.loop.event_log import Place, add_event
 from trimtab.record.store import Store
 from trimtab.web.desk import Desk, prepare
@@ -33,7 +34,7 @@ def test_the_server_judges_nothing_itself_and_shows_the_same(store, monkeypatch)
         prepared.append(site)
 
     monkeypatch.setattr(site_judgement, "judge_series", lambda *a, **k: 1 / 0)
-    monkeypatch.setattr(status, "judge_history", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr(variability, "judge_history", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Desk(store).judged(SITE)
     waiting: list = []

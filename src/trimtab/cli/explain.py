@@ -25,7 +25,7 @@ def command(where: str, moment: str, store_url: str | None) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.explaining.incidents import explain_at
-    from trimtab.record.rows import value_of
+    from trimtab.record.kept import value_of
     from trimtab.report import documents
     from trimtab.report.incidents import moment_document
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
-from trimtab.cli.opened import opened
+from trimtab.cli.opened import compared, opened
 from trimtab.cli.render.document import show_page
 
 
@@ -13,33 +13,29 @@ from trimtab.cli.render.document import show_page
 @click.argument("where", metavar="SITE")
 @options.since("Only incidents that lasted until this time or later. Default: all.")
 @options.until
+@options.afresh
 @options.output
 @options.store
-def command(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
+def command(
+    where: str, store_url: str | None, since: str | None, until: str | None, afresh: bool
+) -> None:
     """List incidents: when, how severe, and the likely causes.
 
     Open incidents come first, then the largest. The first is shown with its causes, their
     probability and evidence, and the measurement that would decide between them; --all shows each.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.explaining.incidents import incidents_if_any, keep_incidents
-    from trimtab.loop.standing import standing_of, with_series
-    from trimtab.loop.status import status_of
-    from trimtab.record.rows import value_of
+    from trimtab.loop.verdicts import bring_up_to_date
+    from trimtab.record.kept import value_of
     from trimtab.report import documents
     from trimtab.report.incidents import incidents_document
 
-    with opened(where, store_url) as record, progress_bar() as progress:
-        explained, why_none = incidents_if_any(
+    with opened(where, store_url) as record, compared(afresh), progress_bar() as progress:
+        verdicts = bring_up_to_date(
             record.store, record.place, now=record.now, since=since, until=until, progress=progress
         )
-        whole = since is None and until is None and why_none is None
-        unkept = keep_incidents(record.store, explained) if whole else None
-        status = status_of(record.store, explained.site)
-        searched = explained.explanations if why_none is None else None
-        standing = standing_of(record.store, record.place, explanations=searched)
-        site = with_series(standing, status)
-    for note in filter(None, (why_none, unkept)):
+    explained = verdicts.explained
+    for note in filter(None, (verdicts.why_none, verdicts.unkept)):
         click.echo(f"note: {note}", err=True)
     show_page(
         lambda: value_of(
@@ -49,7 +45,7 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
             explained.explanations,
             explained.standing,
             explained.lone_runs,
-            site,
+            verdicts.standing,
             in_full=options.extent().rows(1),
             where=options.site_argument(explained.site),
         ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli import options
-from trimtab.cli.opened import opened
+from trimtab.cli.opened import compared, opened
 from trimtab.cli.render.document import show_page
 from trimtab.errors import UsageError
 from trimtab.message import code_of
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 @options.series
 @options.cov_goal
 @options.window
+@options.afresh
 @options.report
 @options.fail_on
 @options.output
@@ -109,7 +110,7 @@ def _of_site(where: str, settings: dict[str, Any], stack: ExitStack) -> tuple[An
             raise UsageError(problem, code="option-needs-csv", hint=hint)
     store_url, goal = settings.pop("store_url"), settings.pop("cov_goal")
     record = stack.enter_context(opened(where, store_url))
-    with progress_bar() as progress:
+    with compared(settings.pop("afresh")), progress_bar() as progress:
         terms = Terms(**settings, goal=goal)
         judged = judge_site(record.store, record.place, terms, progress=progress)
         until = record.place.moment(terms.until)
@@ -123,8 +124,9 @@ def _of_file(file: str, settings: dict[str, Any]) -> Any:
     from trimtab.loop.series_file import FileTerms, judge_file
     from trimtab.loop.tables.columns import Columns
 
-    if any(settings.pop(name) is not None for name in ("probe", "metric", "store_url")):
-        problem = "--probe, --metric and --store are of a site, not of a file"
+    of_site = [settings.pop(name) for name in ("probe", "metric", "store_url", "afresh")]
+    if any(value not in (None, False) for value in of_site):
+        problem = "--probe, --metric, --afresh and --store are of a site, not of a file"
         raise UsageError(problem, code="option-needs-site")
     columns = Columns(*(settings.pop(name) for name in ("time", "value", "by", "wide")))
     limits = {"goal": settings.pop("cov_goal"), "window_s": settings.pop("window_s")}

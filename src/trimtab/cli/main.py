@@ -95,7 +95,7 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Set up": {
         "init": ("trimtab.cli.init", "Discover a file system and write its site file."),
         "site": ("trimtab.cli.site", "Show a site file and compare it with the live system."),
-        "store": ("trimtab.cli.store", "Check the store, or copy it to another database."),
+        "store": ("trimtab.cli.store", "Check the store, copy it, or judge anew what is in it."),
     },
 }
 """Every subcommand by what it is for, those of every day first: the module that holds ``command``,

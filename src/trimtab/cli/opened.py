@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -65,3 +67,26 @@ def opened(where: str | None, store_url: str | None) -> Iterator[Opened]:
         if site is None and where is not None and error.code in _UNKNOWN:
             error.hint = did_you_mean(where, known_sites()) or error.hint
         raise
+
+
+@contextmanager
+def compared(wanted: bool) -> Iterator[None]:
+    """Where it is wanted, judge from nothing meanwhile, and say at the end what was kept."""
+    from trimtab.loop.keeping import afresh
+    from trimtab.units import plural
+
+    if not wanted:
+        yield
+        return
+    with afresh() as comparison:
+        yield
+    values, differing = plural(comparison.values, "kept value", ","), comparison.differing
+    text = f"judged from nothing: {values} compared, all the same"
+    if differing:
+        text = (
+            f"judged from nothing: {len(differing)} of {values} differ ({', '.join(differing)}). "
+            "That is a defect of Trimtab; what was judged now is kept"
+        )
+    elif not comparison.values:
+        text = "judged from nothing: nothing was kept that still holds"
+    click.echo(f"note: {text}", err=True)

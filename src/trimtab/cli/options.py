@@ -116,7 +116,7 @@ OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "Time series of a file": "csv time time-format value decimal by wide "
         "less-is-better timezone",
         "Runs": "probe metric since until",
-        "Verdict": "cov-goal window fail-on",
+        "Verdict": "cov-goal window afresh fail-on",
         "Output": f"store {OUTPUT}",
     },
     "compare": {
@@ -357,6 +357,11 @@ dask_or_site = click.option(
     help=f"{_DASK} Default: [dask] of the site file; none leaves it out.",
 )
 """``--dask`` of a command that may name a site: `trimtab.loop.sites.with_dask` reads it."""
+afresh = click.option(
+    "--afresh",
+    is_flag=True,
+    help="Judge from nothing, and say whether what was kept is the same.",
+)
 until = click.option("--until", metavar="TIME", help="Ignore what comes after this time or day.")
 
 

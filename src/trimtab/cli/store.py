@@ -1,4 +1,4 @@
-"""``trimtab store``: the store itself, checked, or copied to another database."""
+"""``trimtab store``: the store itself, checked, copied to another database, or judged anew."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ from trimtab.cli.render.document import show_page
 from trimtab.errors import UnreadableError
 from trimtab.report.sections import Document, Section
 from trimtab.units import plural
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trimtab.report.documents.kept import StoreCheckDocument, StoreCopyDocument
+    from trimtab.report.documents.kept import (
+        StoreCheckDocument,
+        StoreCopyDocument,
+        StoreRebuildDocument,
+    )
 
 
 @click.group("store")
 def command() -> None:
-    """Check the store, or copy it: trimtab store check, trimtab store copy SOURCE TARGET."""
+    """Check the store, copy it, or judge anew what is in it.
+
+    trimtab store check, trimtab store copy SOURCE TARGET, trimtab store rebuild.
+    """
 
 
 @command.command("check")
@@ -81,6 +89,44 @@ def copy(source: str, target: str) -> None:
         *places, copied.rows, copied.outputs, copied.missing, dict(copied.damaged)
     )
     show_page(lambda: document, lambda: copied_document(document))
+
+
+@command.command("rebuild")
+@click.argument("where", metavar="[SITE]", required=False)
+@options.store
+@options.as_json
+def rebuild(where: str | None, store_url: str | None) -> None:
+    """Drop all verdicts and incidents that are kept, and judge from nothing, of one site or all.
+
+    Runs, snapshots and the log book stay as they are.
+    """
+    from trimtab.cli.opened import opened
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop.verdicts import rebuilt
+    from trimtab.report import documents
+
+    with opened(where, store_url) as record, progress_bar() as progress:
+        places = None if where is None else (record.place,)
+        sites = tuple(rebuilt(record.store, places, progress=progress))
+        document = documents.kept.StoreRebuildDocument(record.location, sites)
+    show_page(lambda: document, lambda: rebuilt_document(document))
+
+
+def rebuilt_document(document: StoreRebuildDocument) -> Document:
+    """Return what was judged anew."""
+    series = sum(site.series for site in document.sites)
+    incidents = sum(site.incidents for site in document.sites)
+    lines = (
+        f"{visible(site.site)}: {plural(site.series, 'series', ',')}, "
+        f"{plural(site.incidents, 'incident', ',')}"
+        + ("" if site.reason is None else f"; {visible(site.reason)}")
+        for site in document.sites
+    )
+    return Document(
+        f"Judged {plural(series, 'series', ',')} of {plural(len(document.sites), 'site')} from "
+        f"nothing: {plural(incidents, 'incident', ',')}.",
+        (Section(lines=tuple(lines) if len(document.sites) > 1 else ()),),
+    )
 
 
 def checked_document(document: StoreCheckDocument) -> Document:

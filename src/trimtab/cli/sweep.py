@@ -59,7 +59,7 @@ def command(
     from trimtab.loop.sites import open_site
     from trimtab.loop.stores import with_store
     from trimtab.loop.sweep import points_of
-    from trimtab.record.rows import value_of
+    from trimtab.record.kept import value_of
     from trimtab.report.documents.judged import SweepDocument
     from trimtab.report.sweep import sweep_document
     from trimtab.site.sweep_file import levels_now, load_sweep

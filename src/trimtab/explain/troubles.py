@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from trimtab.explain.findings.space import INODE_LIMIT
 from trimtab.model.finding import Severity
 from trimtab.model.site import SiteLimits
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 Troubles = Iterator[Trouble]
 UNREACHABLE = frozenset({"lost", "disconnected"})
 """Troubles of a target that somebody has no connection to: who asks it may wait for ever."""
+INODE_LIMIT = 0.95
 
 
 def site_state(

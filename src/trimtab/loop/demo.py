@@ -149,14 +149,13 @@ def _measure_sweep(site: Site, progress: Progress) -> None:
 
 def _search_incidents(site: Site, progress: Progress) -> None:
     from trimtab.loop.event_log import Place
-    from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
     from trimtab.loop.sites import clock_of
     from trimtab.loop.stores import open_store
+    from trimtab.loop.verdicts import bring_up_to_date
 
     place = Place(site.name, site)
     with open_store(site.store.url) as store:
-        incidents = incidents_of(store, place, now=clock_of(site)(), progress=progress)
-        keep_incidents(store, incidents)
+        bring_up_to_date(store, place, now=clock_of(site)(), progress=progress)
 
 
 def _answers(scenario: Scenario, root: str) -> tuple[WhatIfResult, HorizonResult]:

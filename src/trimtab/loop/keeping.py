@@ -10,6 +10,8 @@
 Each value names which rows it rests on. A value that was made while they changed is not kept. Who
 may not write to the store works out the same, and so does who finds a value of another version. Of
 a short record nothing is kept: it is judged sooner than what is kept of it is read.
+
+`afresh` has everything worked out from nothing, and tells what was kept otherwise.
 """
 
 from __future__ import annotations
@@ -18,16 +20,15 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy.exc import IntegrityError
-
 from trimtab.errors import UnreadableError
 from trimtab.loop.answers import NotOfType, packed, unpacked
-from trimtab.record.derived import Derived, Sums
+from trimtab.record.kept import Derived, Sums
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -42,6 +43,34 @@ _FEW_RUNS: Final = 1000
 """So many runs make a record short."""
 _LEVEL: Final = 1
 """Of compression: a year of one series is a MiB of text, and a tenth of that."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What was kept beside what was worked out from nothing: how many values, and which differ."""
+
+    values: int = 0
+    differing: list[str] = field(default_factory=list)
+    made: set[tuple[str, str]] = field(default_factory=set)
+
+
+_comparison: ContextVar[Comparison | None] = ContextVar("comparison", default=None)
+
+
+@contextmanager
+def afresh() -> Iterator[Comparison]:
+    """Work out from nothing what is asked for meanwhile; what was kept is compared with it."""
+    comparison = Comparison()
+    token = _comparison.set(comparison)
+    try:
+        yield comparison
+    finally:
+        _comparison.reset(token)
+
+
+def is_afresh() -> bool:
+    """Return whether everything is worked out from nothing now."""
+    return _comparison.get() is not None
 
 
 @dataclass
@@ -72,6 +101,12 @@ class Keeping:
 
     def known(self, noun: str, kind: Any, rests_on: RestsOn) -> tuple[Any] | None:
         """Return the value that is kept under a noun, alone in a tuple; ``None``: none holds."""
+        comparison = _comparison.get()
+        if comparison is not None and (self.site, noun) not in comparison.made:
+            return None
+        return self._holding(noun, kind, rests_on)
+
+    def _holding(self, noun: str, kind: Any, rests_on: RestsOn) -> tuple[Any] | None:
         present = self._present(noun)
         if present is None or present.basis != _digest(rests_on(self.sums)):
             return None
@@ -103,7 +138,20 @@ class Keeping:
             return value
         self._made[noun] = (rests_on, _digest(rests_on(self.sums)), document)
         read = _read(kind, document)
+        self._compare(noun, kind, rests_on, read)
         return value if read is None else read[0]
+
+    def _compare(self, noun: str, kind: Any, rests_on: RestsOn, made: tuple[Any] | None) -> None:
+        comparison = _comparison.get()
+        if comparison is None or (self.site, noun) in comparison.made:
+            return
+        comparison.made.add((self.site, noun))
+        held = self._holding(noun, kind, rests_on)
+        if held is None:
+            return
+        comparison.values += 1
+        if made is None or (held != made and packed(kind, held[0]) != packed(kind, made[0])):
+            comparison.differing.append(noun)
 
     def keep(self) -> None:
         """Keep what was made, as far as what it rests on is as it was."""
@@ -115,8 +163,7 @@ class Keeping:
             for noun, (rests_on, basis, document) in self._made.items()
             if _digest(rests_on(now)) == basis
         }
-        # A store that may only be read, or is busy; another process kept the same just now.
-        with suppress(UnreadableError, IntegrityError):
+        with suppress(UnreadableError):  # a store that may only be read, or is busy
             self.store.keep_derived(self.site, values)
         self._made.clear()
 

@@ -19,7 +19,7 @@ from trimtab.model.hardware import Figure, Hardware
 from trimtab.model.ladder import Basis, Coverage, Ladder, LadderInput, Rung
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
-from trimtab.record.rows import value_of
+from trimtab.record.kept import value_of
 from trimtab.site.ladder_file import LadderFile, StatedRung, is_ladder, load_ladder
 from trimtab.site.load import find_site
 from trimtab.units import format_value

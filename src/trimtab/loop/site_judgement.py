@@ -18,7 +18,7 @@ from trimtab.judge.targets.tails import target_tails
 from trimtab.judge.variability import higher_is_better
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
-from trimtab.loop.keeping import Keeping, RestsOn, keeping
+from trimtab.loop.keeping import Keeping, RestsOn, is_afresh, keeping
 from trimtab.loop.status import (
     last_runs,
     rejected_among,
@@ -48,8 +48,7 @@ from trimtab.visible import shell_text, visible
 if TYPE_CHECKING:
     import polars as pl
 
-    from trimtab.record.derived import Sums
-    from trimtab.record.kept import LeftOut, Series
+    from trimtab.record.kept import LeftOut, Series, Sums
     from trimtab.record.store import Store
 
 Progress = Callable[[str, float], None]
@@ -321,7 +320,8 @@ class _SiteJudging:
         return f"judged {series.comparability}", tuple[_Judged, ...], rests_on
 
     def _questions(self, series: Series) -> Iterator[_OfSeries]:
-        before = self.look.before(*self._place_of(series)[:2]) if self._is_whole else ()
+        goes_on = self._is_whole and not is_afresh()
+        before = self.look.before(*self._place_of(series)[:2]) if goes_on else ()
         walked = {part.judgement.key.metric: part.walked for part in before or ()}
         left = self.store.left_out(*series.key)
         due = _due(self.store, self.place.name, series)

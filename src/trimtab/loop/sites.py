@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.config.files import read_text
 from trimtab.config.problems import NAME
-from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import TrimtabError, UnreadableError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.process import utc_now
-from trimtab.loop.probing.reach import THIS_HOST, Reach
 from trimtab.loop.stores import nothing_kept, open_store
 from trimtab.model.dask import NONE
 from trimtab.model.driver import DRIVERS, driver_of_mount
@@ -27,6 +25,7 @@ from trimtab.visible import shell_text, site_place
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
+    from trimtab.loop.probing.reach import Reach
     from trimtab.record.kept import Site as KeptSite
     from trimtab.record.store import Store
 
@@ -134,9 +133,9 @@ def file_here(name: str) -> str | None:
     A directory of that name comes first: a PATH means what it meant before the file was written.
     """
     file = f"./{name}{SITE_FILE}"
-    if NAME.fullmatch(name) is None or bounded.describe(name).kind == "directory":
+    if NAME.fullmatch(name) is None or bounded.describe(file).kind != "file":
         return None
-    if bounded.describe(file).kind != "file":
+    if bounded.describe(name).kind == "directory":
         return None
     try:
         text = read_text(Path(file), "the site file")
@@ -147,6 +146,8 @@ def file_here(name: str) -> str | None:
 
 def site_of_path(path: str) -> Site:
     """Return a site made up for a path: what is known without a site file."""
+    from trimtab.drivers.local.driver import LocalDriver
+
     description = LocalDriver(path).description
     entry = driver_of_mount(description.kind)
     site = Site(
@@ -227,6 +228,8 @@ def reach_of(site: Site) -> Reach:
     UsageError
         Of a twin: its scenario cannot be read.
     """
+    from trimtab.loop.probing.reach import THIS_HOST
+
     if DRIVERS[site.driver].simulated:
         return driver_module(site).reach_site(site)
     return THIS_HOST

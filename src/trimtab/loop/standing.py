@@ -20,7 +20,7 @@ from trimtab.model.incident import Explanation
 from trimtab.model.purging import PlanSlot, PurgeTrouble
 from trimtab.model.standing import SiteStanding
 from trimtab.model.status import IncidentStatus
-from trimtab.record.rows import value_of
+from trimtab.record.kept import value_of
 from trimtab.record.slots import SlotState
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trimtab.model.site import Site
     from trimtab.model.status import Status
     from trimtab.model.telemetry import Snapshot
-    from trimtab.record.derived import Sums
+    from trimtab.record.kept import Sums
     from trimtab.record.store import Store
 
 
@@ -147,13 +147,13 @@ def standings_of(
 ) -> tuple[SiteStanding, ...]:
     """Return how each site of a status stands; ``site``: the file of the one that was named."""
     places = [
-        Place(name, site if site is not None and site.name == name else _file_of(name))
+        Place(name, site if site is not None and site.name == name else file_of(name))
         for name in status.sites
     ]
     return tuple(with_series(standing_of(store, place), status) for place in places)
 
 
-def _file_of(name: str) -> Site | None:
+def file_of(name: str) -> Site | None:
     """Return the site file of a name, ``None`` where there is none that can be read."""
     try:
         loaded = site_file(name, only_sites=True)

@@ -16,13 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.config.problems import did_you_mean
-from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import UsageError
-from trimtab.judge.changes import suspect_among
-from trimtab.judge.trend import trend
-from trimtab.judge.variability import higher_is_better, judge_history
-from trimtab.launch import bounded
-from trimtab.loop.judging import by_metric
 from trimtab.loop.keeping import Keeping, keeping
 from trimtab.measure.plain import as_dict, as_list, as_number, as_text
 from trimtab.model.check import HistoryPoint
@@ -45,12 +39,11 @@ from trimtab.model.status import (
 )
 from trimtab.model.sweep import SWEEP
 from trimtab.record.comparability import ASKED
-from trimtab.record.rows import value_of
+from trimtab.record.kept import value_of
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.record.derived import Sums
-    from trimtab.record.kept import KeptIncident, Series, Site
+    from trimtab.record.kept import KeptIncident, Series, Site, Sums
     from trimtab.record.store import Store
 
 RUNS_SHOWN = 5
@@ -265,8 +258,12 @@ def site_of(store: Store, where: str) -> str:
     known = {site.name: site for site in store.sites()}
     if where in known:  # without a site file a site is named by its path's identity
         return where
+    from trimtab.launch import bounded
+
     state = bounded.describe(where)
     if state.kind == "directory":
+        from trimtab.drivers.local.driver import LocalDriver
+
         identity = LocalDriver(where).description.identity
         for site in known.values():
             if identity in (site.name, site.identity):
@@ -289,6 +286,10 @@ def _series_status(
     goal: float,
     window_s: float,
 ) -> list[SeriesStatus]:
+    from trimtab.judge.trend import trend
+    from trimtab.judge.variability import judge_history
+    from trimtab.loop.judging import by_metric
+
     lines = []
     for metric, of_metric in by_metric(points):
         probe = f"{stored.probe} ({stored.kind})"
@@ -371,6 +372,9 @@ def suspect_of(
     known
         Beginnings of suspects that need not be reported again.
     """
+    from trimtab.judge.changes import suspect_among
+    from trimtab.judge.variability import higher_is_better
+
     if not points:
         return None
     since = points[-1].at - HISTORY
@@ -471,6 +475,8 @@ def _slow_targets(store: Store, site: str, until: datetime | None) -> tuple[Slow
 
 def slowest_targets(store: Store, site: str) -> tuple[SlowestTargets, ...]:
     """Return the slowest targets of the last survey of a site, for each metric."""
+    from trimtab.judge.variability import higher_is_better
+
     of_metric: dict[str, list[tuple[str, float]]] = {}
     at = None
     for at, target, metric, value in store.last_survey(site):  # noqa: B007 (the last one is used)

@@ -13,6 +13,7 @@ from trimtab.message import Message, code_of
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 from trimtab.record import checksums, queries, rows, schema
 from trimtab.record.connections import Connections
+from trimtab.record.kept import value_of
 
 _UNCODED = "reason-uncoded"
 
@@ -161,11 +162,11 @@ def _to_action(row: Row[Any], site: str) -> Action:
     with rows.understood(f"action {row.id}"):
         kind = ActionKind(row.kind)
         outcome = None if row.outcome is None else Outcome(row.outcome)
-    instruction = rows.value_of(
+    instruction = value_of(
         Instruction,
         row,
         kind=kind,
         reason=Message(row.reason_code, row.reason),
         reverts=tuple(row.reverts),
     )
-    return rows.value_of(Action, row, site=site, instruction=instruction, outcome=outcome)
+    return value_of(Action, row, site=site, instruction=instruction, outcome=outcome)

@@ -12,6 +12,7 @@ from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.model.finding import Severity
 from trimtab.record import checksums, queries, rows, schema
 from trimtab.record.connections import Connections
+from trimtab.record.kept import value_of
 
 REMEMBERED: Final = timedelta(days=400)
 """So far back goes the part of the ledger that decisions rest on."""
@@ -85,7 +86,7 @@ def _to_alert(row: Row[Any], site: str) -> Alert:
             )
             for receiver, entry in row.deliveries.items()
         )
-    return rows.value_of(
+    return value_of(
         Alert,
         row,
         site=site,

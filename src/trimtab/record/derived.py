@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select
+from sqlalchemy.exc import IntegrityError
 
 from trimtab.errors import UnreadableError
 from trimtab.record import checksums, queries, schema
 from trimtab.record.checksums import UNCHECKED
 from trimtab.record.connections import Connections
+from trimtab.record.kept import Derived, Sum, Sums
 from trimtab.record.queries import of_site
-
-Sum = tuple[int, int]
-"""How many rows, and the sum of their checksums."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """What differs when anything of a site has changed, also in place.
-
-    Attributes
-    ----------
-    runs
-        By comparability, their samples included.
-    slots
-        By item.
-    tables
-        By name, of the other tables and of the site itself.
-    """
-
-    runs: Mapping[str, Sum] = field(default_factory=dict)
-    slots: Mapping[str, Sum] = field(default_factory=dict)
-    tables: Mapping[str, Sum] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """A value as bytes, and the digest of all that it was worked out of."""
-
-    basis: str
-    document: bytes
 
 
 class DerivedRecords(Connections):
@@ -82,17 +54,17 @@ class DerivedRecords(Connections):
     def keep_derived(self, site: str, values: Mapping[str, Derived]) -> None:
         """Keep values under their nouns, in place of those before.
 
+        None is kept if another process kept one of them at the same moment.
+
         Raises
         ------
         UnreadableError
             Nobody may write there, or another process writes: that is not waited for.
-        IntegrityError
-            Another process kept one of them at the same moment.
         """
         table = schema.derived
         if not values:
             return
-        with self._writing(patient=False) as connection:
+        with suppress(IntegrityError), self._writing(patient=False) as connection:
             number = queries.site_number(connection, site)
             of_place = delete(table).where(table.c.site == number)
             connection.execute(of_place.where(table.c.noun.in_([*values])))

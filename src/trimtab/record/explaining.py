@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, Text, delete, func, insert, select, type_coer
 from trimtab.model.run import Run, RunStatus
 from trimtab.record import checksums, frames, queries, rows, schema
 from trimtab.record.history import JUDGED
-from trimtab.record.kept import Judged, KeptIncident, LeftOut
+from trimtab.record.kept import Judged, KeptIncident, LeftOut, value_of
 from trimtab.record.queries import of_site
 from trimtab.record.snapshots import SnapshotRecords, base_of
 
@@ -212,7 +212,7 @@ class ExplainingRecords(SnapshotRecords):
             query = query.where(table.state.in_(list(states)))
         with self._reading() as connection:
             records = connection.execute(queries.between(query, table.at, since, None)).all()
-        return tuple(rows.value_of(KeptIncident, row, site=site) for row in records)
+        return tuple(value_of(KeptIncident, row, site=site) for row in records)
 
     def judged(self, site: str) -> Judged | None:
         """Return when the incidents of a site were last looked for; ``None``: never."""

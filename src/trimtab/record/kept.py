@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trimtab.measure.plain import as_dict, as_list
 from trimtab.model.run import Run, RunStatus
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+V = TypeVar("V", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +185,43 @@ class LeftOut:
     at: datetime | None
     status: RunStatus
     reason: str
+
+
+Sum = tuple[int, int]
+"""How many rows, and the sum of their checksums."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What differs when anything of a site has changed, also in place.
+
+    Attributes
+    ----------
+    runs
+        By comparability, their samples included.
+    slots
+        By item.
+    tables
+        By name, of the other tables and of the site itself.
+    """
+
+    runs: Mapping[str, Sum] = field(default_factory=dict)
+    slots: Mapping[str, Sum] = field(default_factory=dict)
+    tables: Mapping[str, Sum] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A value as bytes, and the digest of all that it was worked out of."""
+
+    basis: str
+    document: bytes
+
+
+def value_of(kind: type[V], row: Any, /, **more: Any) -> V:
+    """Return the value of a row: the fields that have the name of a column, and ``more``.
+
+    The row may be another value: what both name alike goes over.
+    """
+    names = (field.name for field in fields(kind) if field.name not in more)
+    return kind(**{name: getattr(row, name) for name in names}, **more)

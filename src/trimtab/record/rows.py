@@ -9,7 +9,7 @@ from dataclasses import fields
 from enum import Enum
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Row, Table
 
@@ -20,14 +20,13 @@ from trimtab.model.run import RawOutput, Run, RunStatus, Sample
 from trimtab.record import schema
 from trimtab.record.checksums import checksum, require_row
 from trimtab.record.comparability import comparability_key
-from trimtab.record.kept import KeptOutput, Site
+from trimtab.record.kept import KeptOutput, Site, value_of
 from trimtab.record.raw import RawDirectory
 from trimtab.record.text import storable
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+    pass
 
-V = TypeVar("V", bound="DataclassInstance")
 _SAMPLE = attrgetter(*(field.name for field in fields(Sample)))
 
 
@@ -41,15 +40,6 @@ def row_of(value: Any, table: Table, /, **more: Any) -> dict[str, Any]:
         if isinstance(entry, Enum):
             row[name] = entry.value
     return row | more
-
-
-def value_of(kind: type[V], row: Any, /, **more: Any) -> V:
-    """Return the value of a row: the fields that have the name of a column, and ``more``.
-
-    The row may be another value: what both name alike goes over.
-    """
-    names = (field.name for field in fields(kind) if field.name not in more)
-    return kind(**{name: getattr(row, name) for name in names}, **more)
 
 
 @cache

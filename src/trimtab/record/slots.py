@@ -14,7 +14,8 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, or_, select
 from trimtab.model.run import RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
 from trimtab.record import checksums, queries, schema
-from trimtab.record.rows import row_of, understood, value_of
+from trimtab.record.kept import value_of
+from trimtab.record.rows import row_of, understood
 
 
 class SlotState(StrEnum):

@@ -26,7 +26,7 @@ from trimtab.record.explaining import ExplainingRecords
 from trimtab.record.failures import is_taken
 from trimtab.record.history import HistoryRecords
 from trimtab.record.integrity import StoreCheck, check
-from trimtab.record.kept import ImportedRun, KeptOutput, KeptResult, Site
+from trimtab.record.kept import ImportedRun, KeptOutput, KeptResult, Site, value_of
 from trimtab.record.location import Answers, locate
 from trimtab.record.pruning import Pruned, prune_some
 from trimtab.record.watched import WatchRecords
@@ -278,7 +278,7 @@ class Store(
                 code="raw-output-pruned",
                 hint="the samples taken from it are valid",
             )
-        return rows.value_of(
+        return value_of(
             RawOutput,
             output,
             stdout=self.raw.get(output.stdout_sha256, output.stdout_bytes),
@@ -350,7 +350,7 @@ class Store(
         query = query.where(result.kind == kind).order_by(result.at.desc(), result.number.desc())
         with self._reading() as connection:
             records = connection.execute(query).all()
-        return tuple(rows.value_of(KeptResult, row, site=site) for row in records)
+        return tuple(value_of(KeptResult, row, site=site) for row in records)
 
     def prune(self, site: str, before: datetime, *, now: datetime) -> Pruned:
         """Remove snapshots, the content of raw outputs and alerts of a site older than that.

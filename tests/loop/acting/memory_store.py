@@ -12,7 +12,7 @@ from trimtab.errors import RefusedError
 from trimtab.model.action import Action, ActionKind
 from trimtab.model.event import Event, EventKind
 from trimtab.model.telemetry import Snapshot
-from trimtab.record.derived import Sums
+from trimtab.record.kept import Sums
 from trimtab.record.slots import Slot
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trimtab.explain.observed import Observed
+from trimtab.explain.troubles import INODE_LIMIT
 from trimtab.model.finding import Finding, Fix, Seen, Severity
 from trimtab.units import format_bytes, format_percent
 
@@ -57,9 +58,6 @@ def _severity(observed: Observed, fullness: float) -> Severity:
     if fullness >= CRITICAL_FULLNESS:
         return Severity.CRITICAL
     return Severity.WARNING if observed.is_flash else Severity.INFO
-
-
-INODE_LIMIT = 0.95
 
 
 def inodes_nearly_used(observed: Observed) -> Iterator[Finding]:

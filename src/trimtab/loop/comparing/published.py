@@ -15,7 +15,7 @@ from trimtab.config.schema import Schema, key, tables
 from trimtab.errors import UsageError
 from trimtab.model.compare import Summary
 from trimtab.model.run import LAYERS, METRIC_UNITS
-from trimtab.record.rows import value_of
+from trimtab.record.kept import value_of
 from trimtab.units import parse_bytes, parse_duration
 from trimtab.visible import visible
 

@@ -25,7 +25,7 @@ from trimtab.loop.explaining.parallel import (
     questions_of,
 )
 from trimtab.loop.explaining.store_telemetry import StoreTelemetry
-from trimtab.loop.keeping import keeping
+from trimtab.loop.keeping import is_afresh, keeping
 from trimtab.loop.site_judgement import (
     NOTHING_TO_JUDGE,
     Judged,
@@ -52,7 +52,7 @@ from trimtab.units import is_date, parse_moment
 
 if TYPE_CHECKING:
     from trimtab.model.series import LevelNow, SeriesJudgement
-    from trimtab.record.derived import Sums
+    from trimtab.record.kept import Sums
     from trimtab.record.store import Store
     from trimtab.report.documents.judged import IncidentsDocument
 
@@ -93,8 +93,8 @@ class Explained:
     """
 
     site: str
-    store: str
-    judged_at: datetime
+    store: str = field(compare=False)
+    judged_at: datetime = field(compare=False)
     judged_until: datetime | None
     explanations: tuple[Explanation, ...]
     standing: tuple[Assessment, ...] = ()
@@ -315,13 +315,14 @@ class _Takeover:
 def still_holds(before: Incident, rested_on: Basis, incident: Incident, now: Basis) -> bool:
     """Return whether a new explanation would say what the one of before says, or less.
 
-    Where snapshots have outlived their retention since, it would know less.
+    Where snapshots have outlived their retention since, it would know less: then alone the one of
+    before stands also where everything is worked out from nothing.
     """
     is_same = (before.at, before.until, before.effect, before.summary) == (
         *(incident.at, incident.until, incident.effect, incident.summary),
     )
     knows_less = now.are_removed and now.snapshots < rested_on.snapshots
-    return is_same and (knows_less or now.digest == rested_on.digest)
+    return is_same and (knows_less or (now.digest == rested_on.digest and not is_afresh()))
 
 
 def _processes(store: Store, place: Place) -> int:

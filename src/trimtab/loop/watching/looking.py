@@ -37,18 +37,17 @@ Look = Callable[["Store", Place, datetime], Looked]
 
 
 def look(store: Store, place: Place, now: datetime) -> Looked:
-    """Look for incidents and keep them for `trimtab status`.
+    """Bring what is kept of a site up to date, its incidents with it.
 
     Raises
     ------
     UsageError
-        None of the runs tells of the file system yet.
+        Nothing is kept of the site.
     """
-    from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
+    from trimtab.loop.verdicts import bring_up_to_date
 
-    explained = incidents_of(store, place, now=now)
-    unkept = keep_incidents(store, explained)
-    return Looked(tuple(explained.explanations), unkept)
+    verdicts = bring_up_to_date(store, place, now=now)
+    return Looked(verdicts.explained.explanations, verdicts.unkept)
 
 
 def look_elsewhere(store: Store, place: Place, now: datetime) -> Looked:

@@ -75,6 +75,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "show": "kept.ShowDocument",
     "store": "kept.StoreCopyDocument",
     "store-check": "kept.StoreCheckDocument",
+    "store-rebuild": "kept.StoreRebuildDocument",
     "error": "measured.FailureDocument",
 }
 """Name of the schema to the module and class of what the command prints."""

@@ -143,6 +143,33 @@ class StoreCopyDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class RebuiltSite:
+    """A site of which everything was judged from nothing.
+
+    Attributes
+    ----------
+    dropped
+        Values that were kept before.
+    reason
+        Why no run of it can be judged; ``None``: some can.
+    """
+
+    site: str
+    dropped: int
+    series: int
+    incidents: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRebuildDocument:
+    """``trimtab store rebuild [SITE] --json``."""
+
+    store: str
+    sites: tuple[RebuiltSite, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EventsDocument:
     """Events of a site, the oldest first."""
 
