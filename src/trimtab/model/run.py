@@ -189,7 +189,7 @@ class Sample:
 
     def __reduce__(self) -> tuple[type[Sample], tuple[object, ...]]:
         """Pass to another process as values in order: a survey of a large site is a thousand."""
-        return Sample, _values(self)
+        return Sample, values_of_sample(self)
 
     @property
     def unit(self) -> str:
@@ -207,7 +207,8 @@ class Sample:
         return self.value is not None and self.reason is None
 
 
-_values = attrgetter(*(field.name for field in fields(Sample)))
+values_of_sample = attrgetter(*(field.name for field in fields(Sample)))
+"""Returns the values of a sample, or of whatever has the same names, in order."""
 
 
 @dataclass(frozen=True, slots=True)

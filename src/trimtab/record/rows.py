@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import fields
 from enum import Enum
 from functools import cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Row, Table
@@ -16,7 +15,7 @@ from sqlalchemy import Row, Table
 from trimtab.errors import UnreadableError
 from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
-from trimtab.model.run import RawOutput, Run, RunStatus, Sample
+from trimtab.model.run import RawOutput, Run, RunStatus, Sample, values_of_sample
 from trimtab.record import schema
 from trimtab.record.checksums import checksum, require_row
 from trimtab.record.comparability import comparability_key
@@ -26,8 +25,6 @@ from trimtab.record.text import storable
 
 if TYPE_CHECKING:
     pass
-
-_SAMPLE = attrgetter(*(field.name for field in fields(Sample)))
 
 
 def row_of(value: Any, table: Table, /, **more: Any) -> dict[str, Any]:
@@ -116,7 +113,7 @@ def to_run(row: Row[Any], samples: tuple[Sample, ...], outputs: tuple[RawOutput,
 def to_sample(row: Row[Any]) -> Sample:
     """Return the sample of a row."""
     with understood(f"sample {row.ordinal} of run number {row.run}"):
-        return Sample(*_SAMPLE(row))
+        return Sample(*values_of_sample(row))
 
 
 def to_output(row: Row[Any]) -> KeptOutput:

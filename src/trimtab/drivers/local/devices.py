@@ -182,12 +182,11 @@ def _multipath_legs(host: Host, directory: str) -> list[str]:
     The head ``nvme0n1`` lies in its subsystem's directory, which links the controllers; the legs
     ``nvme0c1n1`` lie in theirs. Linux 6.15 and later also link them under ``multipath/``.
     """
-    if "/nvme-subsystem/" not in directory:
-        return []
-    head = dirname(directory)
-    match = re.fullmatch(r"(nvme\d+)(n\d+)", basename(directory))
+    is_head = "/nvme-subsystem/" in directory
+    match = re.fullmatch(r"(nvme\d+)(n\d+)", basename(directory)) if is_head else None
     if match is None:
         return []
+    head = dirname(directory)
     leg = re.compile(rf"{match.group(1)}c\d+{match.group(2)}\Z")
     names = host.list_directory(head)
     legs: list[str] = []
