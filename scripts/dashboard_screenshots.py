@@ -2,7 +2,8 @@
 
     python scripts/dashboard_screenshots.py build/screenshots [STORE]
 
-Two widths, light and dark, and as it is printed; without a store the demo is simulated first. It needs chromium.
+Two widths, light and dark, and as it is printed; without a store the demo is simulated first. It
+needs chromium.
 """
 
 from __future__ import annotations

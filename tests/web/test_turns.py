@@ -16,9 +16,10 @@ from tests.web.conftest import HOSTILE, SITE, guard_of, hour
 from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.record import schema
 from trimtab.record.store import Store
+from trimtab.web import desk as desks
 from trimtab.web import files_api, turns
 from trimtab.web.access import TokenAccess
-from trimtab.web.desk import Desk
+from trimtab.web.desk import Desk, Texts
 from trimtab.web.guard import Guard
 from trimtab.web.turns import Busy, Lane, Lanes, Turn
 
@@ -246,6 +247,21 @@ def test_what_means_nothing_makes_no_further_document(reader, many):
         assert reader.get(f"{API}/targets?junk={number}&x={'x' * 3000}").status_code == 200
         assert reader.get(f"{API}/targets?limit={number + 1}").status_code == 200
     assert kept(many) == before
+
+
+def test_texts_that_are_held_are_bounded_and_only_of_what_they_rest_on(monkeypatch):
+    monkeypatch.setattr(desks, "TEXTS_MAX", 100)
+    texts = Texts()
+    for name in "abca":
+        texts.put((SITE, name), "1", name * 40)
+    assert texts.get((SITE, "b"), "1") is None  # asked for longest ago
+    assert texts.get((SITE, "a"), "1") == "a" * 40
+    assert texts.get((SITE, "a"), "2") is None
+    texts.put((SITE, "a"), "2", "x")
+    assert texts.get((SITE, "a"), "1") is None
+    assert texts._size == 41
+    texts.put((SITE, "large"), "1", "y" * 200)
+    assert (texts._size, len(texts._held)) == (0, 0)
 
 
 def test_names_that_nothing_has_leave_nothing_behind(reader, many):

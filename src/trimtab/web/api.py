@@ -292,7 +292,7 @@ def _stretch(text: str) -> str:
     return f"@{ends[0]}..{ends[1]}"
 
 
-@document(router, "incidents", pages="incidents")
+@document(router, "incidents", pages="incidents", is_kept=True)
 def incidents(
     desk: DeskOf, site: str, state: Literal["open", "lasting", "ended"] | None = None
 ) -> IncidentsDocument:
@@ -338,7 +338,7 @@ def actions(
     return ActionsDocument(str(desk.store.location), actions, effects)
 
 
-@document(router, "events", pages="events")
+@document(router, "events", pages="events", is_kept=True)
 def events(
     desk: DeskOf, site: str, *, since: Moment = None, until: Moment = None
 ) -> EventsDocument:
