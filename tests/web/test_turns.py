@@ -249,19 +249,28 @@ def test_what_means_nothing_makes_no_further_document(reader, many):
     assert kept(many) == before
 
 
-def test_texts_that_are_held_are_bounded_and_only_of_what_they_rest_on(monkeypatch):
-    monkeypatch.setattr(desks, "TEXTS_MAX", 100)
+def test_texts_that_are_held_are_bounded_with_their_names(monkeypatch):
+    monkeypatch.setattr(desks, "TEXTS_MAX", 20_000)
+    texts = Texts()
+    for number in range(200):
+        texts.put((SITE, f"{number}" + "x" * 4000), "1", "y")
+        held = sum(len(noun) + len(text) for (_, noun), (_, text) in texts._held.items())
+        assert held < texts._size <= desks.TEXTS_MAX
+    assert len(texts._held) == 4
+    texts.put((SITE, "large"), "1", "y" * 30_000)
+    assert (texts._size, len(texts._held)) == (0, 0)
+
+
+def test_a_text_that_is_held_is_only_of_what_it_rests_on(monkeypatch):
+    monkeypatch.setattr(desks, "TEXTS_MAX", 2000)
     texts = Texts()
     for name in "abca":
-        texts.put((SITE, name), "1", name * 40)
+        texts.put((SITE, name), "1", name * 400)
     assert texts.get((SITE, "b"), "1") is None  # asked for longest ago
-    assert texts.get((SITE, "a"), "1") == "a" * 40
+    assert texts.get((SITE, "a"), "1") == "a" * 400
     assert texts.get((SITE, "a"), "2") is None
     texts.put((SITE, "a"), "2", "x")
-    assert texts.get((SITE, "a"), "1") is None
-    assert texts._size == 41
-    texts.put((SITE, "large"), "1", "y" * 200)
-    assert (texts._size, len(texts._held)) == (0, 0)
+    assert (texts.get((SITE, "a"), "1"), texts.get((SITE, "a"), "2")) == (None, "x")
 
 
 def test_names_that_nothing_has_leave_nothing_behind(reader, many):

@@ -13,6 +13,7 @@ at every `FILES_S`.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import OrderedDict, defaultdict
@@ -58,7 +59,7 @@ Runs = tuple[tuple[datetime, float | None, bool, str], ...]
 LOOKS_S: Final = 1.0
 """It is looked at most so often whether the store is still the one that was opened."""
 TEXTS_MAX: Final = 32 * 2**20
-"""Characters of all texts that are held."""
+"""Bytes of all texts that are held, with their names."""
 FILES_S: Final = 10.0
 """Files of purges are looked at at most so often."""
 
@@ -97,12 +98,18 @@ class Texts:
     def put(self, key: tuple[str, str], basis: str, text: str) -> None:
         """Hold a text in place of that before; those asked for longest ago give way."""
         with self._lock:
-            _, before = self._held.pop(key, ("", ""))
+            if key in self._held:
+                self._size -= _size(key, self._held.pop(key)[1])
             self._held[key] = basis, text
-            self._size += len(text) - len(before)
+            self._size += _size(key, text)
             while self._size > TEXTS_MAX:
-                _, (_, oldest) = self._held.popitem(last=False)
-                self._size -= len(oldest)
+                oldest, (_, of_oldest) = self._held.popitem(last=False)
+                self._size -= _size(oldest, of_oldest)
+
+
+def _size(key: tuple[str, str], text: str) -> int:
+    """Return the bytes that a text takes with its name: anybody makes up addresses."""
+    return sum(map(sys.getsizeof, (*key, key, text))) + 200
 
 
 class Desk:
@@ -221,6 +228,16 @@ class Desk:
         if isinstance(known[0], str):
             self._texts.put((name, noun), basis_now, known[0])
         return known[0]
+
+    def held(self, name: str, noun: str, make: Callable[[], str]) -> str:
+        """Return a text of a site's runs that is soon made, and not kept: many may be asked for."""
+        look = Keeping(self.store, name, self.store.sums(name))
+        basis = look.basis(self._rests_on(self.place(name), ("site",)))
+        text = self._texts.get((name, noun), basis)
+        if text is None:
+            text = make()
+            self._texts.put((name, noun), basis, text)
+        return text
 
     def _rests_on(self, place: Place, tables: tuple[str, ...]) -> RestsOn:
         where = None if place.site is None else where_of(place.site)
