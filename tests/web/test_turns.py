@@ -249,7 +249,7 @@ def test_what_means_nothing_makes_no_further_document(reader, many):
     assert kept(many) == before
 
 
-def test_texts_that_are_held_are_bounded_with_their_names(monkeypatch):
+def test_documents_are_bounded_with_their_addresses(monkeypatch):
     monkeypatch.setattr(desks, "TEXTS_MAX", 20_000)
     texts = Texts()
     for number in range(200):
