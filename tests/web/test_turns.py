@@ -16,9 +16,10 @@ from tests.web.conftest import HOSTILE, SITE, guard_of, hour
 from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.record import schema
 from trimtab.record.store import Store
+from trimtab.web import desk as desks
 from trimtab.web import files_api, turns
 from trimtab.web.access import TokenAccess
-from trimtab.web.desk import Desk
+from trimtab.web.desk import Desk, Texts
 from trimtab.web.guard import Guard
 from trimtab.web.turns import Busy, Lane, Lanes, Turn
 
@@ -246,6 +247,30 @@ def test_what_means_nothing_makes_no_further_document(reader, many):
         assert reader.get(f"{API}/targets?junk={number}&x={'x' * 3000}").status_code == 200
         assert reader.get(f"{API}/targets?limit={number + 1}").status_code == 200
     assert kept(many) == before
+
+
+def test_documents_are_bounded_with_their_addresses(monkeypatch):
+    monkeypatch.setattr(desks, "TEXTS_MAX", 20_000)
+    texts = Texts()
+    for number in range(200):
+        texts.put((SITE, f"{number}" + "x" * 4000), "1", "y")
+        held = sum(len(noun) + len(text) for (_, noun), (_, text) in texts._held.items())
+        assert held < texts._size <= desks.TEXTS_MAX
+    assert len(texts._held) == 4
+    texts.put((SITE, "large"), "1", "y" * 30_000)
+    assert (texts._size, len(texts._held)) == (0, 0)
+
+
+def test_a_text_that_is_held_is_only_of_what_it_rests_on(monkeypatch):
+    monkeypatch.setattr(desks, "TEXTS_MAX", 2000)
+    texts = Texts()
+    for name in "abca":
+        texts.put((SITE, name), "1", name * 400)
+    assert texts.get((SITE, "b"), "1") is None  # asked for longest ago
+    assert texts.get((SITE, "a"), "1") == "a" * 400
+    assert texts.get((SITE, "a"), "2") is None
+    texts.put((SITE, "a"), "2", "x")
+    assert (texts.get((SITE, "a"), "1"), texts.get((SITE, "a"), "2")) == (None, "x")
 
 
 def test_names_that_nothing_has_leave_nothing_behind(reader, many):

@@ -119,9 +119,13 @@ class Keeping:
 
     def _holding(self, noun: str, kind: Any, rests_on: RestsOn) -> tuple[Any] | None:
         present = self._present(noun)
-        if present is None or present.basis != _digest(rests_on(self.sums)):
+        if present is None or present.basis != self.basis(rests_on):
             return None
         return _read(kind, present.document)
+
+    def basis(self, rests_on: RestsOn) -> str:
+        """Return the digest of what a value rests on now."""
+        return _digest(rests_on(self.sums))
 
     def before(self, noun: str, kind: Any) -> Any:
         """Return the value that is kept under a noun, whether it holds or not, else ``None``."""
@@ -148,7 +152,7 @@ class Keeping:
             document = zlib.compress(packed(kind, value), _LEVEL)
         except ValueError:  # text that is no UTF-8 is not kept
             return value
-        self._made[noun] = (rests_on, _digest(rests_on(self.sums)), document)
+        self._made[noun] = (rests_on, self.basis(rests_on), document)
         read = _read(kind, document)
         self._compare(noun, kind, rests_on, read)
         return value if read is None else read[0]

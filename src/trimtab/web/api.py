@@ -93,16 +93,21 @@ Admin = Annotated[Identity, Depends(_at_least(Role.ADMIN))]
 
 
 def conditional(
-    request: Request, body: bytes, media_type: str, name: str = "", **headers: str
+    request: Request, body: bytes, media_type: str, name: str = "", tag: str = "", **headers: str
 ) -> Response:
-    """Return a body, or that the client has it already."""
-    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    """Return a body, or that the client has it already; ``tag``: its own, of `tag_of`."""
+    tag = tag or tag_of(body)
     headers |= {"etag": tag, "cache-control": "private, no-cache"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     if name:
         headers["content-disposition"] = f'attachment; filename="{name}"'
     return Response(body, media_type=media_type, headers=headers)
+
+
+def tag_of(body: bytes) -> str:
+    """Return the entity tag of a body."""
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 def answer(request: Request, document: object) -> Response:
@@ -144,15 +149,17 @@ def document(
                 if pages:
                     total = str(len(attrgetter(pages)(whole)))
                     whole = _cut(whole, pages, page)
-                return f"{total}\n{to_json(whole)}"
+                text = to_json(whole)
+                return f"{total} {tag_of(text.encode())}\n{text}"
 
             if is_kept and not _has_query(request):
                 held = desk.remembered(site, f"document {request.url.path}", str, body)
             else:
                 held = body()
-            total, _, content = held.partition("\n")
+            first, _, content = held.partition("\n")
+            total, _, tag = first.partition(" ")
             headers = _of_page(request, page.stop, total) if pages else {}
-            return conditional(request, content.encode(), "application/json", **headers)
+            return conditional(request, content.encode(), "application/json", tag=tag, **headers)
 
         parameters = [*inspect.signature(make).parameters.values(), _REQUEST]
         parameters += _PAGE.values() if pages else ()
@@ -292,7 +299,7 @@ def _stretch(text: str) -> str:
     return f"@{ends[0]}..{ends[1]}"
 
 
-@document(router, "incidents", pages="incidents")
+@document(router, "incidents", pages="incidents", is_kept=True)
 def incidents(
     desk: DeskOf, site: str, state: Literal["open", "lasting", "ended"] | None = None
 ) -> IncidentsDocument:
@@ -338,7 +345,7 @@ def actions(
     return ActionsDocument(str(desk.store.location), actions, effects)
 
 
-@document(router, "events", pages="events")
+@document(router, "events", pages="events", is_kept=True)
 def events(
     desk: DeskOf, site: str, *, since: Moment = None, until: Moment = None
 ) -> EventsDocument:

@@ -5,16 +5,18 @@
     request ──> Desk.remembered(site, noun, kind, make) ──same rows──> as the store keeps it
                                                      └──others──> make(), by one; the others wait
 
-Nothing of a site's record is remembered in the process of the server: an answer is right as soon as
-something was written, and after a kill values are read again. What lies in files of this host is
-looked at every `FILES_S`.
+No value of a site's record outlives what it rests on: an answer is right as soon as something was
+written, and a server that has just begun reads what the one before it worked out. Texts are held as
+they were read, while the sums of their rows are the same. What lies in files of this host is looked
+at every `FILES_S`.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
@@ -56,6 +58,8 @@ Runs = tuple[tuple[datetime, float | None, bool, str], ...]
 """Of one series, by time: at, value (none where it did not finish), unfinished, run."""
 LOOKS_S: Final = 1.0
 """It is looked at most so often whether the store is still the one that was opened."""
+TEXTS_MAX: Final = 32 * 2**20
+"""Bytes of all texts that are held, with their names."""
 FILES_S: Final = 10.0
 """Files of purges are looked at at most so often."""
 
@@ -70,6 +74,42 @@ class Listed:
     metric: str
     apart: str
     runs: int
+
+
+class Texts:
+    """Texts as they were last read from the store, each of what it rests on; the newest only.
+
+    A long document is read and unpacked in 40 ms: too long for 50 people who ask each second.
+    """
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
+        self._lock, self._size = threading.Lock(), 0
+
+    def get(self, key: tuple[str, str], basis: str) -> str | None:
+        """Return a text; ``None``: it is not held, or rests on something else."""
+        with self._lock:
+            before, text = self._held.get(key, ("", None))
+            if before != basis:
+                return None
+            self._held.move_to_end(key)
+            return text
+
+    def put(self, key: tuple[str, str], basis: str, text: str) -> None:
+        """Hold a text in place of that before; those asked for longest ago give way."""
+        with self._lock:
+            if key in self._held:
+                self._size -= _size(key, self._held.pop(key)[1])
+            self._held[key] = basis, text
+            self._size += _size(key, text)
+            while self._size > TEXTS_MAX:
+                oldest, (_, of_oldest) = self._held.popitem(last=False)
+                self._size -= _size(oldest, of_oldest)
+
+
+def _size(key: tuple[str, str], text: str) -> int:
+    """Return the bytes that a text takes with its name: anybody makes up addresses."""
+    return sum(map(sys.getsizeof, (*key, key, text))) + 200
 
 
 class Desk:
@@ -97,6 +137,7 @@ class Desk:
         self.purges = purges or purge_place()
         self._looked_at = float("-inf")
         self._seen: dict[str, Any] | None = None
+        self._texts = Texts()
         self._places: dict[str, Place] = {}
         self._making: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
         self._states: dict[str, tuple[float, Sums | None]] = {}
@@ -159,7 +200,7 @@ class Desk:
         kind: Any,
         make: Callable[[], Value],
         *tables: str,
-        besides: object = None,
+        basis: object = None,
     ) -> Value:
         """Return a value of a site as it is kept, made where what it rests on is another.
 
@@ -169,21 +210,38 @@ class Desk:
             As `Keeping.remembered` has them.
         tables
             Those that it rests on beside runs, slots, the site and its file; none: on all.
-        besides
-            Whatever else it rests on.
+        basis
+            All that it rests on, in place of the record.
         """
-        rests_on = self._rests_on(self.place(name), tables, besides)
+        place = self.place(name)
+        rests_on = self._rests_on(place, tables) if basis is None else lambda _: basis
         sums = self._once(f"sums of {name}", lambda: self.store.sums(name))
         look = Keeping(self.store, name, sums, of_short=True)
+        basis_now = look.basis(rests_on)
+        text: Any = self._texts.get((name, noun), basis_now)
+        if text is not None:
+            return text
         known: tuple[Value] | None = look.known(noun, kind, rests_on)
-        if known is not None:
-            return known[0]
-        with self._making[name], keeping(self.store, name, of_short=True) as look:
-            return look.remembered(noun, kind, rests_on, make)
+        if known is None:
+            with self._making[name], keeping(self.store, name, of_short=True) as look:
+                return look.remembered(noun, kind, rests_on, make)
+        if isinstance(known[0], str):
+            self._texts.put((name, noun), basis_now, known[0])
+        return known[0]
 
-    def _rests_on(self, place: Place, tables: tuple[str, ...], besides: object) -> RestsOn:
+    def held(self, name: str, noun: str, make: Callable[[], str]) -> str:
+        """Return a text of a site's runs that is soon made, and not kept: many may be asked for."""
+        look = Keeping(self.store, name, self.store.sums(name))
+        basis = look.basis(self._rests_on(self.place(name), ("site",)))
+        text = self._texts.get((name, noun), basis)
+        if text is None:
+            text = make()
+            self._texts.put((name, noun), basis, text)
+        return text
+
+    def _rests_on(self, place: Place, tables: tuple[str, ...]) -> RestsOn:
         where = None if place.site is None else where_of(place.site)
-        terms = place, where, str(self.store.location), besides
+        terms = place, where, str(self.store.location)
 
         def rests_on(sums: Sums) -> object:
             names = ("site", *tables) if tables else sums.tables
@@ -235,12 +293,19 @@ class Desk:
 
         place = self.place(name)
         with self._making[name]:
+            # Several parts of a page ask for it; a record that has changed is judged again.
+            sums = self.store.sums(name)
+            before, judged = (self._seen or {}).get(f"judged {name}", (None, None))
+            if before == sums:
+                return judged
             try:
-                return judge_site(self.store, place)
+                judged = judge_site(self.store, place)
             except UsageError as error:
-                if error.code in NOTHING_TO_JUDGE:
-                    return None
-                raise
+                if error.code not in NOTHING_TO_JUDGE:
+                    raise
+            if self._seen is not None:
+                self._seen[f"judged {name}"] = sums, judged
+            return judged
 
     def state(self, name: str) -> SiteState | None:
         """Return every target as the last stored snapshot has it."""

@@ -61,12 +61,21 @@ def runs_file(
     """Return the runs of a series as a file: at (UTC), value, unfinished, run, outlier."""
     from trimtab.web import sampling
 
-    key, frame = desk.series(site, name).key, frame_of_runs(desk.runs(site, name))
-    stretch = between(frame, moment(since), moment(until, end=True))
-    marked = stretch.with_columns(sampling.outliers(stretch))
-    chosen = marked if points is None else sampling.sampled(marked, points)
-    columns = ("at", "value", "unfinished", "run", "outlier")
-    return as_file(request, chosen.select(columns), key.metric, form)
+    key = desk.series(site, name).key
+
+    def body() -> bytes:
+        frame = frame_of_runs(desk.runs(site, name))
+        stretch = between(frame, moment(since), moment(until, end=True))
+        marked = stretch.with_columns(sampling.outliers(stretch))
+        chosen = marked if points is None else sampling.sampled(marked, points)
+        return _written(chosen.select("at", "value", "unfinished", "run", "outlier"), form)
+
+    if form == "csv" and points is not None:  # of a chart: short, and asked for again
+        noun = f"runs of {name}: {points} {since or ''} {until or ''}"
+        content = desk.held(site, noun, lambda: body().decode()).encode()
+    else:
+        content = body()
+    return conditional(request, content, _FORMS[form][0], f"{key.metric}.{form}")
 
 
 def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:

@@ -47,8 +47,8 @@ class Marks:
 
 def marks_of(events: Sequence[Event], incidents: Sequence[KeptIncident]) -> Marks:
     """Return the marks of a site, the last of each; where events are many, notes give way."""
-    rare = [event for event in events if event.kind not in ROUTINE]
-    ranked = sorted(rare, key=lambda event: (event.kind is not EventKind.NOTE, event.at))
+    unusual = [event for event in events if event.kind not in ROUTINE]
+    ranked = sorted(unusual, key=lambda event: (event.kind is not EventKind.NOTE, event.at))
     words = [
         (milliseconds(event.at), visible(f"{event.kind.value}: {event.detail}"[:_WORDS]))
         for event in ranked
@@ -97,20 +97,20 @@ def marked_specification(specification: Any, marks: Marks) -> Any:
 
 def _layers(marks: Marks, x: Any, begin: float, end: float) -> Iterator[dict[str, Any]]:
     def layer(rows: list[dict[str, Any]], mark: dict[str, Any], **encoding: Any) -> dict[str, Any]:
-        words = {"field": "text", "type": "nominal"}
-        labels = {"tooltip": words, "description": words}
-        return {"data": {"values": rows}, "mark": mark, "encoding": {"x": x, **labels, **encoding}}
+        words = {"field": "what", "type": "nominal"}
+        shared = {"x": x, "tooltip": words, "description": words}
+        return {"data": {"values": rows}, "mark": mark, "encoding": {**shared, **encoding}}
 
     spans = [
-        {"at": max(since, begin), "to": min(end if until is None else until, end), "text": text}
-        for since, until, text in marks.incidents
+        {"at": max(since, begin), "to": min(end if until is None else until, end), "what": summary}
+        for since, until, summary in marks.incidents
         if since <= end and (until is None or until >= begin)
     ]
     if spans:
         upper, lower = _BAND
         band = {"type": "rect", "color": ALARM, "opacity": 0.35}
         yield layer(spans, band, x2={"field": "to"}, y={"value": upper}, y2={"value": lower})
-    points = [{"at": at, "text": text} for at, text in marks.events if begin <= at <= end]
+    points = [{"at": at, "what": summary} for at, summary in marks.events if begin <= at <= end]
     if points:
         shape = {"type": "point", "shape": "triangle-down", "filled": True, "size": 30}
         yield layer(points, {**shape, "color": INK, "opacity": 0.8}, y={"value": _TRIANGLE})

@@ -23,7 +23,7 @@ from trimtab.web.desk import Desk
 from trimtab.web.marks import KEYS, marked_specification
 from trimtab.web.render import (
     ROWS,
-    drawn_part,
+    figures,
     likeliest,
     link,
     listed_sites,
@@ -194,7 +194,7 @@ def _panels(desk: Desk, site: str) -> str:
     judged = desk.judged(site)
     series = () if judged is None else judged.judgement.series[:_PANELS]
     panels = (panel_chart(entry, f"panel{number}") for number, entry in enumerate(series))
-    return drawn_part(panels, desk.marks(site), with_keys=False)
+    return figures(desk, site, "panels", panels, with_keys=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +324,8 @@ def series_page(
     has_days = judgement.verdict.goal is not None and judgement.days
     incidents = desk.incidents(site) if has_days else ()
 
-    def figures() -> str:
-        return drawn_part(day_charts(desk.whole_series(site, chosen)), desk.marks(site))
+    def days() -> str:
+        return figures(desk, site, chosen, day_charts(desk.whole_series(site, chosen)))
 
     return page(
         request,
@@ -346,7 +346,7 @@ def series_page(
         timezone=timezone,
         days=days_above(judgement, timezone, incidents),
         likeliest=likeliest,
-        figures=Markup(desk.remembered(site, f"days of {chosen}", str, figures, *MARKED)),
+        figures=Markup(desk.remembered(site, f"days of {chosen}", str, days, *MARKED)),
         total=len(runs),
         offset=offset,
         rows_each=ROWS,
@@ -553,7 +553,7 @@ def _surveys_parts(desk: Desk, site: str) -> SurveysParts:
     if judged is None:
         return SurveysParts((), "")
     metrics = tuple((tail.metric, metric_title(tail.metric)) for tail in judged.judgement.tails)
-    return SurveysParts(metrics, drawn_part(charts.spread_charts(judged), desk.marks(site)))
+    return SurveysParts(metrics, figures(desk, site, "surveys", charts.spread_charts(judged)))
 
 
 @router.get("/s/{site:path}/survey/{metric}")
@@ -590,9 +590,7 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
             "target.html.j2",
             document=document,
             sections=drawn_sections(document),
-            figures=Markup(
-                drawn_part(charts.life_charts(desk.store, site, name), desk.marks(site))
-            ),
+            figures=Markup(figures(desk, site, name, charts.life_charts(desk.store, site, name))),
             events=events[: -ROWS - 1 : -1],
         )
 

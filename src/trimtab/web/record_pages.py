@@ -17,7 +17,7 @@ from trimtab.model.event import EventKind
 from trimtab.web.api import ACKNOWLEDGED, DeskOf, Operator, acknowledged, recorded
 from trimtab.web.guard import fields_of
 from trimtab.web.pages import MARKED, Address, Offset
-from trimtab.web.render import ROWS, drawn_part, likeliest, link, page
+from trimtab.web.render import ROWS, figures, likeliest, link, page
 
 if TYPE_CHECKING:
     from trimtab.config.schema import Entry
@@ -59,7 +59,8 @@ def incident_page(request: Request, desk: DeskOf, site: str, identifier: str) ->
         from trimtab.web import charts
 
         marks = replace(desk.marks(site), incidents=())  # its own stretch is grey already
-        return drawn_part([charts.incident_chart(desk, site, incident)], marks)
+        chart = charts.incident_chart(desk, site, incident)
+        return figures(desk, site, identifier, [chart], marks=marks)
 
     return page(
         request,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from trimtab.record.kept import KeptIncident
     from trimtab.report.chart import Chart
+    from trimtab.report.sections import Drawings
+    from trimtab.web.desk import Desk
     from trimtab.web.marks import Marks
 
 ROWS: Final = 50
@@ -83,16 +85,38 @@ def part(template: str, **values: Any) -> str:
     return _templates().get_template(template).render(refresh_s=REFRESH_S, **values)
 
 
-def drawn_part(
-    charts: Iterable[Chart | None], marks: Marks | None = None, *, with_keys: bool = True
+def drawings(desk: Desk, site: str, noun: str, charts: Iterable[Chart | None]) -> Drawings:
+    """Return charts with their drawings, which are kept until the charts are others."""
+    made = [chart for chart in charts if chart is not None]
+    texts = [
+        desk.remembered(
+            site,
+            f"drawing of {noun}: {chart.name}",
+            str,
+            lambda chart=chart: str(drawn([chart])[0][1]),
+            basis=chart,
+        )
+        for chart in made
+    ]
+    return tuple(zip(made, map(Markup, texts), strict=True))
+
+
+def figures(
+    desk: Desk,
+    site: str,
+    noun: str,
+    charts: Iterable[Chart | None],
+    *,
+    marks: Marks | None = None,
+    with_keys: bool = True,
 ) -> str:
     """Return charts as text for a page, those over time with marks; empty without any."""
-    from trimtab.web.marks import Marks, marked
+    from trimtab.web.marks import marked, marks_of
 
-    figures = drawn(
-        chart and marked(chart, marks or Marks(), with_keys=with_keys) for chart in charts
-    )
-    return part("figures.html.j2", figures=figures).strip()
+    if marks is None:
+        marks = marks_of(desk.events(site), desk.incidents(site))
+    shown = (chart and marked(chart, marks, with_keys=with_keys) for chart in charts)
+    return part("figures.html.j2", figures=drawings(desk, site, noun, shown)).strip()
 
 
 def page(request: Request, site: str, current: str, template: str, **values: Any) -> Response:

@@ -11,13 +11,12 @@ from starlette.concurrency import run_in_threadpool
 
 from trimtab.errors import TrimtabError
 from trimtab.model.event import EventKind
-from trimtab.report.render import drawn
 from trimtab.report.text import minute_text
 from trimtab.web.access import Role
 from trimtab.web.api import Admin, DeskOf, heavy_with
 from trimtab.web.pages import MARKED, Address, Offset
 from trimtab.web.record_pages import form_field
-from trimtab.web.render import ROWS, drawn_part, link, page, part
+from trimtab.web.render import ROWS, drawings, figures, link, page, part
 from trimtab.web.result_api import Asking, approved, shown_owners
 
 if TYPE_CHECKING:
@@ -59,21 +58,10 @@ def ladder_page(
 def _drawn(
     desk: Desk, site: str, noun: str, document: Document
 ) -> tuple[tuple[Section, Drawings], ...]:
-    """Return a document's sections with their drawings, which are kept until they are others."""
-    charts = [
-        [chart for each in section.charts if (chart := each()) is not None]
-        for section in document.sections
-    ]
-
-    def make() -> list[list[str]]:
-        return [[str(drawing) for _, drawing in drawn(of_section)] for of_section in charts]
-
-    drawings = desk.remembered(
-        site, f"drawings of {noun}", list[list[str]], make, "site", besides=charts
-    )
+    """Return a document's sections with their drawings."""
     return tuple(
-        (section, tuple(zip(of_section, map(Markup, texts), strict=True)))
-        for section, of_section, texts in zip(document.sections, charts, drawings, strict=True)
+        (section, drawings(desk, site, noun, (chart() for chart in section.charts)))
+        for section in document.sections
     )
 
 
@@ -147,7 +135,7 @@ def purge_page(
     events = desk.store.events(site=site, kinds=[EventKind.PURGE])
 
     def space() -> str:
-        return drawn_part([_space(desk, site)], desk.marks(site))
+        return figures(desk, site, "space", [_space(desk, site)])
 
     return page(
         request,
