@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.config.problems import did_you_mean
@@ -30,6 +32,7 @@ from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.loop.workers import Together, one_by_one
 from trimtab.message import Message
 from trimtab.model.check import HistoryPoint
+from trimtab.model.grouping import grouped
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import (
     RUNS_LEFT_OUT,
@@ -288,14 +291,14 @@ class _SiteJudging:
         # A probe that is named is what is asked about, not the targets that surveys measured.
         if not has_content and (not tails or self.terms.probe is not None):
             rejected = rejected_among(self.store, self.stored, self.last_runs)
-            raise _nothing_to_judge(self.store, self.place, self.terms, rejected)
+            raise _nothing_to_judge(self.store, self.place, self.terms, rejected, self.look)
         judgement = SiteJudgement(
             site=self.place.name,
             from_=min((part.first for part in parts if part.first is not None), default=None),
             to=max((part.last for part in parts if part.last is not None), default=None),
             series=tuple(sorted(judged, key=_most_runs_first)),
             tails=tuple(tail for tail in tails if self.terms.metric in (None, tail.metric)),
-            notes=left_out_notes(self.store, self.place.name, self.terms.probe),
+            notes=left_out_notes(self.store, self.look, self.terms.probe),
         )
         progress("judged", 1.0)
         location = str(self.store.location)
@@ -375,7 +378,7 @@ NOTHING_TO_JUDGE: Final = frozenset({"no-series", "runs-rejected"})
 
 
 def _nothing_to_judge(
-    store: Store, place: Place, terms: Terms, rejected: Iterator[RejectedSeries]
+    store: Store, place: Place, terms: Terms, rejected: Iterator[RejectedSeries], look: Keeping
 ) -> UsageError:
     """Return what to say where no run can be judged: why not, where there are runs."""
     for series in rejected:
@@ -386,7 +389,7 @@ def _nothing_to_judge(
             hint="trimtab runs lists them, trimtab show RUN shows one with its output",
         )
     name = visible(place.name)
-    for note in left_out_notes(store, place.name, terms.probe):
+    for note in left_out_notes(store, look, terms.probe):
         return UsageError(
             f"nothing of {name} can be judged; {note}",
             code="no-series",
@@ -408,6 +411,18 @@ def _nothing_to_judge(
     )
 
 
+def _left_out(
+    store: Store, look: Keeping, probe: str, comparabilities: Sequence[str]
+) -> dict[str, int]:
+    """Return why runs of a probe are in no series, and how many are."""
+    return look.remembered(
+        f"left out of {probe}",
+        dict[str, int],
+        lambda sums: [sums.runs.get(comparability) for comparability in comparabilities],
+        lambda: store.unjudged(look.site, probe),
+    )
+
+
 _LEFT_OUT: Final = {
     "no-time": "without a time (import their files again, with --timezone or --at)",
     "only-summaries": "with summaries alone (for several iterations run mdtest with -v)",
@@ -416,9 +431,13 @@ _LEFT_OUT: Final = {
 }
 
 
-def left_out_notes(store: Store, site: str, probe: str | None) -> tuple[Message, ...]:
+def left_out_notes(store: Store, look: Keeping, probe: str | None) -> tuple[Message, ...]:
     """Return what of a site is in no series, and what would bring it in; nothing if all is."""
-    counts = store.unjudged(site, probe)
+    counts: Counter[str] = Counter()
+    by_probe = grouped(store.series(look.site), attrgetter("probe"))
+    for name, series in by_probe.items():
+        if probe in (None, name):
+            counts.update(_left_out(store, look, name, [each.comparability for each in series]))
     parts = [f"{counts[why]:,} {text}" for why, text in _LEFT_OUT.items() if why in counts]
     if not parts:
         return ()

@@ -151,7 +151,8 @@ def last_runs(store: Store, stored: Sequence[Series], look: Keeping) -> dict[_Ke
     """Return of each series of a site the last run that can be judged; ``None``: none can."""
 
     def last(entry: Series) -> str | None:
-        points = store.history(*entry.key)
+        recent = None if entry.last_at is None else entry.last_at - HISTORY
+        points = store.history(*entry.key, since=recent) or store.history(*entry.key)
         return points[-1].run if points else None
 
     return {

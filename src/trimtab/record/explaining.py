@@ -117,7 +117,12 @@ class ExplainingRecords(SnapshotRecords):
         )
         values_of: dict[tuple[str, str], list[float]] = {}
         with self._reading() as connection:
-            only = checksums.of_runs(of_site(select(run.number), schema.run, site))
+            row = connection.execute(newest, execution_options=checksums.UNCHECKED).one_or_none()
+            # A later run may have lost what it measured: those are checked, else all.
+            suspects = of_site(select(run.number), schema.run, site)
+            if row is not None:
+                suspects = suspects.where(run.at >= row.at)
+            only = checksums.of_runs(suspects)
             row = connection.execute(newest, execution_options=only).one_or_none()
             if row is None:
                 return ()

@@ -14,8 +14,8 @@ as both have the same ones: that runs are a burst may only be seen later.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +27,7 @@ from trimtab.model.series import ChangePoint
 if TYPE_CHECKING:
     import polars
 
-    from trimtab.judge.changes.walk_forward import Detection, Walked, WalkForward
+    from trimtab.judge.changes.walk_forward import Detection, Places, Walked, WalkForward
 
 __all__ = [
     "Changes",
@@ -110,9 +110,14 @@ def find_changes(
     runs = of_frame(frame, more_is_better=more_is_better, timezone=timezone)
     walk = WalkForward(by_occasion(runs, RUNS_MOST))
     walked = walk.go(after=after)
-    detected = _detected(walk, dismissed=dismissed)
-    points = tuple(change_point(walk.runs, *detection) for detection in detected)
-    noise = walk.noise
+    earlier = dict(after.points) if after is not None and walk.resumed else {}
+    known: dict[Places, ChangePoint] = {}
+    for detection, begin, end in _detected(walk, dismissed=dismissed):
+        places = _places(detection, begin, end)
+        known[places] = earlier.get(places) or change_point(walk.runs, detection, begin, end)
+    if walked is not None:
+        walked = replace(walked, points=tuple(_settled(known, walked.place)))
+    points, noise = tuple(known.values()), walk.noise
     if noise is None:
         return Changes(points, False, 0.0, 0.0, _untested(walk.runs), walked)
     seasonal = (
@@ -120,6 +125,26 @@ def find_changes(
         and float(abs(walk.seasonality).max()) > SEASONALITY_MINIMUM * noise.scale
     )
     return Changes(points, seasonal, noise.autocorrelation, noise.scale, None, walked)
+
+
+def _places(detection: Detection, begin: int, end: int) -> Places:
+    """Return all places that the report of a change rests on."""
+    from trimtab.judge.changes.change_point import NEAR_RUNS
+
+    place = detection.place
+    when = detection.suspected, detection.confirmed, detection.dismissed
+    near = max(begin, place - NEAR_RUNS), min(end, place + NEAR_RUNS)
+    return (place, int(detection.up), *when, *near)
+
+
+def _settled(
+    points: Mapping[Places, ChangePoint], place: int
+) -> Iterator[tuple[Places, ChangePoint]]:
+    """Yield the changes that rest on the runs before a place alone."""
+    for places, point in points.items():
+        *earlier, end = (0 if at is None else at for at in places)
+        if end <= place and max(earlier) < place:
+            yield places, point
 
 
 def suspect_among(

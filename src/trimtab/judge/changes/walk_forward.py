@@ -30,6 +30,7 @@ from trimtab.judge.changes.retrospective import (
 from trimtab.judge.changes.runs import Runs
 from trimtab.judge.changes.seasonality import WEEKS_MINIMUM, weekly_seasonality
 from trimtab.judge.occasions import OCCASIONS_MINIMUM
+from trimtab.model.series import ChangePoint
 
 HISTORY_S: Final = 60 * DAY_S
 HISTORY_RUNS: Final = 200
@@ -67,6 +68,10 @@ YOUNG_S: Final = 21 * DAY_S
 _SEASONALITY_CLIP: Final = 3.0
 
 
+Places = tuple[int | None, ...]
+"""Of a detection, its direction among them, and of the runs that its levels are taken from."""
+
+
 @dataclass(slots=True)
 class Detection:
     """The status of one change, by index among the runs."""
@@ -88,6 +93,8 @@ class Walked:
         The first run of that look.
     runs
         Digest of the runs before it.
+    points
+        Changes whose report rests on these runs alone, by the places of the report.
     is_open
         Whether the last detection is still open.
     renewed_s
@@ -104,6 +111,7 @@ class Walked:
     seasonality: tuple[float, ...] | None
     renewed_s: float | None
     looked_back_s: float | None
+    points: tuple[tuple[Places, ChangePoint], ...] = ()
 
 
 @dataclass(slots=True)
@@ -131,6 +139,7 @@ class WalkForward:
     seasonality: Floats | None = None
     renewed_s: float = float("-inf")
     looked_back_s: float = float("-inf")
+    resumed: bool = False
 
     def go(self, since_s: float = float("-inf"), after: Walked | None = None) -> Walked | None:
         """Walk to the last run, testing from ``since_s`` (seconds since 1970) on.
@@ -155,7 +164,7 @@ class WalkForward:
         begins = np.flatnonzero(np.concatenate(([True], np.diff(look) != 0)))
         walked, place = None, 0
         if after is not None and after.runs == _digest(self.runs, after.place):
-            place = after.place
+            place, self.resumed = after.place, True
             self._resume(after)
         for begin, end in zip(begins, np.append(begins[1:], len(time_s)), strict=True):
             if begin < place:
@@ -445,6 +454,8 @@ def _digest(runs: Runs, place: int) -> str:
     """Return what differs where any of the first runs does."""
     digest = hashlib.sha256(runs.time_s[:place].tobytes())
     digest.update(runs.value[:place].tobytes())
+    digest.update(runs.count[:place].tobytes())
+    digest.update(np.array([at.timestamp() for at in runs.until[:place]]).tobytes())
     return digest.hexdigest()
 
 
