@@ -184,6 +184,11 @@ class Keeping:
         self._made.clear()
 
 
+def is_long(store: Store, site: str) -> bool:
+    """Return whether a record is so long that what is worked out of it is kept."""
+    return sum(series.runs for series in store.series(site)) >= _FEW_RUNS
+
+
 @contextmanager
 def keeping(store: Store, site: str, *, of_short: bool = False) -> Iterator[Keeping]:
     """Yield a look at a site's record; what it makes is kept at its end.

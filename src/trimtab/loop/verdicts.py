@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import Explained, incidents_if_any, keep_incidents
-from trimtab.loop.site_judgement import Progress
+from trimtab.loop.site_judgement import Progress, judge_site
 from trimtab.loop.sites import clock_of
 from trimtab.loop.standing import file_of, standing_of, with_series
 from trimtab.loop.status import status_of
 from trimtab.report.documents.kept import RebuiltSite
 
 if TYPE_CHECKING:
+    from trimtab.model.incident import Explanation
     from trimtab.model.standing import SiteStanding
     from trimtab.model.status import Status
     from trimtab.record.store import Store
@@ -71,12 +72,31 @@ def bring_up_to_date(
     )
     is_whole = since is None and until is None and why_none is None
     unkept = keep_incidents(store, explained) if is_whole else None
-    limits = place.limits
     # A status and a standing show incidents as they are kept.
-    status = status_of(store, place.name, goal=limits.cov, window_s=limits.window_s)
     as_kept = why_none is not None or (is_whole and unkept is None)
-    standing = standing_of(store, place, explanations=None if as_kept else explained.explanations)
-    return Verdicts(explained, status, with_series(standing, status), why_none, unkept)
+    status, standing = _as_it_stands(store, place, None if as_kept else explained.explanations)
+    return Verdicts(explained, status, standing, why_none, unkept)
+
+
+def bring_verdicts_up_to_date(store: Store, place: Place) -> None:
+    """Have what is said of a site but its incidents kept, for whoever asks next.
+
+    Raises
+    ------
+    UsageError
+        No run can be judged yet.
+    """
+    judge_site(store, place)
+    _as_it_stands(store, place)
+
+
+def _as_it_stands(
+    store: Store, place: Place, explanations: Sequence[Explanation] | None = None
+) -> tuple[Status, SiteStanding]:
+    limits = place.limits
+    status = status_of(store, place.name, goal=limits.cov, window_s=limits.window_s)
+    standing = standing_of(store, place, explanations=explanations)
+    return status, with_series(standing, status)
 
 
 def rebuilt(

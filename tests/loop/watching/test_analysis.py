@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 from collections.abc import Callable
@@ -24,7 +25,10 @@ from tests.support.watched import (
     a_watch,
 )
 
+from trimtab.judge import variability
+from trimtab.loop import keeping
 from trimtab.loop.probing.probe import ProbeOutcome, RunContext
+from trimtab.loop.status import status_of
 from trimtab.loop.watching import analysis
 from trimtab.loop.watching.analysis import new_among
 from trimtab.message import Message
@@ -278,3 +282,27 @@ def test_an_error_of_looking_never_ends_the_watch(
     lines = watched(store, probe, clock, 3)
     assert len(store.slots("scratch", item="probe:hourly")) >= 2
     assert told(lines, "what a slot brought was not looked at"), lines.text()
+
+
+@pytest.mark.parametrize(("apart_s", "is_new"), [(0.0, True), (3600.0, False)])
+def test_verdicts_are_kept_after_a_run_and_not_more_often_than_that_of_this_hosts_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch, apart_s: float, is_new: bool
+) -> None:
+    monkeypatch.setattr(keeping, "_FEW_RUNS", 0)
+    monkeypatch.setattr(analysis, "UP_TO_DATE_S", apart_s)
+    clock = Moving()
+    probe = SteppingProbe(clock, MONDAY + 1000 * HOUR)
+    with_history(store, probe)
+    watched(store, probe, clock, 4)
+    monkeypatch.setattr(variability, "judge_history", lambda *a, **k: 1 / 0)
+    with contextlib.nullcontext() if is_new else pytest.raises(ZeroDivisionError):
+        (series,) = status_of(store, "scratch").series
+        assert series.runs == 24 * DAYS_BEFORE + len(probe.started)
+
+
+def test_of_a_short_record_nothing_is_worked_out_before_somebody_asks(store: Store) -> None:
+    clock = Moving()
+    probe = SteppingProbe(clock, MONDAY + 1000 * HOUR)
+    with_history(store, probe)
+    watched(store, probe, clock, 3)
+    assert store.drop_derived() == 0

@@ -29,4 +29,9 @@ def test_another_process_finds_and_keeps_the_same(tmp_path):
 
 def test_what_it_ends_with_is_said(tmp_path):
     with Store.open(tmp_path / "empty.db") as store, pytest.raises(UsageError):
-        look_elsewhere(store, PLACE, hour(1))
+        look_elsewhere(store, PLACE, hour(1), incidents=False)
+
+
+def test_a_site_without_runs_has_no_incidents(tmp_path):
+    with Store.open(tmp_path / "empty.db") as store:
+        assert look_elsewhere(store, PLACE, hour(1)).explanations == ()

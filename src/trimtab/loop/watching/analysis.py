@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import gc
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,7 @@ from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
+from trimtab.loop.keeping import is_long
 from trimtab.loop.status import GOING_ON, HISTORY, suspect_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT, Begin
 from trimtab.loop.watching.log import fields
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN: Final = timedelta(days=1)
 """So often incidents are looked for where nothing is suspected: what confirms is daily."""
+UP_TO_DATE_S: Final = 60.0
+"""Between two times that verdicts are brought up to date."""
 CONFIRM_APART: Final = timedelta(minutes=15)
 """Between probes that are to confirm a suspect: closer ones would only repeat one another."""
 _TOLD_NOTHING: Final = (RunStatus.FAILED, RunStatus.NOT_STARTED, RunStatus.INVALID_WORKLOAD)
@@ -62,6 +66,7 @@ class IncidentWatch:
         self._suspected: set[tuple[str, str, datetime]] = set()
         self._recalled: set[tuple[str, str]] = set()
         self._looked_at: datetime | None = None
+        self._up_to_date_s = float("-inf")
         self._snapshots_until: datetime | None = None
         self._waiting: list[Begin] = []
 
@@ -98,6 +103,20 @@ class IncidentWatch:
         if alarming or now - self._last_look(now) >= LOOK_AGAIN:
             self._looked_at = now
             self._incidents(now)
+        elif slot.run is not None:
+            self._bring_up_to_date(now)
+
+    def _bring_up_to_date(self, now: datetime) -> None:
+        """Have the verdicts of a long record kept, so that nobody who asks waits for them.
+
+        Not more often than `UP_TO_DATE_S` of this host: the hours of a twin pass in seconds.
+        """
+        name, elapsed_s = self._site.name, time.monotonic()
+        if elapsed_s - self._up_to_date_s < UP_TO_DATE_S or not is_long(self._store, name):
+            return
+        self._up_to_date_s = elapsed_s
+        with contextlib.suppress(UsageError):  # no run can be judged
+            self.looks(self._store, Place(name, self._site), now, incidents=False)
 
     def _last_look(self, now: datetime) -> datetime:
         """Return when incidents were last looked for, by this watch or before it.

@@ -6,10 +6,9 @@ allocator that gave nearly all of it back still left the watch some MiB larger a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from trimtab.loop.event_log import Place
 from trimtab.loop.workers import frames_for_months, worker_pool
@@ -33,24 +32,39 @@ class Looked:
     unkept: str | None
 
 
-Look = Callable[["Store", Place, datetime], Looked]
+class Look(Protocol):
+    """How a site is looked at: `look`, or the same elsewhere."""
+
+    def __call__(
+        self, store: Store, place: Place, now: datetime, *, incidents: bool = True
+    ) -> Looked:
+        """Return what was found, or nothing where incidents were not looked for."""
+        ...
 
 
-def look(store: Store, place: Place, now: datetime) -> Looked:
-    """Bring what is kept of a site up to date, its incidents with it.
+def look(store: Store, place: Place, now: datetime, *, incidents: bool = True) -> Looked:
+    """Bring what is kept of a site up to date.
+
+    Parameters
+    ----------
+    incidents
+        Whether those are looked for as well.
 
     Raises
     ------
     UsageError
-        Nothing is kept of the site.
+        Nothing is kept of the site; without incidents: or no run can be judged yet.
     """
-    from trimtab.loop.verdicts import bring_up_to_date
+    from trimtab.loop.verdicts import bring_up_to_date, bring_verdicts_up_to_date
 
+    if not incidents:
+        bring_verdicts_up_to_date(store, place)
+        return Looked((), None)
     verdicts = bring_up_to_date(store, place, now=now)
     return Looked(verdicts.explained.explanations, verdicts.unkept)
 
 
-def look_elsewhere(store: Store, place: Place, now: datetime) -> Looked:
+def look_elsewhere(store: Store, place: Place, now: datetime, *, incidents: bool = True) -> Looked:
     """Do the same in a process that ends with the answer.
 
     Raises
@@ -62,12 +76,12 @@ def look_elsewhere(store: Store, place: Place, now: datetime) -> Looked:
     """
     with worker_pool(1, hint="the next look is tomorrow, or at the next suspect") as pool:
         url = store.location.url
-        return pool.submit(_looked, url, place, now).result()
+        return pool.submit(_looked, url, place, now, incidents).result()
 
 
-def _looked(url: str, place: Place, now: datetime) -> Looked:
+def _looked(url: str, place: Place, now: datetime, incidents: bool) -> Looked:
     frames_for_months()  # one thread: the probes of the watch have the others
     from trimtab.loop.stores import open_store
 
     with open_store(url) as store:
-        return look(store, place, now)
+        return look(store, place, now, incidents=incidents)
