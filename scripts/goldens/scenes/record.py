@@ -95,6 +95,7 @@ def world() -> Iterator[tuple[str, Any]]:
         "report": f"report world --month {START:%Y-%m} --out month.html",
         "event-list": "event list world",
         "store-check": "store check",
+        "store-rebuild": "store rebuild",
     }
     yield from answers(commands, store="world.db")
     for page in ("judge", "month"):
