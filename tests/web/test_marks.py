@@ -37,7 +37,7 @@ def chart(begin: int = 0, end: int = 100) -> Chart:
 
 def added(made: Chart) -> list[list[dict]]:
     values = [layer["data"]["values"] for layer in made.specification["layer"] if "data" in layer]
-    return [rows for rows in values if "text" in rows[0]]
+    return [rows for rows in values if "what" in rows[0]]
 
 
 def test_what_lies_within_the_stretch_is_marked_and_what_lasts_is_cut_to_it():
