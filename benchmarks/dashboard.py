@@ -31,17 +31,15 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.explain_a_year import SITE, contents, prepare  # noqa: E402 (the tree is on the path)
+from benchmarks.explain_a_year import SITE, contents, later_runs, prepare  # noqa: E402 (the tree is on the path)
 from benchmarks.measured import measured_on  # noqa: E402
 
-from trimtab.model.identifier import new_identifier  # noqa: E402
 from trimtab.record.store import Store  # noqa: E402
 
 RESULT: Final = Path(__file__).with_name("results") / "dashboard.json"
@@ -191,15 +189,13 @@ async def through_sql(store: Path, seconds: float, seed: int) -> Any:
 
 def watching(store: Store, every_s: float, ended: threading.Event) -> None:
     """Store a run and a snapshot every so many seconds, each an hour after the last."""
-    last = next(run for run in store.runs(site=SITE, limit=50) if run.probe != "survey")
-    whole, at = store.run(last.id), last.at
-    assert at is not None
-    snapshot = store.latest_snapshot(SITE)
+    runs, snapshot = later_runs(store), store.latest_snapshot(SITE)
     assert snapshot is not None
     while not ended.wait(every_s):
-        at += timedelta(hours=1)
-        store.add_run(replace(whole, id=new_identifier(at), at=at, until=at, outputs=()))
-        store.add_snapshot(SITE, replace(snapshot, at=at))
+        run = next(runs)
+        assert run.at is not None
+        store.add_run(run)
+        store.add_snapshot(SITE, replace(snapshot, at=run.at))
 
 
 def processor_s(process: int) -> float:

@@ -25,6 +25,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from tests.incidents.world import Incident, Spec  # noqa: E402
 from tests.support import kept_world  # noqa: E402
 
 from trimtab.model.identifier import new_identifier  # noqa: E402
+from trimtab.model.run import Run  # noqa: E402
 from trimtab.record import queries, rows, schema  # noqa: E402
 from trimtab.record.snapshots import insert_snapshots  # noqa: E402
 from trimtab.record.store import Store  # noqa: E402
@@ -98,14 +100,20 @@ def _fill(store: Store, name: str, site: int, world: Any, days: int) -> None:
 
 
 def add_runs(path: Path | str, hours: int) -> None:
-    """Keep runs of the hourly probe after the last, as fast as it, one an hour."""
+    """Keep so many runs of the hourly probe after the last."""
     with Store.open(path) as store:
-        last = next(run for run in store.runs(site=SITE, limit=50) if run.probe != "survey")
-        whole, at = store.run(last.id), last.at
-        assert at is not None
-        for hour in range(1, hours + 1):
-            then = at + timedelta(hours=hour)
-            store.add_run(replace(whole, id=new_identifier(then), at=then, until=then, outputs=()))
+        for run in islice(later_runs(store), hours):
+            store.add_run(run)
+
+
+def later_runs(store: Store) -> Iterator[Run]:
+    """Yield the last run of the hourly probe again, each time an hour later."""
+    last = next(run for run in store.runs(site=SITE, limit=50) if run.probe != "survey")
+    whole, at = store.run(last.id), last.at
+    assert at is not None
+    while True:
+        at += timedelta(hours=1)
+        yield replace(whole, id=new_identifier(at), at=at, until=at, outputs=())
 
 
 def forget(path: Path | str) -> None:

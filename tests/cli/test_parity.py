@@ -232,16 +232,27 @@ def test_json_fits_its_published_schema(name, store, tmp_path):
     assert misfits(ended.document, name) == []
 
 
-def test_help_and_version_load_nothing_heavy():
+def modules_of(*words: object) -> set[str]:
+    """Return the modules that a command has imported when it ends."""
     script = (
         "import sys; from trimtab.cli.main import main\n"
-        "try: main(['--help'])\n"
+        f"try: main({[str(word) for word in words]!r})\n"
         "except SystemExit: print(' '.join(sys.modules), file=sys.stderr)"
     )
     ended = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert set(ended.stderr.split()) & HEAVY == set()
+    return set(ended.stderr.split())
+
+
+def within(modules: set[str], *packages: str) -> list[str]:
+    """Return the modules that lie in some packages of trimtab."""
+    beginnings = tuple(f"trimtab.{package}" for package in packages)
+    return sorted(name for name in modules if name.startswith(beginnings))
+
+
+def test_help_and_version_load_nothing_heavy():
+    assert modules_of("--help") & HEAVY == set()
 
 
 @pytest.mark.parametrize("has_snapshot", [False, True])
@@ -251,43 +262,23 @@ def test_status_loads_neither_frames_nor_statistics_nor_models(store, tmp_path, 
         store = tmp_path / "runs.db"
         ior = ROOT / "tests/fixtures/ior/3.0.1/full.out"
         trimtab("import", ior, "--at", "2026-11-20T06:00:00Z", store=store)
-    script = (
-        "import sys; from trimtab.cli.main import main\n"
-        f"try: main(['status', '--store', {str(store)!r}])\n"
-        "except SystemExit: print(' '.join(sys.modules), file=sys.stderr)"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    modules = set(ended.stderr.split())
+    modules = modules_of("status", "--store", store)
     forbidden = {"scipy", "altair", "pydantic", "alembic", "jinja2", "sqlalchemy.orm"}
     if not has_snapshot:
         forbidden |= {"polars", "numpy"}
     assert modules & forbidden == set()
     idle = ("drivers", "launch.slurm", "measure.phases", "explain.findings", "purge", "twin")
-    assert [
-        name for name in sorted(modules) if name.startswith(tuple(f"trimtab.{of}" for of in idle))
-    ] == []
+    assert within(modules, *idle) == []
 
 
 def test_a_table_is_judged_without_a_store(tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("at,value\n" + "".join(f"2026-03-{day:02},{day}\n" for day in range(1, 31)))
-    script = (
-        "import sys; from trimtab.cli.main import main\n"
-        f"try: main(['judge', '--csv', {str(table)!r}])\n"
-        "except SystemExit: print(' '.join(sys.modules), file=sys.stderr)"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    modules = set(ended.stderr.split())
+    modules = modules_of("judge", "--csv", table)
     assert "trimtab.judge.series" in modules
     assert modules & {"scipy", "altair", "pydantic", "alembic", "jinja2", "sqlalchemy"} == set()
     idle = ("record.store", "record.schema", "explain.causes", "purge", "twin")
-    assert [
-        name for name in sorted(modules) if name.startswith(tuple(f"trimtab.{of}" for of in idle))
-    ] == []
+    assert within(modules, *idle) == []
 
 
 def test_unknown_commands_are_wrong_use(store):

@@ -9,9 +9,9 @@ from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import incidents_if_any
 from trimtab.loop.site_judgement import judge_site
 from trimtab.loop.status import status_of
+from trimtab.loop.verdicts import bring_up_to_date
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
 from trimtab.record.store import Store
@@ -32,9 +32,7 @@ def test_a_site_whose_runs_all_failed_says_so_and_why(tmp_path: Path) -> None:
             judge_site(store, Place("s", None))
         assert "no space left (2 of 3)" in failure.value.message
         # It has no incident that anybody can see: that is an answer, not an error.
-        found, why = incidents_if_any(
-            store, Place("s", None), now=START + timedelta(days=1), progress=lambda *_: None
-        )
-        assert found.explanations == ()
-        assert found.judged_until is None
-        assert why == failure.value.message
+        verdicts = bring_up_to_date(store, Place("s", None), now=START + timedelta(days=1))
+        assert verdicts.explained.explanations == ()
+        assert verdicts.explained.judged_until is None
+        assert verdicts.why_none == failure.value.message

@@ -135,8 +135,7 @@ class Keeping:
 
     @cached_property
     def _is_short(self) -> bool:
-        runs = sum(count for count, _ in self.sums.runs.values())
-        return runs < _FEW_RUNS and not self.of_short
+        return not (self.of_short or is_long(self.sums))
 
     def _present(self, noun: str) -> Derived | None:
         return None if self._is_short else self.store.derived(self.site, noun).get(noun)
@@ -184,9 +183,9 @@ class Keeping:
         self._made.clear()
 
 
-def is_long(store: Store, site: str) -> bool:
+def is_long(sums: Sums) -> bool:
     """Return whether a record is so long that what is worked out of it is kept."""
-    return sum(series.runs for series in store.series(site)) >= _FEW_RUNS
+    return sum(count for count, _ in sums.runs.values()) >= _FEW_RUNS
 
 
 @contextmanager

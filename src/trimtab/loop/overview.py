@@ -22,7 +22,7 @@ from trimtab.model.overview import (
     UpcomingOverview,
 )
 from trimtab.model.status import IncidentStatus, JudgedStatus, SeriesStatus
-from trimtab.record.rows import value_of
+from trimtab.record.kept import value_of
 from trimtab.record.slots import process_text
 from trimtab.report.kit import Tone
 from trimtab.visible import visible

@@ -162,11 +162,13 @@ def file_of(name: str) -> Site | None:
     return None if loaded is None else loaded.site
 
 
-def whole_standing(store: Store, place: Place) -> SiteStanding:
-    """Return how a site stands with its series, for a command that asks for neither."""
+def whole_standing(
+    store: Store, place: Place, *, explanations: Sequence[Explanation] | None = None
+) -> SiteStanding:
+    """Return how a site stands with its series; ``explanations`` as `standing_of` has them."""
     limits = place.limits
     status = status_of(store, place.name, goal=limits.cov, window_s=limits.window_s)
-    return with_series(standing_of(store, place), status)
+    return with_series(standing_of(store, place, explanations=explanations), status)
 
 
 def _as_kept(explanation: Explanation) -> IncidentStatus:

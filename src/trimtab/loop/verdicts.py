@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import Explained, incidents_if_any, keep_incidents
-from trimtab.loop.site_judgement import Progress, judge_site
+from trimtab.loop.explaining.incidents import Explained, incidents_of, keep_incidents
+from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, Progress, judge_site
 from trimtab.loop.sites import clock_of
-from trimtab.loop.standing import file_of, standing_of, with_series
-from trimtab.loop.status import status_of
+from trimtab.loop.standing import file_of, whole_standing
 from trimtab.report.documents.kept import RebuiltSite
 
 if TYPE_CHECKING:
-    from trimtab.model.incident import Explanation
     from trimtab.model.standing import SiteStanding
-    from trimtab.model.status import Status
     from trimtab.record.store import Store
 
 
@@ -39,7 +37,6 @@ class Verdicts:
     """
 
     explained: Explained
-    status: Status
     standing: SiteStanding
     why_none: str | None = None
     unkept: str | None = None
@@ -67,15 +64,22 @@ def bring_up_to_date(
     UsageError
         Nothing is kept of the site.
     """
-    explained, why_none = incidents_if_any(
-        store, place, now=now, since=since, until=until, progress=progress
-    )
+    why_none = None
+    try:
+        explained = incidents_of(store, place, now=now, since=since, until=until, progress=progress)
+    except UsageError as error:
+        if error.code not in NOTHING_TO_JUDGE:
+            raise
+        explained = Explained(place.name, str(store.location), now, None, ())
+        why_none = error.message
     is_whole = since is None and until is None and why_none is None
     unkept = keep_incidents(store, explained) if is_whole else None
-    # A status and a standing show incidents as they are kept.
+    # A standing shows incidents as they are kept.
     as_kept = why_none is not None or (is_whole and unkept is None)
-    status, standing = _as_it_stands(store, place, None if as_kept else explained.explanations)
-    return Verdicts(explained, status, standing, why_none, unkept)
+    standing = whole_standing(
+        store, place, explanations=None if as_kept else explained.explanations
+    )
+    return Verdicts(explained, standing, why_none, unkept)
 
 
 def bring_verdicts_up_to_date(store: Store, place: Place) -> None:
@@ -87,16 +91,7 @@ def bring_verdicts_up_to_date(store: Store, place: Place) -> None:
         No run can be judged yet.
     """
     judge_site(store, place)
-    _as_it_stands(store, place)
-
-
-def _as_it_stands(
-    store: Store, place: Place, explanations: Sequence[Explanation] | None = None
-) -> tuple[Status, SiteStanding]:
-    limits = place.limits
-    status = status_of(store, place.name, goal=limits.cov, window_s=limits.window_s)
-    standing = standing_of(store, place, explanations=explanations)
-    return status, with_series(standing, status)
+    whole_standing(store, place)
 
 
 def rebuilt(
@@ -115,5 +110,5 @@ def rebuilt(
         dropped = store.drop_derived(place.name)
         now = clock_of(place.site)()
         verdicts = bring_up_to_date(store, place, now=now, progress=progress)
-        counts = len(verdicts.status.series), len(verdicts.explained.explanations)
+        counts = len(verdicts.standing.verdicts or ()), len(verdicts.explained.explanations)
         yield RebuiltSite(place.name, dropped, *counts, verdicts.why_none)

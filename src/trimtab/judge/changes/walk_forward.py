@@ -69,7 +69,7 @@ _SEASONALITY_CLIP: Final = 3.0
 
 
 Places = tuple[int | None, ...]
-"""Of a detection, its direction among them, and of the runs that its levels are taken from."""
+"""Indices of the runs that the report of a change rests on, and its direction."""
 
 
 @dataclass(slots=True)

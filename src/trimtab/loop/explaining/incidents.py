@@ -27,7 +27,6 @@ from trimtab.loop.explaining.parallel import (
 from trimtab.loop.explaining.store_telemetry import StoreTelemetry
 from trimtab.loop.keeping import is_afresh, keeping
 from trimtab.loop.site_judgement import (
-    NOTHING_TO_JUDGE,
     Judged,
     Progress,
     Terms,
@@ -243,31 +242,6 @@ def search(
             troubles.lone_runs,
             takeover.explained_by,
         )
-
-
-def incidents_if_any(
-    store: Store,
-    place: Place,
-    *,
-    now: datetime,
-    since: str | None = None,
-    until: str | None = None,
-    progress: Progress,
-) -> tuple[Explained, str | None]:
-    """Return what `incidents_of` does, or none and why: no run of the site can be judged yet.
-
-    Raises
-    ------
-    UsageError
-        Nothing is kept of it.
-    """
-    try:
-        every = incidents_of(store, place, now=now, since=since, until=until, progress=progress)
-    except UsageError as error:
-        if error.code not in NOTHING_TO_JUDGE:
-            raise
-        return Explained(place.name, str(store.location), now, None, ()), error.message
-    return every, None
 
 
 def _is_over(incident: Incident, begin: datetime | None) -> bool:

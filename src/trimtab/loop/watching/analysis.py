@@ -112,7 +112,7 @@ class IncidentWatch:
         Not more often than `UP_TO_DATE_S` of this host: the hours of a twin pass in seconds.
         """
         name, elapsed_s = self._site.name, time.monotonic()
-        if elapsed_s - self._up_to_date_s < UP_TO_DATE_S or not is_long(self._store, name):
+        if elapsed_s - self._up_to_date_s < UP_TO_DATE_S or not is_long(self._store.sums(name)):
             return
         self._up_to_date_s = elapsed_s
         with contextlib.suppress(UsageError):  # no run can be judged
