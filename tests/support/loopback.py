@@ -43,6 +43,7 @@ _FALLOC_FL_PUNCH_HOLE = 0x02
 _FIRST_NUMBER = 100
 _LAST_NUMBER = 900
 _GONE_WITHIN_S = 10.0
+_LET_GO_WITHIN_S = 120.0
 # Every hole splits an extent, and on a full file system the blocks for the growing extent tree
 # can only be those of earlier holes, free once the journal has committed them.
 _HOLES_BEFORE_FIRST_COMMIT = 64
@@ -288,6 +289,20 @@ def unmount(mount_point: Path) -> None:
         if time.monotonic() > deadline:
             _run("umount", "--lazy", str(mount_point))
             return
+        time.sleep(0.05)
+
+
+def unmount_everywhere(device: LoopDevice, mount_point: Path) -> None:
+    """Unmount, and wait until the kernel has let go of the file system, so that it can be repaired.
+
+    A program that was started in a mount namespace of its own meanwhile has the mount there too;
+    until it ends, the next mount would be of the same file system, read-only or cut as it was.
+    """
+    _run("umount", mount_point)  # one that was cut answers no stat: it does not look like a mount
+    deadline = time.monotonic() + _LET_GO_WITHIN_S
+    while any(Path("/sys/fs").glob(f"*/{device.name}")):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{device.path} is still mounted in another mount namespace")
         time.sleep(0.05)
 
 

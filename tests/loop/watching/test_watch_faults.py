@@ -160,7 +160,7 @@ def test_a_store_gone_read_only_is_waited_for_and_gone_on_with_once_it_is_repair
             scene.watch(store, 4.6)  # it waits, and ends when it is stopped
             assert [slot.due_at for slot in store.slots("scratch")][-1] <= MONDAY + 2.25 * HOUR
         device = str(disk.device.path)
-        subprocess.run(["umount", disk.mount_point], check=True)
+        loopback.unmount_everywhere(disk.device, disk.mount_point)
         subprocess.run(["e2fsck", "-fy", device], check=False, capture_output=True)
         subprocess.run(["mount", device, disk.mount_point], check=True)
         scene.driver.target.readings["read_only"] = True

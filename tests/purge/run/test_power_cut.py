@@ -37,11 +37,11 @@ FILES = 3000
 class Disk:
     """A file system that forgets what it did not write."""
 
-    def __init__(self, device: Path, point: Path) -> None:
+    def __init__(self, device: loopback.LoopDevice, point: Path) -> None:
         self.device, self.point = device, point
 
     def mount(self) -> None:
-        subprocess.run(["mount", self.device, self.point], check=True)
+        subprocess.run(["mount", self.device.path, self.point], check=True)
 
     def cut(self) -> None:
         directory = os.open(self.point, os.O_RDONLY)
@@ -51,13 +51,7 @@ class Disk:
             os.close(directory)
 
     def again(self) -> None:
-        # What is shut down answers no stat, so that it does not even look like a mount.
-        subprocess.run(["umount", self.point], check=True)
-        # A program that was started in a mount namespace of its own meanwhile has the mount there
-        # too. Until it ends the next mount is of the same file system, which is shut down.
-        deadline = time.monotonic() + 60
-        while any(Path("/sys/fs").glob(f"*/{self.device.name}")) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        loopback.unmount_everywhere(self.device, self.point)
         self.mount()
 
 
@@ -74,7 +68,7 @@ def disk(directory: Path, fs: loopback.FileSystem) -> Iterator[Disk]:
     size = {"ext4": 128 * loopback.MIB, "xfs": loopback.XFS_MINIMUM_BYTES}[fs]
     with loopback.loop_device(size, directory) as device:
         subprocess.run([f"mkfs.{fs}", "-q", device.path], check=True)
-        made = Disk(device.path, point)
+        made = Disk(device, point)
         made.mount()
         try:
             yield made
