@@ -43,7 +43,7 @@ _FALLOC_FL_PUNCH_HOLE = 0x02
 _FIRST_NUMBER = 100
 _LAST_NUMBER = 900
 _GONE_WITHIN_S = 10.0
-_LET_GO_WITHIN_S = 120.0
+_LET_GO_WITHIN_S = 120.0  # a program in a mount namespace of its own has every mount until it ends
 # Every hole splits an extent, and on a full file system the blocks for the growing extent tree
 # can only be those of earlier holes, free once the journal has committed them.
 _HOLES_BEFORE_FIRST_COMMIT = 64
@@ -334,7 +334,7 @@ def _remove_loop_device(number: int) -> None:
     """Detach and remove; the kernel detaches lazily, so both are tried until they hold."""
     control = os.open("/dev/loop-control", os.O_RDWR)
     try:
-        deadline = time.monotonic() + _GONE_WITHIN_S
+        deadline = time.monotonic() + _LET_GO_WITHIN_S
         while True:
             if (Path("/sys/block") / f"loop{number}" / "loop").exists():
                 subprocess.run(["losetup", "-d", f"/dev/loop{number}"], check=False)

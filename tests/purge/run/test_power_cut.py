@@ -73,7 +73,7 @@ def disk(directory: Path, fs: loopback.FileSystem) -> Iterator[Disk]:
         try:
             yield made
         finally:
-            subprocess.run(["umount", point], check=True)
+            loopback.unmount_everywhere(device, point)
 
 
 def one_run(world: CoreWorld, sync_rows: int) -> None:
