@@ -62,10 +62,6 @@ class Look:
         """From which on all is seen."""
         return self.from_ - BEFORE if self.from_ > _EVER else _EVER
 
-    def sees(self, at: datetime) -> bool:
-        """Return whether a time is within what is seen, whatever the number of runs."""
-        return self.earliest <= at <= self.end
-
 
 @dataclass(frozen=True)
 class Part:

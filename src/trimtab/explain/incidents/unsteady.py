@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
@@ -61,10 +62,16 @@ def unsteady(
     hours = [Window(dip.at, dip.last) for dip in dips]
     spells: list[Spell] = []
     left = list(dips)
+    points = [point for point in judgement.rolling if point.cov]
+    usual = [
+        point
+        for point in points
+        if not any(hours.from_ <= point.at <= hours.to + window for hours in taken)
+    ]
     wide = [
         point
         for part in looked.of(judgement.key)
-        for point in _standing_out(judgement.rolling, part.look, taken, window)
+        for point in _standing_out(points, usual, part.look, window)
     ]
     for stretch in _missed(wide, taken, window):
         begins, ends = stretch[0].at - window, stretch[-1].at
@@ -102,29 +109,32 @@ def _missed(
 
 
 def _standing_out(
-    rolling: Sequence[CovAt], look: Look, taken: Sequence[Window], window: timedelta
-) -> list[CovAt]:
+    points: Sequence[CovAt], others: Sequence[CovAt], look: Look, window: timedelta
+) -> Sequence[CovAt]:
     """Return the windows of a look that scatter far more than is usual for the series.
 
     What is usual is told from the steadier windows: they are usual where others scatter more for
     most of the time as well. None stands out where the windows are no longer than
     `_USUAL_WINDOWS`.
+
+    Parameters
+    ----------
+    others
+        Windows whose spread nothing explains.
     """
-    known = [
-        point for point in rolling
-        if point.cov
-        and look.sees(point.at)
-        and not any(hours.from_ <= point.at <= hours.to + window for hours in taken)
-    ]  # fmt: skip
+    known = _between(others, look.earliest, look.end)
     if len({point.at.date() for point in known}) * timedelta(days=1) < _USUAL_WINDOWS * window:
         return []
     usual, steady = np.quantile([math.log(point.cov or 1.0) for point in known], _QUANTILES)
     most = usual + max(math.log(_UNSTEADY_RATIO), _OUT * (usual - steady))
-    return [
-        point
-        for point in rolling
-        if look.from_ <= point.at < look.to and point.cov and math.log(point.cov) > most
-    ]
+    within = _between(points, look.from_, look.to)
+    return [point for point in within if math.log(point.cov or 1.0) > most]
+
+
+def _between(points: Sequence[CovAt], from_: datetime, to: datetime) -> Sequence[CovAt]:
+    """Return the windows that end from one time on and before another."""
+    begin, end = (bisect_left(points, at, key=lambda point: point.at) for at in (from_, to))
+    return points[begin:end]
 
 
 def _unsteady(
