@@ -1,13 +1,13 @@
-"""What an incident rests on: looks at stretches of a fixed calendar, each with what was before it.
+"""The data that an incident may depend on: four weeks of a fixed calendar, with context around.
 
 ::
 
     ├── eight weeks, and 1,344 runs ──┼─── four weeks ───┼── two weeks ──┤
                                     from_               to              end
 
-A look finds what lies in its four weeks. Neither what comes after its end nor how long the record
-is has a say in that, so what was found of a stretch that is over stays as it is. The first look at
-a series begins with it, and goes on until there is enough before another one.
+Each look reports what lies in its four weeks. Nothing after its end enters, nor does the length of
+the record, so an incident that ended long ago never changes. The first look at a series begins with
+the series and is extended until the next one has enough context.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.model.series import SeriesJudgement, SeriesKey
 
 EVERY: Final = timedelta(days=28)
-"""Four weeks, so that each look has every weekday as often; counted from 1970."""
+"""Whole weeks, so that each look holds every weekday equally often; counted from 1970."""
 BEFORE: Final = timedelta(days=56)
 RUNS_BEFORE: Final = 1344
-"""What is usual is told from so much before a look, whichever is longer: of hourly runs both are
-the same, of daily ones it is most of the record."""
+"""Context before a look, whichever is longer: the same for hourly runs, nearly four years of daily
+ones."""
 AFTER: Final = timedelta(days=14)
-"""What comes so much later has no say."""
+"""Context after a look."""
 _RUNS_LEAST: Final = 24
-"""Runs of the first look at a series."""
+"""Runs that the first look at a series holds at least."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
 _WEEK: Final = 7 * 86400.0
@@ -51,7 +51,7 @@ Judged = Sequence[tuple[SeriesJudgement, pl.DataFrame]]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A stretch of the record, ``from_`` to before ``to``; what comes after ``end`` is not seen."""
+    """Reports ``from_`` (inclusive) to ``to`` (exclusive) and uses nothing after ``end``."""
 
     from_: datetime
     to: datetime
@@ -59,26 +59,24 @@ class Look:
 
     @property
     def earliest(self) -> datetime:
-        """From which on all is seen."""
+        """Begin of the context, where runs are hourly."""
         return self.from_ - BEFORE if self.from_ > _EVER else _EVER
 
 
 @dataclass(frozen=True)
 class Part:
-    """A series as far as a look at it goes.
+    """The runs of one series that one look uses.
 
     Attributes
     ----------
     frame
-        ``at``, ``value``, ``unfinished``.
-    first
-        Place of its first row in the series.
+        ``at``, ``value``, ``unfinished``; its first row is row ``first`` of the series.
     within
-        Rows that the look is about.
+        Rows of ``frame`` that the look reports on.
     levels
-        First runs of the levels that had been confirmed by the end of the look, but the first.
+        First run of each level after the first, for changes confirmed by the end of the look.
     beside
-        How many series were known then, this one among them.
+        Number of series with runs at the time, this one included.
     """
 
     key: SeriesKey
@@ -91,17 +89,17 @@ class Part:
 
     @cached_property
     def times(self) -> list[datetime]:
-        """Of its runs."""
+        """Time of each row."""
         return self.frame["at"].to_list()
 
     @cached_property
     def runs(self) -> Residuals:
-        """Its runs about their levels."""
+        """Each run relative to its level."""
         return residuals_of(self.key, self.frame, self.levels)
 
 
 class Looked:
-    """The series of a site in looks.
+    """The series of a site, divided into looks.
 
     Parameters
     ----------
@@ -110,22 +108,20 @@ class Looked:
     """
 
     def __init__(self, judged: Judged, now: datetime) -> None:
-        self._judged, self._now = (
-            {judgement.key: (judgement, frame) for judgement, frame in judged},
-            now,
-        )
+        self._judged = {judgement.key: (judgement, frame) for judgement, frame in judged}
+        self._now = now
         self._ends = [(frame["at"][0], frame["at"][-1]) for _, frame in judged]
         self._parts: dict[tuple[SeriesKey, Look], Part] = {}
 
     def of(self, key: SeriesKey) -> list[Part]:
-        """Return the parts of a series, by time."""
+        """Return the looks at one series, the earliest first."""
         frame = self._judged[key][1]
         enough = frame["at"][min(_RUNS_LEAST, frame.height) - 1]
         begin = max(frame["at"][0] + BEFORE, enough)
         return [self._part(key, look) for look in _looks(begin, self._now)]
 
     def together(self) -> list[list[Part]]:
-        """Return the parts of all series in each look at the whole record, by time."""
+        """Return all series in each look, the earliest first."""
         if not self._ends:
             return []
         begin = min(first for first, _ in self._ends) + BEFORE
@@ -134,7 +130,7 @@ class Looked:
         ]
 
     def around(self, key: SeriesKey, from_: datetime, to: datetime) -> Part:
-        """Return a series as far as what lies between two times rests on it."""
+        """Return a series with the context of a stretch of time."""
         return self._part(key, Look(from_, to, to + AFTER))
 
     def _part(self, key: SeriesKey, look: Look) -> Part:
@@ -166,7 +162,7 @@ class Looked:
 
 
 def _looks(begin: datetime, now: datetime) -> list[Look]:
-    """Return the looks of a record that has enough before a second one from ``begin`` on."""
+    """Return the looks of a record whose second look may begin at ``begin`` at the earliest."""
     edges, at = [_EVER], _EPOCH - ((_EPOCH - begin) // EVERY) * EVERY
     while at <= now:
         edges.append(at)

@@ -67,7 +67,7 @@ class Spell:
     recurs: Recurrence | None = None
 
     def is_same(self, other: Spell) -> bool:
-        """Return whether two spells, found by the same rule, are one in two looks or windows."""
+        """Return whether two spells of a kind overlap in time and, if they recur, in hours."""
         if self.name != other.name or self.at > other.last or other.at > self.last:
             return False
         if self.recurs is None or other.recurs is None:
@@ -119,14 +119,14 @@ def apart(times: Sequence[datetime]) -> timedelta:
 
 
 def carried(looks: Iterable[tuple[Look, Iterable[Spell]]]) -> list[Spell]:
-    """Return the spells of looks that follow one another, one that several looks see as one.
+    """Join the spells of successive looks: one that several looks report is one spell.
 
-    A look tells of what lies in its stretch, and all that began before or ends after it. One that
-    was seen earlier has begun when it was seen to.
+    A look reports each spell that overlaps its four weeks. The begin is that of the first look
+    that reported it, so that it does not move as the spell goes on.
     """
     spells: list[Spell] = []
     for look, seen in looks:
-        # In the last look a spell goes on; in the others no more of it was seen.
+        # Only in the last look can a spell still be going on.
         spells = [
             spell if spell.until is not None else replace(spell, until=spell.last)
             for spell in spells
