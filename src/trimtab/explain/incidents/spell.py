@@ -134,7 +134,7 @@ def carried(looks: Iterable[tuple[Look, Iterable[Spell]]]) -> list[Spell]:
         for spell in seen:
             if spell.at >= look.to or spell.last < look.from_:
                 continue
-            before = next((place for place, one in enumerate(spells) if one.is_same(spell)), None)
+            before = next((place for place, each in enumerate(spells) if each.is_same(spell)), None)
             if before is None:
                 spells.append(spell)
             elif spell.last > spells[before].last or spell.until is None:
