@@ -11,9 +11,11 @@ import pytest
 from tests.calibration import series
 
 from trimtab.explain.incidents.dips import dips
+from trimtab.explain.incidents.looks import Looked
+from trimtab.explain.incidents.spell import Spell
 from trimtab.judge.changes import Changes
 from trimtab.judge.series import judge_series
-from trimtab.model.series import ChangeStatus, SeriesJudgement, SeriesKey
+from trimtab.model.series import ChangeStatus, SeriesKey
 
 KEY = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
 STILL = Changes((), False, 0.0, 0.05)
@@ -24,8 +26,10 @@ NOISE = [
 ]
 
 
-def judged(frame: pl.DataFrame) -> SeriesJudgement:
-    return judge_series(frame, KEY, changes=STILL)
+def dips_of(frame: pl.DataFrame, key: SeriesKey = KEY) -> list[Spell]:
+    """Return the dips of a series without changes of level."""
+    looked = Looked([(judge_series(frame, key, changes=STILL), frame)], frame["at"][-1])
+    return dips(looked.of(key))
 
 
 def made(change: Callable[[np.ndarray], None], *, hours: int = 24 * 35) -> pl.DataFrame:
@@ -44,7 +48,7 @@ def test_noise_makes_less_than_one_a_month(case: series.Case) -> None:
     In 24 months each, heavy tails made 0.1 to 0.5 a month and the others none. At 0.5 a month more
     than 3 come of 7 % of all seeds, at 2 a month of 85 %.
     """
-    count = sum(len(dips(judged(frame), frame)) for frame in [case.make(1)])
+    count = sum(len(dips_of(frame)) for frame in [case.make(1)])
     assert count <= (3 if case.kind == "t3" else 0)
 
 
@@ -53,7 +57,7 @@ def test_a_single_run_far_down_is_told_at_once() -> None:
         values[500] *= 0.3
 
     frame = made(change)
-    (dip,) = dips(judged(frame), frame)
+    (dip,) = dips_of(frame)
     assert dip.at == dip.until == dip.detected_at == frame["at"][500]
     assert dip.certainty is ChangeStatus.CONFIRMED
     assert dip.effect == pytest.approx(0.3, rel=0.2)
@@ -75,10 +79,10 @@ def test_low_runs_as_the_record_has_them_are_no_dips_and_what_is_rarer_is() -> N
             values[500:504] *= 0.6
 
         frame = made(ordinary)
-        false += len(dips(judged(frame), frame))
+        false += len(dips_of(frame))
         frame = made(with_a_dip)
         middle = frame["at"][502]
-        (dip,) = (dip for dip in dips(judged(frame), frame) if dip.at <= middle <= dip.last)
+        (dip,) = (dip for dip in dips_of(frame) if dip.at <= middle <= dip.last)
         assert frame["at"][500] <= dip.detected_at <= frame["at"][505]
     assert false <= 3
 
@@ -88,7 +92,7 @@ def test_runs_that_did_not_finish_are_one_dip() -> None:
         values[500:504] = 0
 
     frame = made(gone)
-    (dip,) = dips(judged(frame), frame)
+    (dip,) = dips_of(frame)
     assert (dip.runs, dip.unfinished, dip.effect) == (4, 4, None)
     assert "4 of 4 runs did not finish" in dip.what
 
@@ -98,7 +102,7 @@ def test_a_shallow_stretch_is_found_where_no_run_by_itself_is_a_dip() -> None:
         values[500:512] *= 0.82
 
     frame = made(shallow)
-    (dip,) = dips(judged(frame), frame)
+    (dip,) = dips_of(frame)
     assert abs(dip.at - frame["at"][500]) <= timedelta(hours=2)
     assert abs(dip.last - frame["at"][511]) <= timedelta(hours=2)
     assert dip.effect == pytest.approx(0.82, abs=0.05)
@@ -110,7 +114,7 @@ def test_a_deep_dip_does_not_reach_out_to_its_neighbours() -> None:
         values[500:508] *= 0.15
 
     frame = made(deep)
-    (dip,) = dips(judged(frame), frame)
+    (dip,) = dips_of(frame)
     assert (dip.at, dip.until) == (frame["at"][500], frame["at"][507])
 
 
@@ -119,7 +123,7 @@ def test_what_goes_on_has_no_end() -> None:
         values[-3:] *= 0.2
 
     frame = made(last)
-    (dip,) = dips(judged(frame), frame)
+    (dip,) = dips_of(frame)
     assert dip.until is None
     assert dip.last == frame["at"][-1]
 
@@ -130,16 +134,16 @@ def test_times_dip_upwards() -> None:
         value=pl.when(pl.int_range(pl.len()) == 500).then(pl.col("value") * 4).otherwise("value")
     )
     key = SeriesKey("s", "wrf", "wrf", "write_time", "s", more_is_better=False)
-    (dip,) = dips(judge_series(longer, key, changes=STILL), longer)
+    (dip,) = dips_of(longer, key)
     assert dip.at == frame["at"][500]
     assert dip.what.endswith("longer")
-    assert not dips(judged(longer), longer)
+    assert not dips_of(longer)
 
 
-def test_short_constant_and_empty_series() -> None:
+def test_short_and_constant_series() -> None:
     frame = made(lambda values: None, hours=24)
-    for odd in (frame.head(0), frame.head(5), frame.with_columns(value=pl.lit(7.0))):
-        assert dips(judged(frame), odd) == []
+    for odd in (frame.head(1), frame.head(5), frame.with_columns(value=pl.lit(7.0))):
+        assert dips_of(odd) == []
     nothing = frame.with_columns(value=pl.lit(None, pl.Float64), unfinished=pl.lit(value=True))
-    (dip,) = dips(judged(nothing), nothing)
+    (dip,) = dips_of(nothing)
     assert dip.unfinished == 24

@@ -12,6 +12,7 @@ from tests.support.small_site import hour
 
 from trimtab.explain.context import SURVEYS
 from trimtab.explain.incidents import find_troubles
+from trimtab.explain.incidents.looks import Looked
 from trimtab.explain.incidents.periodic import periodic
 from trimtab.explain.incidents.spell import Spell
 from trimtab.explain.stretches import windows_of
@@ -79,8 +80,13 @@ def nights_of(
 
 
 def patterns_in(values: np.ndarray, every_h: int, begin_h: int = 0) -> list[Spell]:
-    frame = noise.frame(values)[begin_h::every_h]
-    return periodic(judge_series(frame, WRITE, changes=STILL), frame, "UTC")
+    return patterns_of(noise.frame(values)[begin_h::every_h])
+
+
+def patterns_of(frame: pl.DataFrame) -> list[Spell]:
+    """Return what recurs in a series without changes of level."""
+    looked = Looked([(judge_series(frame, WRITE, changes=STILL), frame)], frame["at"][-1])
+    return periodic(looked.of(WRITE), frame, "UTC")
 
 
 @pytest.mark.parametrize(
@@ -147,6 +153,4 @@ def test_what_stopped_has_ended() -> None:
 def test_noise_makes_none(case: noise.Case) -> None:
     """None in two years of each kind of noise, however far apart its runs are."""
     for seed, every_h in ((1, 1), (1, 3), (2, 2), (2, 5)):
-        frame = case.make(seed)[::every_h]
-        judged = judge_series(frame, WRITE, changes=STILL)
-        assert periodic(judged, frame, "UTC") == []
+        assert patterns_of(case.make(seed)[::every_h]) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import numpy as np
@@ -11,15 +11,15 @@ import pytest
 from tests.calibration import series
 
 from trimtab.explain.incidents import find_troubles
+from trimtab.explain.incidents.looks import Judged, Looked
 from trimtab.explain.incidents.pooled import LOST, pooled
 from trimtab.explain.incidents.spell import Spell
 from trimtab.judge.changes import Changes
 from trimtab.judge.series import judge_series
 from trimtab.model.incident import Shape
-from trimtab.model.series import SeriesJudgement, SeriesKey
+from trimtab.model.series import SeriesKey
 
 STILL = Changes((), False, 0.0, 0.05)
-Judged = list[tuple[SeriesJudgement, pl.DataFrame]]
 Change = Callable[[int, np.ndarray], None]
 
 
@@ -27,8 +27,14 @@ def key(probe: str, metric: str = "write_bandwidth") -> SeriesKey:
     return SeriesKey("s", probe, "ior", metric, "B/s", probe)
 
 
-def judged(frames: dict[SeriesKey, pl.DataFrame]) -> Judged:
+def judged(frames: Mapping[SeriesKey, pl.DataFrame]) -> Judged:
     return [(judge_series(frame, of, changes=STILL), frame) for of, frame in frames.items()]
+
+
+def pooled_of(frames: Mapping[SeriesKey, pl.DataFrame]) -> list[Spell]:
+    """Return what series without changes of level show together."""
+    now = max((frame["at"][-1] for frame in frames.values()), default=series.START)
+    return pooled(Looked(judged(frames), now).together())
 
 
 def probes(
@@ -63,8 +69,8 @@ def test_noise_hardly_ever_makes_it(kind: str, common: float, most: int, voices:
     a month: a shock that meets every probe is what is looked for.
     """
     spells = [
-        *pooled(judged(probes(1, voices, 5 * 365, kind=kind, common=common))),
-        *pooled(judged(probes(2, voices, 24 * 180, kind=kind, common=common, step_s=3600.0))),
+        *pooled_of(probes(1, voices, 5 * 365, kind=kind, common=common)),
+        *pooled_of(probes(2, voices, 24 * 180, kind=kind, common=common, step_s=3600.0)),
     ]
     assert len(spells) <= most
 
@@ -81,7 +87,7 @@ def low_at(place: int, factor: float, least: int = 0) -> Change:
 def test_a_day_on_which_all_lose_a_third_is_found_though_no_probe_shows_it() -> None:
     found = 0
     for seed in range(10):
-        spells = pooled(judged(probes(seed, 8, 200, change=low_at(150, 0.6))))
+        spells = pooled_of(probes(seed, 8, 200, change=low_at(150, 0.6)))
         found += any(spell.name == "most probes" for spell in spells)
     assert found >= 9
 
@@ -91,7 +97,7 @@ def test_reads_alone_are_found_and_named() -> None:
         if voice % 2 == 0:
             values[150] *= 0.3
 
-    (spell,) = pooled(judged(probes(3, 8, 200, change=reads)))
+    (spell,) = pooled_of(probes(3, 8, 200, change=reads))
     assert spell.name == "most probes that read"
     assert spell.effect == pytest.approx(0.3, rel=0.3)
     assert spell.moved == tuple(f"p{voice} read_bandwidth" for voice in (0, 2, 4, 6))
@@ -119,7 +125,7 @@ def test_metrics_of_one_probe_are_one_voice() -> None:
         SeriesKey("s", "p0", "ior", metric, "B/s", "p0"): frames[key("p0", "read_bandwidth")]
         for metric in ("write_bandwidth", "read_bandwidth", "write_iops", "read_iops")
     }
-    assert pooled(judged({**frames, **same})) == []
+    assert pooled_of({**frames, **same}) == []
 
 
 def test_runs_that_did_not_finish_are_the_lowest() -> None:
@@ -131,7 +137,7 @@ def test_runs_that_did_not_finish_are_the_lowest() -> None:
         )
         for of, frame in frames.items()
     }
-    spells = pooled(judged(lost))
+    spells = pooled_of(lost)
     assert [(spell.name, spell.unfinished, spell.effect) for spell in spells] == [
         ("most probes", 4, None)
     ]
@@ -139,19 +145,19 @@ def test_runs_that_did_not_finish_are_the_lowest() -> None:
 
 def test_what_lost_little_is_not_told() -> None:
     """A tenth of a per cent of scatter shows a loss of 5 %, of which nobody is to be told."""
-    assert pooled(judged(probes(3, 8, 200, cov=0.001, change=low_at(150, 0.95)))) == []
-    assert pooled(judged(probes(3, 8, 200, cov=0.001, change=low_at(150, 1 - LOST - 0.01)))) != []
+    assert pooled_of(probes(3, 8, 200, cov=0.001, change=low_at(150, 0.95))) == []
+    assert pooled_of(probes(3, 8, 200, cov=0.001, change=low_at(150, 1 - LOST - 0.01))) != []
 
 
 def test_few_runs_and_few_probes_say_nothing() -> None:
-    assert pooled([]) == []
-    assert pooled(judged(probes(3, 8, 20, change=low_at(15, 0.3)))) == []
-    assert pooled(judged(probes(3, 2, 200, change=low_at(150, 0.3)))) == []
+    assert pooled_of({}) == []
+    assert pooled_of(probes(3, 8, 20, change=low_at(15, 0.3))) == []
+    assert pooled_of(probes(3, 2, 200, change=low_at(150, 0.3))) == []
 
 
 def of_site(shifts: np.random.Generator | None = None) -> Iterator[list[Spell]]:
     """Yield what is told of each file system of the public year; every probe shifted by itself."""
-    sites: dict[str, Judged] = {}
+    sites: dict[str, dict[SeriesKey, pl.DataFrame]] = {}
     for name, times, speeds in series.real_runs():
         site, program, mode = name.split(maxsplit=2)
         values = np.array(speeds)
@@ -163,9 +169,9 @@ def of_site(shifts: np.random.Generator | None = None) -> Iterator[list[Spell]]:
             schema={"at": pl.Datetime("us", "UTC"), "value": pl.Float64, "unfinished": pl.Boolean},
         )
         of = key(f"{program} {mode}", f"{mode.split()[0]}_bandwidth")
-        sites.setdefault(site, []).append((judge_series(frame, of, changes=STILL), frame))
+        sites.setdefault(site, {})[of] = frame
     for members in sites.values():
-        yield pooled(members)
+        yield pooled_of(members)
 
 
 @pytest.mark.calibration

@@ -15,10 +15,11 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from trimtab.explain.context import RunFact, Window
-from trimtab.explain.incidents.dips import A_MONTH, dips
+from trimtab.explain.incidents.dips import dips
 from trimtab.explain.incidents.failures import failures
 from trimtab.explain.incidents.integrity import BadChecksums, integrity
 from trimtab.explain.incidents.levels import drift, steps
+from trimtab.explain.incidents.looks import Looked, Part
 from trimtab.explain.incidents.merging import merged, without_lone_runs
 from trimtab.explain.incidents.periodic import periodic
 from trimtab.explain.incidents.pooled import pooled
@@ -97,37 +98,34 @@ def find_troubles(
         for judgement in judgements
         if (frame := frames.get(judgement.key)) is not None and not frame.is_empty()
     ]
-    a_month = A_MONTH / max(len(judged), 1)
-    spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs), *pooled(judged)]
+    looked = Looked(judged, now)
+    spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs)]
+    spells += pooled(looked.together())
     for judgement, frame in judged:
         spells += [*steps(judgement, frame), *drift(judgement)]
-        spells += periodic(judgement, frame, timezone)
-    dips_of = {
-        judgement.key: _dips(judgement, frame, spells, a_month) for judgement, frame in judged
-    }
+        spells += periodic(looked.of(judgement.key), frame, timezone)
+    dips_of = {judgement.key: _dips(looked.of(judgement.key), spells) for judgement, _ in judged}
     every = [*spells, *chain.from_iterable(dips_of.values())]
     lost, lone = without_lone_runs(every, frames, runs)
     first_spells = tuple(spells)
     spells = [spell for spell in spells if spell not in lost]
-    for judgement, frame in judged:
+    for judgement, _ in judged:
         # Another series' trouble does not tell why this one spreads; a run lost alone does.
         key = judgement.key
         near = (spell for spell in (*first_spells, *lost) if spell.key in (key, None))
         taken = [hours for spell in near for hours in _hours(spell, now)]
         low = [dip for dip in dips_of[key] if dip not in lost]
-        spells += unsteady(judgement, frame, low, taken, window_s=limits.window_s, a_month=a_month)
+        spells += unsteady(judgement, looked, low, taken, window_s=limits.window_s)
     spells += integrity(bad_checksums, now)
     return Troubles(merged(spells, frames, site=site, now=now), lone)
 
 
-def _dips(
-    judgement: SeriesJudgement, frame: pl.DataFrame, spells: Sequence[Spell], a_month: float
-) -> list[Spell]:
+def _dips(parts: Sequence[Part], spells: Sequence[Spell]) -> list[Spell]:
     """Return the dips of a series but those that recur."""
     recurring = [
-        spell for spell in spells if spell.shape is Shape.PERIODIC and spell.key == judgement.key
+        spell for spell in spells if spell.shape is Shape.PERIODIC and spell.key == parts[0].key
     ]
-    return [dip for dip in dips(judgement, frame, a_month) if not _recurs(dip, recurring)]
+    return [dip for dip in dips(parts) if not _recurs(dip, recurring)]
 
 
 def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:

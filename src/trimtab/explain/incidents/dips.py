@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 
 from trimtab.explain.context import Window
+from trimtab.explain.incidents.looks import Part, Residuals
 from trimtab.explain.incidents.spell import TOGETHER, Spell, apart, grouped, name_of, percent_off
-from trimtab.judge.arrays import median
 from trimtab.judge.distributions import beta_lower
-from trimtab.judge.occasions import usual_gap_s
-from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.model.incident import Shape
-from trimtab.model.series import ChangeStatus, Regime, SeriesJudgement
+from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.site import LIMITS
 
 SINGLE: Final = 12.0
@@ -57,48 +54,38 @@ _DEPTHS: Final = (3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 25.0, 32.0, 4
 """Robust standard deviations at which low runs are counted."""
 LENGTHS: Final = (3, 6, 12, 24)
 """Runs of a stretch. Longer ones are changes of level, which `trimtab.judge.changes` finds."""
-_WEEK: Final = 7 * 86400.0
 _MONTH: Final = 30 * 86400.0
-_LEVEL_RUNS: Final = 15
-"""A level is of so many runs at least, where runs are a day apart and more."""
 _RUNS_LEAST: Final = 12
-_SCALE_LEAST: Final = 0.005
-"""Half a per cent: series steadier than that would show every hiccup."""
 
 
-@dataclass(frozen=True, slots=True)
-class Residuals:
-    """Runs as arrays: seconds, log residual about their level, whether they did not finish.
+def dips(parts: Sequence[Part]) -> list[Spell]:
+    """Return the dips of one series, the earliest first; a look at fewer than twelve runs has none.
 
-    Attributes
-    ----------
-    scale, phi
-        Robust standard deviation of the residuals, and how alike neighbours are.
+    A level is that of the runs around, up to half a week to either side.
     """
+    sure: dict[int, int] = {}
+    groups: list[list[int]] = []
+    for part in parts:
+        times = part.times
+        near = apart(times)
+        certain = _certain(part, near)
+        inside = [row for row in sorted(certain) if part.within.start <= row < part.within.stop]
+        for rows in grouped(inside, times.__getitem__, near):
+            # A dip may lie in two looks.
+            before = groups[-1][-1] - part.first if groups else -1
+            if before < 0 or times[rows[0]] - times[before] > near:
+                groups.append([])
+            groups[-1] += [row + part.first for row in rows]
+            sure |= {row + part.first: certain[row] + part.first for row in rows}
+    whole = _Whole.of(parts)
+    return [_spell(parts[0].key, whole, members, sure[members[0]]) for members in groups]
 
-    times: Any
-    residuals: Any
-    unfinished: Any
-    scale: float
-    phi: float
 
-
-def dips(judgement: SeriesJudgement, frame: pl.DataFrame, a_month: float = A_MONTH) -> list[Spell]:
-    """Return the dips of one series, the earliest first; empty for fewer than twelve runs.
-
-    Parameters
-    ----------
-    a_month
-        How many chance may make of this series in 30 days.
-    frame
-        ``at``, ``value``, ``unfinished``. A level is that of the runs around, up to half a week
-        to either side, within one regime.
-    """
-    if frame.height < _RUNS_LEAST:
-        return []
-    runs = residuals_of(judgement, frame)
-    times = frame["at"].to_list()
-    near = apart(times)
+def _certain(part: Part, near: timedelta) -> dict[int, int]:
+    """Return the rows of dips in what a look sees, each with the one with which it was certain."""
+    if part.frame.height < _RUNS_LEAST:
+        return {}
+    runs, times, a_month = part.runs, part.times, A_MONTH / part.beside
     sure: dict[int, int] = {}
     for wide in grouped(_bad(runs), times.__getitem__, _WIDE * near):
         chance = _Chance.beside(runs, wide)
@@ -118,10 +105,7 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame, a_month: float = A_MON
                 sure |= dict.fromkeys(group, at)
             else:
                 sure |= {index: index for index in lost if index not in sure}
-    return [
-        _spell(judgement, runs, times, members, sure[members[0]])
-        for members in grouped(sorted(sure), times.__getitem__, near)
-    ]
+    return sure
 
 
 def _between(certain: Sequence[Sequence[int]], wide: Sequence[int]) -> list[int]:
@@ -134,14 +118,7 @@ def _between(certain: Sequence[Sequence[int]], wide: Sequence[int]) -> list[int]
     return [index for index in wide if certain[0][0] <= index <= certain[-1][-1]]
 
 
-def is_usual(
-    judgement: SeriesJudgement,
-    frame: pl.DataFrame,
-    stretch: Window,
-    *,
-    known: Sequence[Window],
-    a_month: float,
-) -> bool:
+def is_usual(part: Part, stretch: Window, *, known: Sequence[Window]) -> bool:
     """Return whether chance makes a stretch that scatters so much of what runs do elsewhere.
 
     Runs far over their level count as those far under it do.
@@ -153,14 +130,14 @@ def is_usual(
     known
         Hours whose runs are left out.
     """
-    runs = residuals_of(judgement, frame)
+    runs = part.runs
     scattered = replace(runs, residuals=-np.abs(runs.residuals))
     within = (runs.times > stretch.from_.timestamp()) & (runs.times <= stretch.to.timestamp())
     for hours in known:
         within &= (runs.times < hours.from_.timestamp()) | (runs.times > hours.to.timestamp())
     far = runs.unfinished | (np.abs(runs.residuals) >= _DEPTHS[0] * runs.scale)
     group = np.flatnonzero(within & far).tolist()
-    return not group or _Chance.beside(scattered, group).is_usual(group, a_month)
+    return not group or _Chance.beside(scattered, group).is_usual(group, A_MONTH / part.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,52 +250,6 @@ def _share(depth: Any, least: float) -> float:
     return (int(low[0]) + int((low[1:] & ~low[:-1]).sum()) + 0.5) / (len(depth) + 1)
 
 
-def residuals_of(judgement: SeriesJudgement, frame: pl.DataFrame) -> Residuals:
-    """Return the runs of a series about the level of their regime."""
-    times = frame["at"].dt.epoch("us").to_numpy() / 1e6
-    values = frame["value"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    unfinished = frame["unfinished"].fill_null(value=True).to_numpy() | ~(values > 0)
-    sign = 1.0 if judgement.key.more_is_better else -1.0
-    with np.errstate(invalid="ignore", divide="ignore"):
-        logs = np.where(unfinished, np.nan, sign * np.log(values))
-    residuals = np.full(len(logs), np.nan)
-    for part in _parts(times, judgement.regimes):
-        residuals[part] = logs[part] - _level(times[part], logs[part])
-    known = residuals[np.isfinite(residuals)]
-    scale = 1.4826 * float(np.median(np.abs(known))) if len(known) else _SCALE_LEAST
-    # Runs far out are what is looked for: they must not make the rest look unrelated.
-    clipped = np.clip(known, -3 * scale, 3 * scale)
-    phi = corrected_autocorrelation(clipped[-720:].tolist())
-    return Residuals(times, residuals, unfinished, max(scale, _SCALE_LEAST), phi)
-
-
-def _parts(times: Any, regimes: Sequence[Regime]) -> list[slice]:
-    starts = [regime.from_.timestamp() for regime in regimes[1:]]
-    cuts = [0, *np.searchsorted(times, starts).tolist(), len(times)]
-    return [slice(a, b) for a, b in pairwise(cuts) if b > a]
-
-
-def _level(times: Any, logs: Any) -> Any:
-    """Return the median of the week around each run, taken at every sixth and carried over.
-
-    Where a week has fewer than `_LEVEL_RUNS` runs it is that of so many runs, at each of them.
-    """
-    apart_s = usual_gap_s(times.tolist())
-    sparse = apart_s * _LEVEL_RUNS > _WEEK
-    step = 1 if sparse else 6
-    half_s = max(_WEEK, apart_s * _LEVEL_RUNS) / 2
-    centres = np.arange(0, len(times), step)
-    left = np.searchsorted(times, times[centres] - half_s)
-    right = np.searchsorted(times, times[centres] + half_s, side="right")
-    levels = np.array(
-        [
-            median(window) if len(window := logs[a:b][np.isfinite(logs[a:b])]) else np.nan
-            for a, b in zip(left, right, strict=True)
-        ]
-    )
-    return np.repeat(levels, step)[: len(times)]
-
-
 def _bad(runs: Residuals) -> list[int]:
     """Return the indices of the bad runs."""
     z = np.where(runs.unfinished, -np.inf, runs.residuals / runs.scale)
@@ -346,32 +277,44 @@ def _bad(runs: Residuals) -> list[int]:
     return np.flatnonzero(bad).tolist()
 
 
-def _spell(
-    judgement: SeriesJudgement,
-    runs: Residuals,
-    times: Sequence[datetime],
-    members: Sequence[int],
-    certain: int,
-) -> Spell:
-    last = members[-1]
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """All runs of a series, each as the look at it has it: ``depth`` in standard deviations."""
+
+    times: list[datetime]
+    residuals: Any
+    depth: Any
+    unfinished: Any
+
+    @classmethod
+    def of(cls, parts: Sequence[Part]) -> _Whole:
+        runs = [(part.runs, part.within) for part in parts]
+        return cls(
+            [at for part in parts for at in part.times[part.within]],
+            np.concatenate([each.residuals[rows] for each, rows in runs]),
+            np.concatenate([-each.residuals[rows] / each.scale for each, rows in runs]),
+            np.concatenate([each.unfinished[rows] for each, rows in runs]),
+        )
+
+
+def _spell(key: SeriesKey, runs: _Whole, members: Sequence[int], certain: int) -> Spell:
+    times, last = runs.times, members[-1]
     goes_on = last == len(times) - 1
     unfinished = int(runs.unfinished[list(members)].sum())
-    finished = [
-        residual for residual in runs.residuals[list(members)].tolist() if math.isfinite(residual)
-    ]
-    typical = float(np.median(finished)) if finished else None
-    more = judgement.key.more_is_better
-    effect = None if typical is None else math.exp(typical if more else -typical)
-    text = [] if effect is None else [percent_off(effect, more_is_better=more)]
+    finished = runs.residuals[list(members)]
+    finished = finished[np.isfinite(finished)]
+    typical = float(np.median(finished)) if len(finished) else None
+    effect = None if typical is None else math.exp(typical if key.more_is_better else -typical)
+    text = [] if effect is None else [percent_off(effect, more_is_better=key.more_is_better)]
     if unfinished:
         text.append(f"{unfinished} of {len(members)} runs did not finish")
     depth = SINGLE * 2 if unfinished else 0.0
-    if finished:
-        depth = max(depth, -min(finished) / runs.scale)
+    if len(finished):
+        depth = max(depth, float(np.nanmax(runs.depth[list(members)])))
     return Spell(
         shape=Shape.DIP,
-        key=judgement.key,
-        name=name_of(judgement.key),
+        key=key,
+        name=name_of(key),
         at=times[members[0]],
         until=None if goes_on else times[last],
         last=times[last],

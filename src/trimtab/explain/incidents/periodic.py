@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from trimtab.explain.incidents.dips import residuals_of
-from trimtab.explain.incidents.spell import Spell, name_of, percent_off
+from trimtab.explain.incidents.looks import Part
+from trimtab.explain.incidents.spell import Spell, carried, name_of, percent_off
 from trimtab.judge.arrays import medians, scatter
 from trimtab.judge.occasions import usual_gap_s
 from trimtab.model.incident import Recurrence, Shape
-from trimtab.model.series import ChangeStatus, SeriesJudgement
+from trimtab.model.series import ChangeStatus
 
 LOST: Final = 0.15
 """What is lost again and again at the median, at least: the load of working hours costs less."""
@@ -92,50 +92,57 @@ class _Pattern:
     loss: float
 
 
-def periodic(judgement: SeriesJudgement, frame: pl.DataFrame, timezone: str) -> list[Spell]:
+def periodic(parts: Sequence[Part], frame: pl.DataFrame, timezone: str) -> list[Spell]:
     """Return the stretches of a series that were low at the same hours or weekdays again.
 
     Parameters
     ----------
     frame
-        ``at``, ``value``, ``unfinished``.
+        All of the series: ``at``, ``value``, ``unfinished``.
     timezone
         IANA name of the site's zone: hours and weekdays are those of its people.
     """
-    if frame.height < _WEEKS_LEAST * 7:
+    spells = carried((part.look, _in_one_look(part, timezone)) for part in parts)
+    return [_counted(spell, frame) for spell in spells]
+
+
+def _in_one_look(part: Part, timezone: str) -> list[Spell]:
+    if part.frame.height < _WEEKS_LEAST * 7:
         return []
-    apart_s = usual_gap_s((frame["at"].dt.epoch("us") / 1e6).to_list())
-    hours = _table(judgement, frame, timezone) if apart_s <= _FEW_A_DAY_S else None
-    days = (
-        hours if hours and apart_s <= _HOURLY_S else _table(judgement, frame, timezone, columns=1)
-    )
+    apart_s = usual_gap_s(part.runs.times.tolist())
+    hours = _table(part, timezone) if apart_s <= _FEW_A_DAY_S else None
+    days = hours if hours and apart_s <= _HOURLY_S else _table(part, timezone, columns=1)
     patterns = [(days, pattern) for pattern in _by_weekday(days)]
     if hours:
         patterns = [(hours, pattern) for pattern in _by_hour(hours)] + patterns
     spells: list[Spell] = []
     for table, pattern in patterns:
-        spell = _spell(judgement, frame, table, pattern, timezone)
-        if spell is not None and not any(_same(spell, other) for other in spells):
+        spell = _spell(part, table, pattern, timezone)
+        if spell is not None and not any(spell.is_same(other) for other in spells):
             spells.append(spell)
     return spells
 
 
-def _same(spell: Spell, other: Spell) -> bool:
-    """Return whether two stretches lie in one another: found in several windows, or as both."""
-    mine, theirs = spell.recurs, other.recurs
-    assert mine is not None
-    assert theirs is not None
-    hours = set(mine.hours) & set(theirs.hours)
-    days = set(mine.weekdays) & set(theirs.weekdays)
-    return bool(hours and days) and spell.at <= other.last and other.at <= spell.last
+def _counted(spell: Spell, frame: pl.DataFrame) -> Spell:
+    """Return a spell with the runs of all of it."""
+    assert spell.recurs is not None
+    within = _recurring(frame, spell.recurs).filter(pl.col("at").is_between(spell.at, spell.last))
+    return replace(spell, runs=within.height, unfinished=int(within["unfinished"].sum()))
 
 
-def _table(
-    judgement: SeriesJudgement, frame: pl.DataFrame, timezone: str, *, columns: int = 24
-) -> _Table:
-    runs = residuals_of(judgement, frame)
+def _recurring(frame: pl.DataFrame, recurs: Recurrence) -> pl.DataFrame:
+    """Return the runs at the hours and weekdays at which something recurs."""
+    local = pl.col("at").dt.convert_time_zone(recurs.timezone)
+    return frame.filter(
+        local.dt.hour().is_in(list(recurs.hours))
+        & (local.dt.weekday() - 1).is_in(list(recurs.weekdays))
+    )
+
+
+def _table(part: Part, timezone: str, *, columns: int = 24) -> _Table:
+    runs = part.runs
     values = np.where(runs.unfinished, _NOTHING, runs.residuals)
-    local = frame["at"].dt.convert_time_zone(timezone)
+    local = part.frame["at"].dt.convert_time_zone(timezone)
     day = local.dt.date().to_physical().to_numpy().astype(np.int64)
     column = local.dt.hour().to_numpy().astype(np.int64) * columns // 24
     place = day - day[0]
@@ -249,14 +256,8 @@ def _means(rows: Any, columns: Sequence[int]) -> Any:
     return means
 
 
-def _spell(
-    judgement: SeriesJudgement,
-    frame: pl.DataFrame,
-    table: _Table,
-    pattern: _Pattern,
-    timezone: str,
-) -> Spell | None:
-    """Return the days of the record in which a pattern held, as a spell."""
+def _spell(part: Part, table: _Table, pattern: _Pattern, timezone: str) -> Spell | None:
+    """Return the days of a look in which a pattern held, as a spell."""
     every = pattern.weekdays == _WEEK
     means = _means(table.about(pattern.weekdays), pattern.columns)
     rows = np.flatnonzero(np.isin(table.weekdays, list(pattern.weekdays)) & np.isfinite(means))
@@ -268,22 +269,18 @@ def _spell(
     goes_on = end == len(rows)
     hours = pattern.columns if table.values.shape[1] > 1 else tuple(range(24))
     recurs = Recurrence(tuple(sorted(pattern.weekdays)), hours[0], (hours[-1] + 1) % 24, timezone)
-    local = pl.col("at").dt.convert_time_zone(timezone)
-    within = frame.filter(
-        local.dt.date().to_physical().is_between(first, last)
-        & local.dt.hour().is_in(list(hours))
-        & (local.dt.weekday() - 1).is_in(list(pattern.weekdays))
-    )
+    days = pl.col("at").dt.convert_time_zone(timezone).dt.date().to_physical()
+    within = _recurring(part.frame, recurs).filter(days.is_between(first, last))
     times: list[datetime] = within["at"].to_list()
     if not times:
         return None
-    more = judgement.key.more_is_better
+    more = part.key.more_is_better
     loss = float(np.median(means[rows[begin:end]][low[begin:end]]))
     effect = math.exp(loss if more else -loss)
     return Spell(
         shape=Shape.PERIODIC,
-        key=judgement.key,
-        name=name_of(judgement.key),
+        key=part.key,
+        name=name_of(part.key),
         at=times[0],
         until=None if goes_on else times[-1],
         last=times[-1],
@@ -292,8 +289,6 @@ def _spell(
         depth=-loss / 0.01,
         what=f"{percent_off(effect, more_is_better=more)} {recurs}",
         effect=effect,
-        runs=len(times),
-        unfinished=int(within["unfinished"].sum()),
         recurs=recurs,
     )
 

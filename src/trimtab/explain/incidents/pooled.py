@@ -15,15 +15,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 
-from trimtab.explain.incidents.dips import Residuals, residuals_of
-from trimtab.explain.incidents.spell import Spell, apart, grouped, name_of
+from trimtab.explain.incidents.looks import Part, Residuals
+from trimtab.explain.incidents.spell import Spell, apart, carried, grouped, name_of
 from trimtab.judge.arrays import scatter
 from trimtab.judge.distributions import binomials_above
 from trimtab.judge.occasions import usual_gap_s
 from trimtab.model.incident import Shape
-from trimtab.model.series import ChangeStatus, SeriesJudgement, SeriesKey
+from trimtab.model.series import ChangeStatus, SeriesKey
 
 VOICES: Final = 3
 """Low ones that a round needs at least, and more than half of those that ran."""
@@ -50,8 +49,6 @@ _GROUPS: Final[dict[str, str | None]] = {
     "probes that write": "write",
     "probes that read": "read",
 }
-
-Judged = Sequence[tuple[SeriesJudgement, pl.DataFrame]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +93,19 @@ class _Rounds:
     unfinished: Any
 
 
-def pooled(judged: Judged) -> list[Spell]:
+def pooled(looks: Sequence[Sequence[Part]]) -> list[Spell]:
     """Return the spells in which most probes, or most that write or read, were low together.
 
     Parameters
     ----------
-    judged
-        Every series with its frame. What one probe measures is one voice.
+    looks
+        Every series in each look, by time. What one probe measures is one voice.
     """
-    probes = _probes(judged)
-    spells: list[Spell] = []
+    return carried((parts[0].look, _in_one_look(parts)) for parts in looks)
+
+
+def _in_one_look(parts: Sequence[Part]) -> Iterator[Spell]:
+    probes = _probes(parts)
     for name, access in _GROUPS.items():
         voices = [
             [series for series in probe if access in (None, _access(series.key))]
@@ -113,19 +113,18 @@ def pooled(judged: Judged) -> list[Spell]:
         ]
         voices = [voice for voice in voices if voice]
         if len(voices) >= VOICES and not (access and len(voices) == len(probes)):
-            spells += _spells(name, _rounds(voices))
-    return spells
+            yield from _spells(name, _rounds(voices))
 
 
-def _probes(judged: Judged) -> list[list[_Series]]:
+def _probes(parts: Sequence[Part]) -> list[list[_Series]]:
     """Return the series of each probe, one for each access: bandwidth before other metrics."""
     probes: dict[tuple[str, str, str], dict[str, _Series]] = {}
-    for judgement, frame in sorted(judged, key=lambda pair: "bandwidth" not in pair[0].key.metric):
-        key = judgement.key
-        if key.target is None and frame.height >= _RUNS_LEAST:
+    for part in sorted(parts, key=lambda part: "bandwidth" not in part.key.metric):
+        key = part.key
+        if key.target is None and part.frame.height >= _RUNS_LEAST:
             series = probes.setdefault((key.probe, key.kind, key.comparability), {})
             if _access(key) not in series:
-                series[_access(key)] = _Series(key, residuals_of(judgement, frame))
+                series[_access(key)] = _Series(key, part.runs)
     return [list(series.values()) for series in probes.values()]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
+from trimtab.explain.incidents.looks import Look
 from trimtab.judge.occasions import usual_gap_s
 from trimtab.model.incident import Recurrence, Shape
 from trimtab.model.series import ChangeStatus, SeriesKey
@@ -65,6 +66,17 @@ class Spell:
     moved: tuple[str, ...] = ()
     recurs: Recurrence | None = None
 
+    def is_same(self, other: Spell) -> bool:
+        """Return whether two spells of a kind overlap in time and, if they recur, in hours."""
+        if self.name != other.name or self.at > other.last or other.at > self.last:
+            return False
+        if self.recurs is None or other.recurs is None:
+            return self.recurs is other.recurs
+        return bool(
+            {*self.recurs.hours} & {*other.recurs.hours}
+            and {*self.recurs.weekdays} & {*other.recurs.weekdays}
+        )
+
     @property
     def is_lost(self) -> bool:
         """Whether it is nothing but short stretches of runs that gave no figure."""
@@ -104,6 +116,31 @@ def apart(times: Sequence[datetime]) -> timedelta:
     2
     """
     return max(TOGETHER, timedelta(seconds=2 * usual_gap_s([at.timestamp() for at in times])))
+
+
+def carried(looks: Iterable[tuple[Look, Iterable[Spell]]]) -> list[Spell]:
+    """Join the spells of successive looks: one that several looks report is one spell.
+
+    A look reports each spell that overlaps its four weeks. The begin is that of the first look
+    that reported it, so that it does not move as the spell goes on.
+    """
+    spells: list[Spell] = []
+    for look, seen in looks:
+        # Only in the last look can a spell still be going on.
+        spells = [
+            spell if spell.until is not None else replace(spell, until=spell.last)
+            for spell in spells
+        ]
+        for spell in seen:
+            if spell.at >= look.to or spell.last < look.from_:
+                continue
+            before = next((place for place, each in enumerate(spells) if each.is_same(spell)), None)
+            if before is None:
+                spells.append(spell)
+            elif spell.last > spells[before].last or spell.until is None:
+                first = spells[before]
+                spells[before] = replace(spell, at=first.at, detected_at=first.detected_at)
+    return spells
 
 
 def grouped(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from trimtab.explain.context import Window
 from trimtab.explain.incidents.dips import is_usual
+from trimtab.explain.incidents.looks import Look, Looked
 from trimtab.explain.incidents.spell import Spell, name_of
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, CovAt, SeriesJudgement
@@ -33,25 +34,22 @@ _UNSTEADY_LEAST: Final = timedelta(hours=12)
 
 def unsteady(
     judgement: SeriesJudgement,
-    frame: pl.DataFrame,
+    looked: Looked,
     dips: Sequence[Spell],
     taken: Sequence[Window],
     *,
     window_s: float,
-    a_month: float,
 ) -> list[Spell]:
     """Return the dips of a series and its unsteady stretches, dips within one made part of it.
 
     Parameters
     ----------
-    frame
-        ``at``, ``value``, ``unfinished``: the runs of the series.
+    looked
+        The series of the site.
     dips
         Of this series.
     taken
         Hours whose spread other spells explain.
-    a_month
-        How many chance may make of this series in 30 days.
 
     Notes
     -----
@@ -64,7 +62,17 @@ def unsteady(
     hours = [Window(dip.at, dip.last) for dip in dips]
     spells: list[Spell] = []
     left = list(dips)
-    wide = _standing_out(judgement.rolling, taken, window)
+    points = [point for point in judgement.rolling if point.cov]
+    usual = [
+        point
+        for point in points
+        if not any(hours.from_ <= point.at <= hours.to + window for hours in taken)
+    ]
+    wide = [
+        point
+        for part in looked.of(judgement.key)
+        for point in _standing_out(points, usual, part.look, window)
+    ]
     for stretch in _missed(wide, taken, window):
         begins, ends = stretch[0].at - window, stretch[-1].at
         within = [dip for dip in dips if dip.at <= ends and dip.last >= begins]
@@ -74,7 +82,8 @@ def unsteady(
             continue
         # What dips alone make of it is seen in them; many of them are the spread.
         known = [] if len(within) >= _MANY else [Window(dip.at, dip.last) for dip in within]
-        if is_usual(judgement, frame, Window(begins, ends), known=known, a_month=a_month):
+        part = looked.around(judgement.key, stretch[0].at, ends)
+        if is_usual(part, Window(begins, ends), known=known):
             continue
         spells.append(_unsteady(judgement, stretch, within, window))
         # A run that did not finish is worth a look of its own.
@@ -100,23 +109,32 @@ def _missed(
 
 
 def _standing_out(
-    rolling: Sequence[CovAt], taken: Sequence[Window], window: timedelta
-) -> list[CovAt]:
-    """Return the windows that scatter far more than is usual for the series.
+    points: Sequence[CovAt], others: Sequence[CovAt], look: Look, window: timedelta
+) -> Sequence[CovAt]:
+    """Return the windows of a look that scatter far more than is usual for the series.
 
     What is usual is told from the steadier windows: they are usual where others scatter more for
-    most of the record as well. None stands out where the windows are no longer than
+    most of the time as well. None stands out where the windows are no longer than
     `_USUAL_WINDOWS`.
+
+    Parameters
+    ----------
+    others
+        Windows whose spread nothing explains.
     """
-    known = [
-        point for point in rolling
-        if point.cov and not any(hours.from_ <= point.at <= hours.to + window for hours in taken)
-    ]  # fmt: skip
+    known = _between(others, look.earliest, look.end)
     if len({point.at.date() for point in known}) * timedelta(days=1) < _USUAL_WINDOWS * window:
         return []
     usual, steady = np.quantile([math.log(point.cov or 1.0) for point in known], _QUANTILES)
     most = usual + max(math.log(_UNSTEADY_RATIO), _OUT * (usual - steady))
-    return [point for point in rolling if point.cov and math.log(point.cov) > most]
+    within = _between(points, look.from_, look.to)
+    return [point for point in within if math.log(point.cov or 1.0) > most]
+
+
+def _between(points: Sequence[CovAt], from_: datetime, to: datetime) -> Sequence[CovAt]:
+    """Return the windows that end from one time on and before another."""
+    begin, end = (bisect_left(points, at, key=lambda point: point.at) for at in (from_, to))
+    return points[begin:end]
 
 
 def _unsteady(
