@@ -281,6 +281,13 @@ def test_a_table_is_judged_without_a_store(tmp_path):
     assert within(modules, *idle) == []
 
 
+def test_a_scan_loads_no_frames(tmp_path):
+    (tmp_path / "tree").mkdir()
+    modules = modules_of("purge", "scan", tmp_path / "tree", "--index", tmp_path / "index")
+    assert "trimtab.loop.purging.scanning" in modules
+    assert modules & {"polars", "numpy", "scipy", "altair", "jinja2", "sqlalchemy.orm"} == set()
+
+
 def test_unknown_commands_are_wrong_use(store):
     ended = trimtab("chekc", store=store)
     assert ended.code == 2

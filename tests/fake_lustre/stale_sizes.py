@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trimtab.purge.index.exact_size import Asked, Exact
 from trimtab.purge.index.manifest import (
     FileSystemIdentity,
     Lack,
@@ -22,7 +23,6 @@ from trimtab.purge.index.manifest import (
     Source,
     TimeTrust,
 )
-from trimtab.purge.index.size_sample import Asked, Exact
 
 DAY_S = 86_400
 NOW_S = 20_000 * DAY_S

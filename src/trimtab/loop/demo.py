@@ -21,7 +21,6 @@ from trimtab.launch.process import utc_now
 from trimtab.loop.results import (
     WhatIfResult,
     add_result,
-    horizon_result,
     results_of,
     whatif_result,
 )
@@ -191,7 +190,7 @@ def _horizon(scenario: Scenario, root: str, temporary: Path) -> HorizonResult:
     described = ListDescription(Source.GNU_FIND, root.encode(), complete=True)
     import_index(listed, index, described)
     usage = Usage(int(used), int(capacity - used))
-    return horizon_result(ask_horizon(Question(index, target=_TARGET, usage=usage), now=now))
+    return ask_horizon(Question(index, target=_TARGET, usage=usage), now=now).result
 
 
 def _list_of_files(

@@ -10,17 +10,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from trimtab.errors import UsageError
-from trimtab.loop.purging.horizons import Found
 from trimtab.loop.sites import open_site
 from trimtab.loop.stores import open_store
 from trimtab.message import Message
 from trimtab.model.identifier import new_identifier
-from trimtab.purge.horizon.curve import Freed
 from trimtab.record.kept import KeptResult
 from trimtab.report.purge import HorizonResult
 from trimtab.twin.scenario.model import Scenario
 from trimtab.units import plural
-from trimtab.visible import visible
 from trimtab.whatif.sweep import Swept
 from trimtab.whatif.vary import Varied
 
@@ -91,19 +88,6 @@ class Results(Generic[Value]):
         if id_:
             raise UsageError("there is no such result", code="page-unknown")
         return None
-
-
-def horizon_result(horizon: Found) -> HorizonResult:
-    """Return what is kept of a horizon."""
-    return HorizonResult(
-        visible(horizon.policy.root),
-        horizon.manifest.index_id,
-        horizon.answer,
-        horizon.usage,
-        tuple(horizon.rules.words),
-        Freed(horizon.files, horizon.allocated_bytes),
-        tuple(horizon.notes),
-    )
 
 
 def whatif_result(scenario: Scenario, swept: Swept) -> WhatIfResult:

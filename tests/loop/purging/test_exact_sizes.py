@@ -19,9 +19,10 @@ from trimtab.loop.purging.looking import look_on
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.index.exact_size import Exact
 from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.size_sample import Exact, take_sample
+from trimtab.purge.index.size_sample import take_sample
 from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import LoadedPolicy
 from trimtab.purge.rules import ReadRecording, rules_in_force

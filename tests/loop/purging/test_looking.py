@@ -12,7 +12,7 @@ from tests.support import silent_fuse
 from trimtab.errors import RefusedError
 from trimtab.launch import orphans
 from trimtab.loop.purging.looking import look_on
-from trimtab.purge.index.size_sample import Asked, Exact
+from trimtab.purge.index.exact_size import Asked, Exact
 
 pytestmark = pytest.mark.system
 

@@ -48,7 +48,6 @@ def command(directory: Path, report: str | None, keep: str | None, **options_giv
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.horizons import ask_horizon
-    from trimtab.loop.results import horizon_result, keep_result
     from trimtab.report import documents
     from trimtab.report.purge import horizon_document
 
@@ -65,8 +64,10 @@ def command(directory: Path, report: str | None, keep: str | None, **options_giv
     with progress_bar() as progress:
         progress("reading the index", 0.0)
         horizons = ask_horizon(question, now=utc_now())
-    result = horizon_result(horizons)
+    result = horizons.result
     if keep is not None:
+        from trimtab.loop.results import keep_result
+
         keep_result(keep, options_given["store_url"], result, utc_now())
     show_page(
         lambda: documents.purged.PurgeHorizonDocument(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trimtab.cli.render.document import show_page
 from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode, TimeTrust
-from trimtab.report.documents.purged import IndexDocument
+from trimtab.report import documents
 from trimtab.report.kit import facts
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import sentences, utc_moment
@@ -27,7 +27,7 @@ _TIMES = {
 def show_index(manifest: Manifest, directory: Path) -> None:
     """Print an index that was just made, as JSON or for people."""
     show_page(
-        lambda: IndexDocument(str(directory), manifest),
+        lambda: documents.purged.IndexDocument(str(directory), manifest),
         lambda: index_document(manifest, directory),
     )
 

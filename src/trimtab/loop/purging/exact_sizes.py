@@ -13,8 +13,8 @@ import polars as pl
 from trimtab.errors import DataError
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.purge.horizon.size_bias import SizeBias, SizeSample
+from trimtab.purge.index.exact_size import Asked, Look
 from trimtab.purge.index.manifest import Manifest
-from trimtab.purge.index.size_sample import Asked, Look
 from trimtab.purge.index.views import readable
 from trimtab.purge.plan.candidates import PIECE_ROWS
 from trimtab.purge.rules import RulesInForce

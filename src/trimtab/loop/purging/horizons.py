@@ -22,6 +22,7 @@ from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.site import SiteSays, ask_site
 from trimtab.purge.horizon.answer import Answer, answer
+from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.forecast import Growth, forecast_growth
 from trimtab.purge.horizon.size_bias import SizeBias
 from trimtab.purge.horizon.targets import pool_groups
@@ -32,7 +33,9 @@ from trimtab.purge.policy import Policy
 from trimtab.purge.rules import RulesInForce, rules_in_force
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import DoneLine, UndoneLine
+from trimtab.report.purge import HorizonResult
 from trimtab.units import format_bytes, plural
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab._core import Tally
@@ -110,6 +113,19 @@ class Found:
     latest_future_s: int | None
     notes: tuple[str, ...] = ()
     bias: SizeBias | None = None
+
+    @property
+    def result(self) -> HorizonResult:
+        """What reports show and what the store keeps of it."""
+        return HorizonResult(
+            visible(self.policy.root),
+            self.manifest.index_id,
+            self.answer,
+            self.usage,
+            tuple(self.rules.words),
+            Freed(self.files, self.allocated_bytes),
+            self.notes,
+        )
 
 
 def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_now) -> Found:

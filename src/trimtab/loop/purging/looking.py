@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from trimtab.launch.child import ask_child
-from trimtab.purge.index.size_sample import NO_PROJECTS, Asked, Exact, Look
+from trimtab.purge.index.exact_size import NO_PROJECTS, Asked, Exact, Look
 
 DEADLINE_S: Final = 60.0
 """For one file; once one was late, a sixth of it. A failover that goes well takes less."""

@@ -21,10 +21,10 @@ from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.exempt_paths import look_beneath, require_exempt_paths
 from trimtab.purge.index import views
+from trimtab.purge.index.exact_size import Look
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import MANIFEST
 from trimtab.purge.index.questions import By, totals
-from trimtab.purge.index.size_sample import Look
 from trimtab.purge.plan.freeze import freeze, staging
 from trimtab.purge.plan.key import SigningKey, create_key
 from trimtab.purge.plan.model import (

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
 from trimtab.errors import DataError, Interrupted, ToolError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
@@ -25,8 +23,9 @@ from trimtab.loop.purging.looking import look_on
 from trimtab.loop.purging.spreading import PARTS, PartTerms, SpreadProgress, spread
 from trimtab.model.identifier import new_identifier
 from trimtab.model.mounts import parse_mountinfo
-from trimtab.purge.index.carrying import ELSEWHERE, Base, carried_over, starting_point, words
+from trimtab.purge.index.exact_size import Look
 from trimtab.purge.index.manifest import (
+    ELSEWHERE,
     FileSystemIdentity,
     Lack,
     Manifest,
@@ -38,8 +37,6 @@ from trimtab.purge.index.manifest import (
     Unread,
 )
 from trimtab.purge.index.manifest_file import MANIFEST, save_manifest
-from trimtab.purge.index.size_sample import Look, random_seed, take_sample
-from trimtab.purge.index.views import readable
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.situation import RootFacts
 from trimtab.record.system_errors import system_errors
@@ -48,6 +45,7 @@ from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab._core import NamespaceScan, ScanProgress, ScanResult
+    from trimtab.purge.index.carrying import Base
 
     Progress = Callable[[ScanProgress | SpreadProgress], None]
 
@@ -205,6 +203,8 @@ def _base(root: str, file_system: FileSystemIdentity, options: ScanOptions) -> B
             code="base-dask",
             hint="give --dask or --incremental, not both; --dask none leaves out the site's",
         )
+    from trimtab.purge.index.carrying import starting_point
+
     return starting_point(
         options.base,
         os.fsencode(root),
@@ -232,6 +232,8 @@ def _errors_of(base: Base | None) -> Iterator[None]:
 
 
 def _with_carried(manifest: Manifest, directory: Path, base: Base, result: ScanResult) -> Manifest:
+    from trimtab.purge.index.carrying import carried_over, words
+
     shards, incremental = carried_over(base, directory, manifest.shards, unchanged=result.unchanged)
     manifest = replace(manifest, shards=shards, incremental=incremental)
     notes = words(incremental, manifest.oldest_ns, manifest.ended_ns)
@@ -278,6 +280,11 @@ def _manifest(
 
 def _sizes(directory: Path, manifest: Manifest, mode: SizesMode, look: Look) -> Sizes:
     """Return how sizes were learned, with the sample that tells how far listed ones are off."""
+    import polars as pl
+
+    from trimtab.purge.index.size_sample import random_seed, take_sample
+    from trimtab.purge.index.views import readable
+
     if mode is not SizesMode.SAMPLED:
         return Sizes(mode)
     began = time.monotonic()
@@ -353,6 +360,10 @@ def _tells_layouts(shards: Sequence[Path]) -> bool:
     A file system that has no layouts answers as if each file had none, and a question about OSTs
     would be answered with nothing, as if there were no files.
     """
+    import polars as pl
+
+    from trimtab.purge.index.views import readable
+
     if not shards:
         return True
     with readable():

@@ -28,6 +28,7 @@ from trimtab.errors import UsageError
 from trimtab.model.mounts import Mount
 from trimtab.purge.index.delta import without
 from trimtab.purge.index.manifest import (
+    ELSEWHERE,
     FileSystemIdentity,
     Incremental,
     Lack,
@@ -62,9 +63,6 @@ KINDS: Final = frozenset(
     {"btrfs", "ceph", "ext2", "ext3", "ext4", "f2fs", "gpfs", "nfs", "nfs4", "tmpfs", "xfs", "zfs"}
 )
 """File systems on which every change of a directory's names moves its ctime, by their kernels."""
-
-ELSEWHERE: Final = "beneath the root: other file systems, and not part of it"
-"""How a scan ends its note about mounts; what they hide cannot be told from an index."""
 
 KEPT: Final = "kept"
 _LINKED: Final = "linked"

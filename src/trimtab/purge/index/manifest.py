@@ -12,6 +12,8 @@ from typing import Final
 
 from trimtab.units import EpochNs
 
+ELSEWHERE: Final = "beneath the root: other file systems, and not part of it"
+"""How a scan ends its note about mounts; what they hide cannot be told from an index."""
 SCHEMA_VERSION: Final = 2
 """Of ``manifest.json`` and of the columns of the shards; raised when either changes its meaning.
 Unreleased versions wrote 1, with and without the columns and keys of today."""

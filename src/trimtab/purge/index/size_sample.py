@@ -7,16 +7,14 @@ are drawn follows the bytes that it can be wrong by; of each at least `LEAST`, o
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
 from trimtab.purge.horizon.size_bias import AGES_DAYS
+from trimtab.purge.index.exact_size import Asked, Look
 from trimtab.purge.index.manifest import Manifest, Shard
 from trimtab.purge.index.views import readable, scanned
 from trimtab.purge.index.write import write_shard
@@ -30,50 +28,6 @@ USERS_MAXIMUM: Final = 500
 _DAY_NS: Final = 86_400 * 10**9
 _SIZE_STEP: Final = 4.0
 _STRATUM: Final = ("owner", "age_class", "size_class")
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One file to look at: its identity in 16 bytes, and where it lies beneath the root."""
-
-    id: bytes
-    parent: bytes
-    name: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Exact:
-    """What all servers of a file say of it now.
-
-    Attributes
-    ----------
-    project
-        ``None`` where it was not asked for.
-    errno
-        Why nothing is known; 0: it is.
-    """
-
-    size_bytes: int = 0
-    allocated_bytes: int = 0
-    project: int | None = None
-    errno: int = 0
-
-    @property
-    def known(self) -> bool:
-        """Whether the file was there and all of its servers answered."""
-        return self.errno == 0
-
-    @property
-    def gone(self) -> bool:
-        """Whether the file is not there any more, or another has its name."""
-        return self.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
-
-
-NO_PROJECTS: Final = frozenset({errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
-"""What a file system answers that has no projects."""
-
-Look = Callable[[Sequence[Asked]], Sequence[Exact]]
-"""Looks at files; an answer for each, in their order."""
 
 
 def take_sample(
