@@ -232,6 +232,7 @@ def test_an_admin_sees_every_owner_and_a_viewer_only_themselves(admin, ada, plan
     assert "Deleting what is unused for" in page
     everybody = owners_of(page)
     assert len(everybody) == 30
+    assert "<summary>30 rows: user, files, would go, of what may" in page
     own = ada.get(f"{ROOT}/purge").text
     assert owners_of(own) <= {str(ADA), "ada"}
     assert all(other not in own for other in everybody - {str(ADA)})
@@ -374,3 +375,19 @@ def _shows_its_scenario(desk: Desk, store: Store) -> None:
     assert "Nothing was asked of the twin yet" in page
     assert "A small system: 8 OSTs of 12 drives on 4 servers" in page
     assert "Everything that the pages of this site show is simulated" in page
+
+
+def test_a_scenario_that_was_changed_is_shown_as_it_is_now(desk, tmp_path):
+    path = tmp_path / "mine.toml"
+    with Store.open(SmallSite().keep(tmp_path / "t.db")) as store:
+        site = replace(desk.place(SITE).site, driver="twin", scenario=str(path))
+        client = person(Desk(store, (SITE, Place(SITE, site))), "root")
+        for text, shown in (
+            ('[scenario]\nname = "mine"\nextends = "template"\ntitle = "First"\n', "First. "),
+            ('[scenario]\nname = "mine"\nextends = "template"\ntitle = "Second"\n', "Second. "),
+            ("title = 3\n", "mine.toml"),
+        ):
+            path.write_text(text)
+            page = client.get(f"{ROOT}/twin")
+            assert (page.status_code, shown in page.text) == (200, True)
+            assert ("is simulated" in page.text) == (shown != "mine.toml")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
     from trimtab.model.status import Status
     from trimtab.model.target import SiteState, TargetState
+    from trimtab.record.slots import WatchState
     from trimtab.record.store import Store
 
 ACTIONS_SHOWN: Final = 8
@@ -103,21 +104,21 @@ def glance_of(store: Store, place: Place, status: Status, standing: SiteStanding
     )
 
 
-def present_of(store: Store, place: Place, now: datetime, purge: PurgeOverview) -> Present:
+def present_of(
+    store: Store, place: Place, now: datetime, watch: WatchState | None, purge: PurgeOverview
+) -> Present:
     """Return what goes on at a site.
 
     Parameters
     ----------
     now
         By the site's own clock.
+    watch
+        ``None``: the site has no file.
     purge
         See `purge_overview`.
     """
-    site, watch = place.site, None
-    if site is not None:
-        from trimtab.loop.watching.upcoming import watch_state
-
-        watch = watch_state(site, store, now)
+    site = place.site
     lease = None if watch is None else watch.lease
     return Present(
         at=now,

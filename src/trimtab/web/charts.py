@@ -6,7 +6,7 @@ with an interpreter of expressions: the policy of the pages allows no code but f
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +36,7 @@ from trimtab.report.series import round_top, value_scale
 from trimtab.report.text import key_label, metric_title
 from trimtab.visible import visible
 from trimtab.web import sampling
+from trimtab.web.marks import survey_layers
 from trimtab.web.series_parts import frame_of_runs
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from trimtab.record.kept import KeptIncident
     from trimtab.record.store import Store
     from trimtab.web.desk import Desk
+    from trimtab.web.marks import Marks
 
 POINTS: Final = 1600
 """Of one chart: a screen has as many columns."""
@@ -253,8 +255,10 @@ _MAP: Final[dict[str, Any]] = {
 }
 
 
-def survey_map(judged: Judged | None, metric: str) -> dict[str, Any]:
+def survey_map(judged: Judged | None, metric: str, marks: Marks) -> dict[str, Any]:
     """Return the rate of each target in each survey, relative to the median of the survey.
+
+    Incidents and the log book are marked above it.
 
     Raises
     ------
@@ -274,13 +278,19 @@ def survey_map(judged: Judged | None, metric: str) -> dict[str, Any]:
         relative=pl.col("value") / pl.col("value").median().over("at")
     )
     rows = [
-        {"at": f"{at:%Y-%m-%d %H:%M}", "target": visible(target), "relative": round(relative, 3)}
+        {"at": _column(at), "target": visible(target), "relative": round(relative, 3)}
         for at, target, relative in cells.select("at", "target", "relative").iter_rows()
         if relative is not None and relative == relative  # noqa: PLR0124 (not a number)
     ]
     targets = cells["target"].n_unique()
-    mark = {"data": {"values": rows}, "mark": {"type": "rect"}, "encoding": _MAP}
-    return _drawable([mark], height=min(900, max(160, 5 * targets + 40)))
+    cell = {"data": {"values": rows}, "mark": {"type": "rect"}, "encoding": _MAP}
+    columns = {_column(at): milliseconds(at) for at in chosen.sort().to_list()}
+    layers = [cell, *survey_layers(marks, _MAP["x"], columns)]
+    return _drawable(layers, height=min(900, max(160, 5 * targets + 40)))
+
+
+def _column(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M}"
 
 
 def spread_charts(judged: Judged) -> Iterator[Chart | None]:

@@ -12,8 +12,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from trimtab.errors import UsageError
-from trimtab.web.api import HEAVY, PREFIX, DeskOf, Moment, conditional, moment, turn_of
+from trimtab.web.api import PREFIX, Moment, conditional, moment
+from trimtab.web.desk import DeskOf
 from trimtab.web.series_parts import frame_of_runs
+from trimtab.web.turns import HEAVY, turn_of
 
 if TYPE_CHECKING:
     import polars as pl

@@ -18,12 +18,13 @@ from trimtab.report.kit import GOAL_TONES, Table, Tone
 from trimtab.report.render import stylesheet
 from trimtab.report.text import key_label, metric_title, minute_text
 from trimtab.units import format_duration, format_percent, format_value, value_or_dash
-from trimtab.web.api import HEAVY, DeskOf, compared, conditional, heavy_with, moment
-from trimtab.web.desk import Desk
+from trimtab.web.api import compared, conditional, moment
+from trimtab.web.desk import Desk, DeskOf
 from trimtab.web.marks import KEYS, marked_specification
 from trimtab.web.render import (
     ROWS,
     figures,
+    framed,
     likeliest,
     link,
     listed_sites,
@@ -42,6 +43,7 @@ from trimtab.web.series_parts import (
     utc_text,
     zones_of,
 )
+from trimtab.web.turns import HEAVY, heavy_with
 
 if TYPE_CHECKING:
     from trimtab.loop.overview import Glance, Present
@@ -563,7 +565,7 @@ def survey_data(desk: DeskOf, site: str, metric: str) -> Response:
     def make() -> str:
         from trimtab.web import charts
 
-        return _as_json(charts.survey_map(desk.judged(site), metric))
+        return _as_json(charts.survey_map(desk.judged(site), metric, desk.marks(site)))
 
     body = desk.remembered(site, f"survey of {metric}", str, make, *MARKED)
     return Response(body, media_type="application/json")
@@ -595,4 +597,4 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
         )
 
     body = desk.remembered(site, f"target {name}", str, make)
-    return page(request, site, "targets", "body.html.j2", body=Markup(body))
+    return framed(request, site, "targets", body)

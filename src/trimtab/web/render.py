@@ -17,8 +17,7 @@ from trimtab.report.incidents import STATE_TONES
 from trimtab.report.render import drawn, environment
 from trimtab.report.text import metric_text, minute_text
 from trimtab.units import format_bytes, format_percent, format_value
-from trimtab.web.access import Role
-from trimtab.web.api import identity_of
+from trimtab.web.access import Role, identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -123,8 +122,19 @@ def page(request: Request, site: str, current: str, template: str, **values: Any
     """Return a page of a site."""
     identity = identity_of(request)
     person = {"identity": identity, "may_write": identity.role.covers(Role.OPERATOR)}
-    body = Markup(part(template, site=site, **person, **values))
-    html = part("site.html.j2", site=site, nav=NAV, current=current, body=body, **person)
+    return framed(request, site, current, part(template, site=site, **person, **values))
+
+
+def framed(request: Request, site: str, current: str, body: str) -> Response:
+    """Return a page of a site around its body, a text of `part`."""
+    html = part(
+        "site.html.j2",
+        site=site,
+        nav=NAV,
+        current=current,
+        body=Markup(body),
+        identity=identity_of(request),
+    )
     return Response(html, media_type="text/html")
 
 
