@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -134,16 +134,8 @@ def present_of(
 
 def overview(glance: Glance, present: Present) -> Overview:
     """Return a site at one glance."""
-    return value_of(
-        Overview,
-        glance,
-        at=present.at,
-        watched_by=present.watched_by,
-        armed=present.armed,
-        done=present.done,
-        upcoming=present.upcoming,
-        purge=present.purge,
-    )
+    now = {field.name: getattr(present, field.name) for field in fields(present)}
+    return value_of(Overview, glance, **now)
 
 
 def target_overviews(

@@ -358,10 +358,12 @@ class Desk:
 
     def watch(self, name: str) -> WatchState | None:
         """Return the state of a site's watch, ``None`` where the site has no file."""
+        site = self.place(name).site
+        if site is None:
+            return None
         from trimtab.loop.watching.upcoming import watch_state
 
-        site = self.place(name).site
-        return None if site is None else watch_state(site, self.store, self.now(name))
+        return watch_state(site, self.store, self.now(name))
 
     def events(self, name: str) -> tuple[Event, ...]:
         """Return the log book of a site, the oldest first."""

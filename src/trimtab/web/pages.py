@@ -36,6 +36,7 @@ from trimtab.web.series_parts import (
     Compared,
     Zone,
     around_events,
+    between,
     compared_parts,
     day_charts,
     days_above,
@@ -397,7 +398,6 @@ def chart_data(
 
     def make() -> str:
         from trimtab.web import charts
-        from trimtab.web.files_api import between
 
         judgement, frame = desk.series(site, name), frame_of_runs(desk.runs(site, name))
         stretch = between(frame, moment(since or None), moment(until or None, end=True))
