@@ -14,7 +14,7 @@ from trimtab.errors import UsageError
 from trimtab.extras import install_command
 from trimtab.loop.monthly import space_at
 from trimtab.model.run import METRIC_UNITS
-from trimtab.model.series import ChangeStatus, SeriesJudgement
+from trimtab.model.series import SeriesJudgement
 from trimtab.report import judge_charts
 from trimtab.report.chart import (
     ACCENT,
@@ -29,6 +29,7 @@ from trimtab.report.chart import (
     layered,
     milliseconds,
     runs_marks,
+    thinned,
     time_axis,
     value_axis,
 )
@@ -191,7 +192,7 @@ def _levels(
                 "y": {"field": "level", "type": "quantitative"},
             },
         }
-    for status, dash in ((ChangeStatus.CONFIRMED, [1, 0]), (ChangeStatus.SUSPECT, [4, 3])):
+    for status, dash in judge_charts.CHANGE_DASHES:
         changes = [
             {"at": milliseconds(change.at), "what": f"{status.value} change"}
             for change in judgement.changes
@@ -271,10 +272,8 @@ def survey_map(judged: Judged | None, metric: str, marks: Marks) -> dict[str, An
     if surveys is None or metric not in surveys["metric"].unique().to_list():
         raise UsageError("no survey measured that", code="page-unknown")
     of_metric = surveys.filter(pl.col("metric") == metric)
-    times = of_metric["at"].unique().sort()
-    step = -(-len(times) // _SURVEYS)
-    chosen = times.reverse().gather_every(step)
-    cells = of_metric.filter(pl.col("at").is_in(chosen.implode())).with_columns(
+    chosen = thinned(of_metric["at"].unique().sort().to_list(), _SURVEYS)
+    cells = of_metric.filter(pl.col("at").is_in(chosen)).with_columns(
         relative=pl.col("value") / pl.col("value").median().over("at")
     )
     rows = [
@@ -284,7 +283,7 @@ def survey_map(judged: Judged | None, metric: str, marks: Marks) -> dict[str, An
     ]
     targets = cells["target"].n_unique()
     cell = {"data": {"values": rows}, "mark": {"type": "rect"}, "encoding": _MAP}
-    columns = {_column(at): milliseconds(at) for at in chosen.sort().to_list()}
+    columns = {_column(at): milliseconds(at) for at in chosen}
     layers = [cell, *survey_layers(marks, _MAP["x"], columns)]
     return _drawable(layers, height=min(900, max(160, 5 * targets + 40)))
 
@@ -335,11 +334,9 @@ def life_charts(store: Store, site: str, target: str) -> Iterator[Chart | None]:
 
 def _fullness_chart(store: Store, site: str, target: str) -> Chart | None:
     times = store.snapshot_times(site)
-    step = max(1, -(-len(times) // _SNAPSHOTS))
-    chosen = times[::-1][::step][::-1]
     rows = [
         {"at": milliseconds(each.at), "value": 100 * each.fullness}
-        for each in space_at(store, site, chosen, target)
+        for each in space_at(store, site, thinned(times, _SNAPSHOTS), target)
     ]
     if not rows:
         return None

@@ -30,6 +30,7 @@ from trimtab.web.render import (
     listed_sites,
     page,
     part,
+    sections,
 )
 from trimtab.web.series_parts import (
     CHANGES,
@@ -576,7 +577,6 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
     """Show one target: its readings now, its surveys, what happened to it."""
 
     def make() -> str:
-        from trimtab.report.sections import drawn_sections
         from trimtab.report.targets import target_document
         from trimtab.web import charts
 
@@ -591,7 +591,7 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
         return part(
             "target.html.j2",
             document=document,
-            sections=drawn_sections(document),
+            sections=sections(desk, site, f"target {name}", document),
             figures=Markup(figures(desk, site, name, charts.life_charts(desk.store, site, name))),
             events=events[: -ROWS - 1 : -1],
         )

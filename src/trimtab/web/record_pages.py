@@ -145,7 +145,6 @@ def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 
     """Show what was done and what waits, and the log book."""
     of_file, watch, now = desk.place(site).site, desk.watch(site), desk.now(site)
     plans, plan_problems = desk.plans(site)
-    listed = [(plan, plan.state(now), plan.waits(now)) for plan in plans]
     has_plans = of_file is not None and of_file.policies.purge.directory is not None
     events = desk.events(site)[::-1]
     return page(
@@ -155,9 +154,10 @@ def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 
         "actions.html.j2",
         armed=() if of_file is None else of_file.policies.armed,
         upcoming=() if watch is None else watch.items,
-        plans=listed,
+        plans=plans,
+        now=now,
         plan_problems=plan_problems,
-        waiting=sum(waits for *_, waits in listed) if has_plans and not plan_problems else None,
+        waiting=sum(plan.waits(now) for plan in plans) if has_plans and not plan_problems else None,
         ledger=desk.store.actions(site, limit=ROWS)[::-1],
         ledger_total=sum(desk.store.action_counts(site).values()),
         events=events[offset : offset + ROWS],

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
     from trimtab.record.kept import KeptIncident
     from trimtab.report.chart import Chart
-    from trimtab.report.sections import Drawings
+    from trimtab.report.sections import Document, Drawings, Section
     from trimtab.web.desk import Desk
     from trimtab.web.marks import Marks
+
+    Sections = tuple[tuple[Section, Drawings], ...]
 
 ROWS: Final = 50
 """Of a table on one page."""
@@ -98,6 +100,14 @@ def drawings(desk: Desk, site: str, noun: str, charts: Iterable[Chart | None]) -
         for chart in made
     ]
     return tuple(zip(made, map(Markup, texts), strict=True))
+
+
+def sections(desk: Desk, site: str, noun: str, document: Document) -> Sections:
+    """Return the sections of a document with their drawings; see `drawings`."""
+    return tuple(
+        (section, drawings(desk, site, noun, (chart() for chart in section.charts)))
+        for section in document.sections
+    )
 
 
 def figures(

@@ -18,13 +18,12 @@ from trimtab.web.access import Admin, Person, Role
 from trimtab.web.desk import DeskOf
 from trimtab.web.pages import MARKED, Address, Offset
 from trimtab.web.record_pages import form_field
-from trimtab.web.render import ROWS, drawings, figures, framed, link, page, part
+from trimtab.web.render import ROWS, figures, framed, link, page, part, sections
 from trimtab.web.result_api import approved, shown_owners
 from trimtab.web.turns import heavy_with
 
 if TYPE_CHECKING:
     from trimtab.report.chart import Chart
-    from trimtab.report.sections import Drawings, Section
     from trimtab.twin.scenario.model import Scenario
     from trimtab.web.desk import Desk
 
@@ -48,23 +47,13 @@ def ladder_page(
 
     def make() -> str:
         from trimtab.report.ladder import ladder_document
-        from trimtab.report.sections import drawn_sections
 
         document = ladder_document(desk.ladder(site, per or None))
-        sections = drawn_sections(document)
-        return part("ladder.html.j2", site=site, document=document, sections=sections, per=per)
+        drawn = sections(desk, site, noun, document)
+        return part("ladder.html.j2", site=site, document=document, sections=drawn, per=per)
 
-    return framed(request, site, "ladder", desk.remembered(site, f"ladder {per}", str, make))
-
-
-def _drawn(
-    desk: Desk, site: str, noun: str, document: Document
-) -> tuple[tuple[Section, Drawings], ...]:
-    """Return a document's sections with their drawings."""
-    return tuple(
-        (section, drawings(desk, site, noun, (chart() for chart in section.charts)))
-        for section in document.sections
-    )
+    noun = f"ladder {per}"
+    return framed(request, site, "ladder", desk.remembered(site, noun, str, make))
 
 
 # Sweeps
@@ -78,7 +67,6 @@ def sweeps_page(
 
     def make() -> str:
         from trimtab.model.excluded_runs import doubts_text
-        from trimtab.report.sections import drawn_sections
         from trimtab.report.sweep import sweep_document
 
         sweeps = desk.sweeps(site)
@@ -96,15 +84,15 @@ def sweeps_page(
             workload=workload,
             stored=stored,
             document=document,
-            sections=drawn_sections(document),
+            sections=sections(desk, site, noun, document),
             doubts=doubts_text(stored.doubts),
             measured=f"{minute_text(times[0])} to {minute_text(times[-1])}"
             if times
             else "not known",
         )
 
-    body = desk.remembered(site, f"sweep {[name, workload]}", str, make, "site")
-    return framed(request, site, "sweeps", body)
+    noun = f"sweep {[name, workload]}"
+    return framed(request, site, "sweeps", desk.remembered(site, noun, str, make, "site"))
 
 
 # Purge
@@ -159,8 +147,9 @@ def purge_page(
         "purge.html.j2",
         of_record=of_record,
         report=of_runs,
-        runs=() if of_runs is None else _drawn(desk, site, "runs of purges", of_runs),
-        plans=[(plan, plan.state(now), plan.waits(now)) for plan in plans],
+        runs=() if of_runs is None else sections(desk, site, "runs of purges", of_runs),
+        plans=plans,
+        now=now,
         plans_directory=None if of_file is None else of_file.policies.purge.directory,
         plan_problems=problems,
         lists=tuple(own_lists(plans, identity.user, now, offset=offset, limit=ROWS)),
@@ -187,7 +176,7 @@ def _purge_parts(desk: Desk, site: str, result: str, only: frozenset[int] | None
         site=site,
         horizons=horizons,
         chosen=chosen,
-        sections=_drawn(desk, site, noun, document),
+        sections=sections(desk, site, noun, document),
         space=Markup(figures(desk, site, "space", [_space(desk, site)])),
         events=events[: -_EVENTS - 1 : -1],
         events_total=len(events),
@@ -212,11 +201,11 @@ def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None
 def _space(desk: Desk, site: str) -> Chart | None:
     """Return how full the site was over its snapshots, with its purges."""
     from trimtab.loop.monthly import space_at
+    from trimtab.report.chart import thinned
     from trimtab.report.monthly import space_chart
 
     times = desk.store.snapshot_times(site)
-    step = max(1, -(-len(times) // _SNAPSHOTS))
-    space = space_at(desk.store, site, times[::-1][::step][::-1])
+    space = space_at(desk.store, site, thinned(times, _SNAPSHOTS))
     chart = space_chart(space)
     if chart is None:
         return None
@@ -273,11 +262,11 @@ def _twin(
     presets = scenarios_document([load_scenario(name) for name in preset_names()])
     shown = {f"what-if {chosen.id}" if chosen else "": document, "scenario": of_site,
              "presets": presets}  # fmt: skip
-    sections = [
+    drawn = [
         section
         for noun, each in shown.items()
         if each is not None
-        for section in _drawn(desk, site, noun, each)
+        for section in sections(desk, site, noun, each)
     ]
     return part(
         "twin.html.j2",
@@ -285,7 +274,7 @@ def _twin(
         results=results,
         chosen=chosen,
         document=document,
-        sections=sections,
+        sections=drawn,
         problem=problem,
         scenario=of_site,
     )
