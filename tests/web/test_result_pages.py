@@ -24,6 +24,7 @@ from tests.web.conftest import HOST, HOSTILE, guard_of
 from tests.web.test_pages import Inline
 
 from trimtab.loop.event_log import Place, add_event
+from trimtab.loop.purging import plans as purge_plans
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.results import WhatIfResult, add_result
 from trimtab.loop.sweep import stored_sweep
@@ -347,6 +348,21 @@ def csrf(client: TestClient) -> str:
     identity = access.identify(Asking("192.0.2.7", headers))
     assert isinstance(identity, Identity)
     return identity.csrf
+
+
+def test_journals_that_cannot_be_read_are_told_wherever_they_are_shown(desk, monkeypatch):
+    def refused(directory: Path) -> tuple[Path, ...]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(purge_plans, "journals", refused)
+    place = desk.place(SITE)
+    anew = Desk(desk.store, (SITE, place), purges=desk.purges)
+    client = person(anew, "root")
+    for page in ("overview", "purge"):
+        text = client.get(f"{ROOT}/{page}").text
+        assert "journals cannot be read: Permission denied" in text, page
+    purge = client.get(f"/api/v1/sites/{SITE}/overview").json()["purge"]
+    assert (purge["plans"], purge["reason_code"]) == (0, "journals-unreadable")
 
 
 # Twin

@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Request
 
-from trimtab.errors import UsageError
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.keeping import Keeping, RestsOn, keeping
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.sites import clock_of, site_as_kept, site_named, where_of
+from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.visible import visible
 
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
     from trimtab.loop.results import Value as ResultValue
     from trimtab.loop.site_judgement import Judged
     from trimtab.loop.sweep import StoredSweep
-    from trimtab.message import Message
     from trimtab.model.event import Event
     from trimtab.model.ladder import Ladder
+    from trimtab.model.overview import PurgeOverview
     from trimtab.model.series import SeriesJudgement
     from trimtab.model.standing import SiteStanding
     from trimtab.model.status import Status, SweepStatus
@@ -351,10 +352,17 @@ class Desk:
 
         place, now = self.place(name), self.now(name)
         last = self.store.events(site=name, kinds=[EventKind.PURGE])[-1:]
-        purge = self.recent(
-            "purge", name, lambda: purge_overview(place, last, now, self.purges), last
-        )
-        return present_of(self.store, place, now, self.watch(name), purge)
+
+        def purge() -> PurgeOverview:
+            plans, reason = (), None
+            try:
+                plans = self.purge_runs(name).plans
+            except TrimtabError as error:
+                reason = Message("journals-unreadable", error.message)
+            return purge_overview(place, last, now, self.purges, plans=plans, reason=reason)
+
+        known = self.recent("purge", name, purge, last)
+        return present_of(self.store, place, now, self.watch(name), known)
 
     def watch(self, name: str) -> WatchState | None:
         """Return the state of a site's watch, ``None`` where the site has no file."""
