@@ -156,7 +156,6 @@ def purge_page(
         result=result,
         offset=offset,
         rows_each=ROWS,
-        only=only,
         may_approve=identity.role.covers(Role.ADMIN),
         record=Markup(of_record.record),
     )
