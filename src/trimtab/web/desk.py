@@ -475,7 +475,7 @@ class Desk:
         of_file = self.place(name).site
         if of_file is not None:
             return of_file
-        return site_as_kept(next(stored for stored in self.store.sites() if stored.name == name))
+        return site_as_kept(next(stored for stored in self.sites() if stored.name == name))
 
     def ladder(self, name: str, scale: Scale | None = None) -> Ladder:
         """Return the ladder of the newest results of each layer."""
