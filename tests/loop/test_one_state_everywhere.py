@@ -18,6 +18,7 @@ from trimtab.loop.overview import glance_of, overview, present_of
 from trimtab.loop.standing import standing_of, standings_of
 from trimtab.loop.status import status_of
 from trimtab.loop.targets import recall
+from trimtab.loop.watching.upcoming import watch_state
 from trimtab.model.overview import PurgeOverview
 from trimtab.model.site import Servers, Site
 from trimtab.record.store import Store
@@ -57,7 +58,7 @@ def test_no_two_commands_contradict_each_other(state: str, tmp_path: Path) -> No
         assert standing.state is not None
         purge = PurgeOverview(None, None, 0, 0, None, None)
         glance = glance_of(store, place, status, standing)
-        page = overview(glance, present_of(store, place, AT, purge))
+        page = overview(glance, present_of(store, place, AT, watch_state(site, store, AT), purge))
         (view,) = observe(site, store, AT).snapshots
     assert of_targets.state is not None
     said = {

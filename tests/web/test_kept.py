@@ -10,12 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.loop.test_results import kept_horizon, kept_whatif
+from tests.report.purge_pages import horizon_answer_of
 from tests.support.small_site import SITE, SmallSite, hour
 from tests.web.conftest import HOST, guard_of, keep_small_site
 
 from trimtab.judge import variability
 from trimtab.loop import site_judgement
 from trimtab.loop.event_log import Place, add_event
+from trimtab.loop.results import add_result
 from trimtab.model.identifier import identifier_of
 from trimtab.record.store import Store
 from trimtab.report import render
@@ -23,7 +26,10 @@ from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk
 
 pytestmark = pytest.mark.cli
-PAGES = ("overview", "series", "targets", "ladder", "sweeps", "purge", "incidents", "actions")
+PAGES = (
+    "overview", "series", "targets", "ladder", "sweeps", "purge", "twin", "incidents", "actions",
+    "settings",
+)  # fmt: skip
 DOCUMENTS = ("overview", "status", "series", "targets", "ladder", "incidents", "events")
 
 
@@ -81,7 +87,12 @@ def take_a_snapshot(store: Store) -> None:
         store.add_snapshot(SITE, replace(last, at=hour(1400), targets=last.targets[:2]))
 
 
-@pytest.mark.parametrize("change", [log_an_event, add_a_run, take_a_snapshot])
+def keep_results(store: Store) -> None:
+    add_result(store, SITE, kept_horizon(horizon_answer_of(0.7)), hour(1500))
+    add_result(store, SITE, kept_whatif(), hour(1500))
+
+
+@pytest.mark.parametrize("change", [log_an_event, add_a_run, take_a_snapshot, keep_results])
 def test_after_a_write_every_page_is_at_once_what_it_is_from_nothing(store, change):
     client = client_of(store)
     before = shown(client)

@@ -12,7 +12,7 @@ from trimtab.model.event import Event, EventKind
 from trimtab.record.kept import KeptIncident
 from trimtab.report.chart import Chart, data, layered, milliseconds, time_axis, value_axis
 from trimtab.report.render import render_svg
-from trimtab.web.marks import KEYS, ROUTINE, Marks, marked, marks_of
+from trimtab.web.marks import KEYS, ROUTINE, Marks, marked, marks_of, survey_layers
 from trimtab.web.pages import spark_points
 from trimtab.web.render import in_words
 
@@ -66,6 +66,18 @@ def test_a_chart_that_is_not_over_time_stays_as_it_is():
     y = value_axis("count", "n", 3.0)
     histogram = Chart("h", "t", "c", layered([data(rows).mark_bar().encode(x="value:Q", y=y)]))
     assert marked(histogram, marks_of([event(4)], [incident(1, 5)])) is histogram
+
+
+def test_a_map_marks_the_surveys_during_an_incident_and_the_next_after_an_entry():
+    surveys = {name: milliseconds(hour(24 * day)) for day, name in enumerate("abcd")}
+    marks = marks_of(
+        [event(-1), event(0), event(25), event(73)], [incident(20, 50), incident(70, None)]
+    )
+    spans, points = (layer["data"]["values"] for layer in survey_layers(marks, {}, surveys))
+    assert [each["at"] for each in spans] == ["b", "c", "d"]
+    assert [each["at"] for each in points] == ["a", "c"]
+    assert [*survey_layers(Marks(), {}, surveys)] == []
+    assert [*survey_layers(marks, {}, {})] == []
 
 
 @pytest.mark.parametrize("kind", sorted(ROUTINE))

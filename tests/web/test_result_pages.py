@@ -24,6 +24,7 @@ from tests.web.conftest import HOST, HOSTILE, guard_of
 from tests.web.test_pages import Inline
 
 from trimtab.loop.event_log import Place, add_event
+from trimtab.loop.purging import plans as purge_plans
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.results import WhatIfResult, add_result
 from trimtab.loop.sweep import stored_sweep
@@ -232,6 +233,7 @@ def test_an_admin_sees_every_owner_and_a_viewer_only_themselves(admin, ada, plan
     assert "Deleting what is unused for" in page
     everybody = owners_of(page)
     assert len(everybody) == 30
+    assert "<summary>30 rows: user, files, would go, of what may" in page
     own = ada.get(f"{ROOT}/purge").text
     assert owners_of(own) <= {str(ADA), "ada"}
     assert all(other not in own for other in everybody - {str(ADA)})
@@ -348,6 +350,21 @@ def csrf(client: TestClient) -> str:
     return identity.csrf
 
 
+def test_journals_that_cannot_be_read_are_told_wherever_they_are_shown(desk, monkeypatch):
+    def refused(directory: Path) -> tuple[Path, ...]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(purge_plans, "journals", refused)
+    place = desk.place(SITE)
+    anew = Desk(desk.store, (SITE, place), purges=desk.purges)
+    client = person(anew, "root")
+    for page in ("overview", "purge"):
+        text = client.get(f"{ROOT}/{page}").text
+        assert "journals cannot be read: Permission denied" in text, page
+    purge = client.get(f"/api/v1/sites/{SITE}/overview").json()["purge"]
+    assert (purge["plans"], purge["reason_code"]) == (0, "journals-unreadable")
+
+
 # Twin
 
 
@@ -374,3 +391,19 @@ def _shows_its_scenario(desk: Desk, store: Store) -> None:
     assert "Nothing was asked of the twin yet" in page
     assert "A small system: 8 OSTs of 12 drives on 4 servers" in page
     assert "Everything that the pages of this site show is simulated" in page
+
+
+def test_a_scenario_that_was_changed_is_shown_as_it_is_now(desk, tmp_path):
+    path = tmp_path / "mine.toml"
+    with Store.open(SmallSite().keep(tmp_path / "t.db")) as store:
+        site = replace(desk.place(SITE).site, driver="twin", scenario=str(path))
+        client = person(Desk(store, (SITE, Place(SITE, site))), "root")
+        for text, shown in (
+            ('[scenario]\nname = "mine"\nextends = "template"\ntitle = "First"\n', "First. "),
+            ('[scenario]\nname = "mine"\nextends = "template"\ntitle = "Second"\n', "Second. "),
+            ("title = 3\n", "mine.toml"),
+        ):
+            path.write_text(text)
+            page = client.get(f"{ROOT}/twin")
+            assert (page.status_code, shown in page.text) == (200, True)
+            assert ("is simulated" in page.text) == (shown != "mine.toml")

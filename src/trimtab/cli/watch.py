@@ -75,10 +75,11 @@ def command(
     from trimtab.loop.sites import open_driver, reach_of
     from trimtab.loop.standing import whole_standing
     from trimtab.loop.stores import open_store
+    from trimtab.loop.watching.agenda import items
     from trimtab.loop.watching.log import configured
     from trimtab.loop.watching.looking import look_elsewhere
     from trimtab.loop.watching.observers import observers_of
-    from trimtab.loop.watching.watch import Watch, items
+    from trimtab.loop.watching.watch import Watch
 
     if once + status + dry_run + check > 1:
         raise click.UsageError("--once, --status, --dry-run and --check exclude one another")

@@ -7,6 +7,7 @@ hundred targets to look at, and works on a snapshot of last month as on one of n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from trimtab.model.finding import Severity
@@ -298,7 +299,7 @@ def trim_state(seen: TargetSnapshot) -> str:
     if discarded is not None:
         # The counter is the device's: mkfs and each trim of the same free space count again.
         text.append(f"{format_bytes(int(discarded))} discarded since boot")
-    last = seen.value("last_trim_at")
+    last = seen.moment("last_trim_at")
     if last is not None:
-        text.append(f"timer ran {last}")
+        text.append(f"timer ran {last.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
     return ", ".join(text) or "not known"

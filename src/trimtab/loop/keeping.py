@@ -44,9 +44,12 @@ _SOURCES: Final = (
     "loop",
     "loop/explaining",
     "model",
+    "purge",
     "record",
     "report",
+    "twin/scenario",
     "web",
+    "whatif",
 )
 """Folders whose sources decide what is worked out, and what pages of it are made."""
 _FEW_RUNS: Final = 1000
@@ -219,6 +222,6 @@ def _version() -> str:
     digest, package = hashlib.sha256(), Path(__file__).parent.parent
     for name in _SOURCES:
         for source in sorted((package / name).glob("*" if name == "loop" else "**/*")):
-            if source.suffix in (".py", ".j2"):
+            if source.suffix in (".py", ".j2", ".toml"):
                 digest.update(source.read_bytes())
     return digest.hexdigest()

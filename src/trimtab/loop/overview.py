@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from trimtab.errors import TrimtabError
 from trimtab.loop.event_log import Place
 from trimtab.loop.purging.place import PurgePlace
-from trimtab.loop.sites import is_beneath
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Outcome
 from trimtab.model.event import Event, EventKind
@@ -25,12 +23,13 @@ from trimtab.model.status import IncidentStatus, JudgedStatus, SeriesStatus
 from trimtab.record.kept import value_of
 from trimtab.record.slots import process_text
 from trimtab.report.kit import Tone
-from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
     from trimtab.model.status import Status
     from trimtab.model.target import SiteState, TargetState
+    from trimtab.purge.report import PlanStanding
+    from trimtab.record.slots import WatchState
     from trimtab.record.store import Store
 
 ACTIONS_SHOWN: Final = 8
@@ -103,21 +102,21 @@ def glance_of(store: Store, place: Place, status: Status, standing: SiteStanding
     )
 
 
-def present_of(store: Store, place: Place, now: datetime, purge: PurgeOverview) -> Present:
+def present_of(
+    store: Store, place: Place, now: datetime, watch: WatchState | None, purge: PurgeOverview
+) -> Present:
     """Return what goes on at a site.
 
     Parameters
     ----------
     now
         By the site's own clock.
+    watch
+        ``None``: the site has no file.
     purge
         See `purge_overview`.
     """
-    site, watch = place.site, None
-    if site is not None:
-        from trimtab.loop.watching.upcoming import watch_state
-
-        watch = watch_state(site, store, now)
+    site = place.site
     lease = None if watch is None else watch.lease
     return Present(
         at=now,
@@ -133,16 +132,8 @@ def present_of(store: Store, place: Place, now: datetime, purge: PurgeOverview) 
 
 def overview(glance: Glance, present: Present) -> Overview:
     """Return a site at one glance."""
-    return value_of(
-        Overview,
-        glance,
-        at=present.at,
-        watched_by=present.watched_by,
-        armed=present.armed,
-        done=present.done,
-        upcoming=present.upcoming,
-        purge=present.purge,
-    )
+    now = {field.name: getattr(present, field.name) for field in fields(present)}
+    return value_of(Overview, glance, **now)
 
 
 def target_overviews(
@@ -188,25 +179,25 @@ def _trims(
 
 
 def purge_overview(
-    place: Place, events: Sequence[Event], now: datetime, purges: PurgePlace
+    place: Place,
+    events: Sequence[Event],
+    now: datetime,
+    purges: PurgePlace,
+    *,
+    plans: Sequence[PlanStanding],
+    reason: Message | None = None,
 ) -> PurgeOverview:
-    """Return the state of purges: from the event log, and from this host's journals."""
-    from trimtab.purge.report import PlanStanding, report
-    from trimtab.purge.run.journal import journals, read
+    """Return the state of purges: from the event log, and from this host's journals.
 
+    Parameters
+    ----------
+    plans
+        Of the site, as the journals have them.
+    reason
+        Why they could not be read.
+    """
     past = [event for event in events if event.kind is EventKind.PURGE]
-    last = past[-1] if past else None
-    site, plans, reason = place.site, (), None
-    try:
-        plans: Sequence[PlanStanding] = report(
-            [read(path) for path in journals(purges.journals)]
-        ).plans
-    except TrimtabError as error:
-        reason = Message("journals-unreadable", f"this host's journals: {error.message}")
-    except OSError as error:
-        text = f"this host's journals cannot be read: {visible(error.strerror or str(error))}"
-        reason = Message("journals-unreadable", text)
-    of_site = [plan for plan in plans if site is not None and is_beneath(site, plan.root)]
+    last, site = past[-1] if past else None, place.site
     waiting = None
     if site is not None:
         from trimtab.loop.exporting.collecting import plans_waiting
@@ -215,8 +206,8 @@ def purge_overview(
     return PurgeOverview(
         last_at=None if last is None else last.at,
         last=None if last is None else last.detail,
-        plans=len(of_site),
-        rows_waiting=sum(plan.waiting_rows for plan in of_site),
+        plans=len(plans),
+        rows_waiting=sum(plan.waiting_rows for plan in plans),
         plans_waiting=waiting,
         reason=reason,
     )

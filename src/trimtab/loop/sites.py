@@ -127,6 +127,18 @@ def site_file(where: str | None, *, only_sites: bool = False) -> LoadedSite | No
     return load_site(find_site_file(where))
 
 
+def site_named(name: str) -> Site | None:
+    """Return the site whose file has a name, ``None`` where there is none.
+
+    Raises
+    ------
+    UsageError
+        There is such a file, and it is wrong.
+    """
+    loaded = site_file(name, only_sites=True)
+    return None if loaded is None or loaded.site.name != name else loaded.site
+
+
 def file_here(name: str) -> str | None:
     """Return the file of a site that lies in the present directory, ``./NAME.toml``, if there is.
 

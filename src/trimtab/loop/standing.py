@@ -12,7 +12,7 @@ from trimtab.explain.purging import REMEMBERED, purge_troubles
 from trimtab.explain.troubles import site_state
 from trimtab.loop.event_log import Place
 from trimtab.loop.keeping import keeping
-from trimtab.loop.sites import site_file, where_of
+from trimtab.loop.sites import site_named, where_of
 from trimtab.loop.status import GOING_ON, incident_status, slow_targets, status_of
 from trimtab.loop.watching.agenda import PURGE_PLAN
 from trimtab.model.event import EventKind
@@ -154,12 +154,11 @@ def standings_of(
 
 
 def file_of(name: str) -> Site | None:
-    """Return the site file of a name, ``None`` where there is none that can be read."""
+    """Return the site whose file has a name, ``None`` where there is none that can be read."""
     try:
-        loaded = site_file(name, only_sites=True)
+        return site_named(name)
     except TrimtabError:
         return None
-    return None if loaded is None else loaded.site
 
 
 def whole_standing(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.config.problems import did_you_mean
 from trimtab.errors import UsageError
-from trimtab.loop.keeping import Keeping, keeping
+from trimtab.loop.keeping import Keeping, RestsOn, keeping
 from trimtab.measure.plain import as_dict, as_list, as_number, as_text
 from trimtab.model.check import HistoryPoint
 from trimtab.model.grouping import grouped
@@ -159,11 +159,15 @@ def last_runs(store: Store, stored: Sequence[Series], look: Keeping) -> dict[_Ke
         entry.key: look.remembered(
             f"last run of {entry.comparability}",
             str | None,
-            lambda sums, entry=entry: sums.runs.get(entry.comparability),
+            _runs_of(entry),
             lambda entry=entry: last(entry),
         )
         for entry in stored
     }
+
+
+def _runs_of(entry: Series) -> RestsOn:
+    return lambda sums: sums.runs.get(entry.comparability)
 
 
 def _only_snapshots(store: Store, sites: Collection[str]) -> Iterator[SnapshotStatus]:
@@ -457,7 +461,7 @@ def surveying_series(store: Store, site: str, look: Keeping) -> list[Series]:
         if look.remembered(
             f"whether targets are measured by {entry.comparability}",
             bool,
-            lambda sums, entry=entry: sums.runs.get(entry.comparability),
+            _runs_of(entry),
             lambda entry=entry: store.measures_targets(*entry.key),
         )
     ]

@@ -19,7 +19,7 @@ from trimtab.model.run import RawOutput, Run, RunStatus, Sample, values_of_sampl
 from trimtab.record import schema
 from trimtab.record.checksums import checksum, require_row
 from trimtab.record.comparability import comparability_key
-from trimtab.record.kept import KeptOutput, Site, value_of
+from trimtab.record.kept import KeptOutput, value_of
 from trimtab.record.raw import RawDirectory
 from trimtab.record.text import storable
 
@@ -127,11 +127,6 @@ def to_event(row: Row[Any]) -> Event:
     with understood(f"event {row.id}"):
         kind = EventKind(row.kind)
     return value_of(Event, row, site=row.site_name, kind=kind, targets=tuple(row.targets))
-
-
-def to_site(row: Row[Any]) -> Site:
-    """Return the site of a row."""
-    return value_of(Site, row)
 
 
 @contextmanager

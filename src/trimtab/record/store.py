@@ -112,7 +112,7 @@ class Store(
         """Return every site that something is kept of, by name."""
         with self._reading() as connection:
             records = connection.execute(select(schema.site).order_by(schema.site.c.name))
-            return tuple(rows.to_site(row) for row in records)
+            return tuple(value_of(Site, row) for row in records)
 
     def ensure_site(
         self,
@@ -136,7 +136,7 @@ class Store(
         with self._writing() as connection:
             number = queries.site_number(connection, name)
             this = schema.site.c.number == number
-            before = rows.to_site(connection.execute(select(schema.site).where(this)).one())
+            before = value_of(Site, connection.execute(select(schema.site).where(this)).one())
             if identity is not None and before.identity not in (None, identity):
                 raise UsageError(
                     f"site {name!r} is kept as {before.identity}; this is {identity}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trimtab.report.kit import Key
 from trimtab.report.series import Scale, round_top
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import altair
+
+Point = TypeVar("Point")
 
 INK: Final = "#1b232c"
 MUTED: Final = "#596673"
@@ -156,3 +158,9 @@ THEME: Final[dict[str, Any]] = {
 def finished(chart: altair.LayerChart | altair.FacetChart) -> dict[str, Any]:
     """Return the specification of a chart with the theme."""
     return chart.configure(**THEME).to_dict()
+
+
+def thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
+    """Return at most so many of some points, evenly, the last one among them."""
+    step = max(1, -(-len(points) // most))
+    return points[::-1][::step][::-1]

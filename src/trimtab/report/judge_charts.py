@@ -21,6 +21,7 @@ from trimtab.report.chart import (
     milliseconds,
     rule_at,
     runs_marks,
+    thinned,
     time_axis,
     value_axis,
 )
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 POINTS_MAX: Final = 420
 """Of one line: more than there are pixels tell nothing."""
+CHANGE_DASHES: Final = ((ChangeStatus.CONFIRMED, [1, 0]), (ChangeStatus.SUSPECT, [4, 3]))
+"""How a change of each kind is drawn."""
 BESIDE_CHANGE: Final = timedelta(hours=240)
 """Either side of a change: what figures 3 and 4 of [S1] show."""
 _BINS: Final = 24
@@ -122,7 +125,7 @@ def cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
             "cov": 100 * (window.cov or 0.0),
             "judged": 100 * (window.cov or 0.0) if window.at in judged else None,
         }
-        for window in _thinned(known)
+        for window in thinned(known, POINTS_MAX)
     ]
     goal = 100 * (series.verdict.goal or 0.0)
     largest = max(goal * 1.5, *(row["cov"] or 0.0 for row in rows))
@@ -227,7 +230,7 @@ def runs_chart(before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey) -> Cha
 def _rows(frame: pl.DataFrame, divisor: float) -> list[dict[str, Any]]:
     return [
         {"at": milliseconds(at), "value": (value or 0.0) / divisor, "unfinished": value is None}
-        for at, value in _thinned(frame.select("at", "value").rows())
+        for at, value in thinned(frame.select("at", "value").rows(), POINTS_MAX)
     ]
 
 
@@ -295,7 +298,7 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
             "at": milliseconds(row["at"]),
             **{key: row[key] / scale.divisor for key in ("minimum", "p10", "median", "p90")},
         }
-        for row in _thinned(spread.to_dicts())
+        for row in thinned(spread.to_dicts(), POINTS_MAX)
     ]
     y = value_axis("median", axis_title(metric, scale), largest / scale.divisor * 1.08)
     base = data(rows).encode(x=time_axis(rows))
@@ -397,14 +400,8 @@ def _histograms(
 
 def _change_layers(changes: Sequence[ChangePoint], x: altair.X) -> list[altair.Chart]:
     layers = []
-    for status, dash in ((ChangeStatus.CONFIRMED, [1, 0]), (ChangeStatus.SUSPECT, [4, 3])):
+    for status, dash in CHANGE_DASHES:
         rows = [{"at": milliseconds(change.at)} for change in changes if change.status is status]
         if rows:
             layers.append(data(rows).mark_rule(color=INK, strokeDash=dash).encode(x=x))
     return layers
-
-
-def _thinned(points: Sequence[Any]) -> Sequence[Any]:
-    """Return at most `POINTS_MAX` of the points, evenly, the last one among them."""
-    step = -(-len(points) // POINTS_MAX)
-    return points[::-1][::step][::-1] if step > 1 else points

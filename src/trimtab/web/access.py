@@ -14,9 +14,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 from urllib.parse import urlsplit
 
+from fastapi import Depends, Request
+
+from trimtab.errors import UsageError
 from trimtab.message import Message
 from trimtab.web.settings import EVERYBODY, Proxy, Roles, WebSettings
 
@@ -77,6 +80,27 @@ class Identity:
     role: Role
     csrf: str
     may_leave: bool = False
+
+
+def identity_of(request: Request) -> Identity:
+    """Return the person whom the guard let in."""
+    return request.scope["trimtab.identity"]
+
+
+def _at_least(role: Role) -> Callable[[Request], Identity]:
+    def person(request: Request) -> Identity:
+        identity = identity_of(request)
+        if not identity.role.covers(role):
+            raise UsageError(f"this needs the role {role.value}", code="role-too-low")
+        return identity
+
+    return person
+
+
+Person = Annotated[Identity, Depends(identity_of)]
+Operator = Annotated[Identity, Depends(_at_least(Role.OPERATOR))]
+Admin = Annotated[Identity, Depends(_at_least(Role.ADMIN))]
+"""Who asks for a route: anybody who was let in, and who has at least that role."""
 
 
 class Access(Protocol):

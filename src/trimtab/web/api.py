@@ -11,16 +11,16 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
 from trimtab.units import parse_moment
-from trimtab.web.access import Identity, Role
-from trimtab.web.desk import Desk
+from trimtab.web.access import Identity, Operator
+from trimtab.web.desk import Desk, DeskOf
 from trimtab.web.openapi import answers
-from trimtab.web.turns import Turn
+from trimtab.web.turns import HEAVY
 
 if TYPE_CHECKING:
     from trimtab.web.documents import (
@@ -48,48 +48,6 @@ Stretch = Annotated[str, Query(max_length=90, description="FROM..TO, in UTC.")]
 Probe = Annotated[str | None, Query(max_length=200)]
 
 router = APIRouter(prefix=PREFIX)
-
-
-def desk_of(request: Request) -> Desk:
-    """Return the desk of the application, for one request."""
-    return request.app.state.desk.of_request()
-
-
-def identity_of(request: Request) -> Identity:
-    """Return the person whom the guard let in."""
-    return request.scope["trimtab.identity"]
-
-
-def _at_least(role: Role) -> Callable[[Request], Identity]:
-    def person(request: Request) -> Identity:
-        identity = identity_of(request)
-        if not identity.role.covers(role):
-            raise UsageError(f"this needs the role {role.value}", code="role-too-low")
-        return identity
-
-    return person
-
-
-def turn_of(request: Request) -> Turn:
-    """Return the places that the request holds."""
-    return request.scope["trimtab.turn"]
-
-
-def heavy_with(*names: str) -> Sequence[Any]:
-    """Return `HEAVY` for a route that takes long only where all of some parameters have values."""
-
-    async def heavy(request: Request) -> None:
-        if all(map(request.query_params.get, names)):
-            await turn_of(request).heavy()
-
-    return (Depends(heavy),)
-
-
-HEAVY: Final = heavy_with()
-"""Of a route that takes long, or reads much of the store: it waits among those alone."""
-DeskOf = Annotated[Desk, Depends(desk_of)]
-Operator = Annotated[Identity, Depends(_at_least(Role.OPERATOR))]
-Admin = Annotated[Identity, Depends(_at_least(Role.ADMIN))]
 
 
 def conditional(

@@ -6,7 +6,7 @@ with an interpreter of expressions: the policy of the pages allows no code but f
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +14,7 @@ from trimtab.errors import UsageError
 from trimtab.extras import install_command
 from trimtab.loop.monthly import space_at
 from trimtab.model.run import METRIC_UNITS
-from trimtab.model.series import ChangeStatus, SeriesJudgement
+from trimtab.model.series import SeriesJudgement
 from trimtab.report import judge_charts
 from trimtab.report.chart import (
     ACCENT,
@@ -29,6 +29,7 @@ from trimtab.report.chart import (
     layered,
     milliseconds,
     runs_marks,
+    thinned,
     time_axis,
     value_axis,
 )
@@ -36,6 +37,7 @@ from trimtab.report.series import round_top, value_scale
 from trimtab.report.text import key_label, metric_title
 from trimtab.visible import visible
 from trimtab.web import sampling
+from trimtab.web.marks import survey_layers
 from trimtab.web.series_parts import frame_of_runs
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from trimtab.record.kept import KeptIncident
     from trimtab.record.store import Store
     from trimtab.web.desk import Desk
+    from trimtab.web.marks import Marks
 
 POINTS: Final = 1600
 """Of one chart: a screen has as many columns."""
@@ -189,7 +192,7 @@ def _levels(
                 "y": {"field": "level", "type": "quantitative"},
             },
         }
-    for status, dash in ((ChangeStatus.CONFIRMED, [1, 0]), (ChangeStatus.SUSPECT, [4, 3])):
+    for status, dash in judge_charts.CHANGE_DASHES:
         changes = [
             {"at": milliseconds(change.at), "what": f"{status.value} change"}
             for change in judgement.changes
@@ -253,8 +256,10 @@ _MAP: Final[dict[str, Any]] = {
 }
 
 
-def survey_map(judged: Judged | None, metric: str) -> dict[str, Any]:
+def survey_map(judged: Judged | None, metric: str, marks: Marks) -> dict[str, Any]:
     """Return the rate of each target in each survey, relative to the median of the survey.
+
+    Incidents and the log book are marked above it.
 
     Raises
     ------
@@ -267,20 +272,24 @@ def survey_map(judged: Judged | None, metric: str) -> dict[str, Any]:
     if surveys is None or metric not in surveys["metric"].unique().to_list():
         raise UsageError("no survey measured that", code="page-unknown")
     of_metric = surveys.filter(pl.col("metric") == metric)
-    times = of_metric["at"].unique().sort()
-    step = -(-len(times) // _SURVEYS)
-    chosen = times.reverse().gather_every(step)
-    cells = of_metric.filter(pl.col("at").is_in(chosen.implode())).with_columns(
+    chosen = thinned(of_metric["at"].unique().sort().to_list(), _SURVEYS)
+    cells = of_metric.filter(pl.col("at").is_in(chosen)).with_columns(
         relative=pl.col("value") / pl.col("value").median().over("at")
     )
     rows = [
-        {"at": f"{at:%Y-%m-%d %H:%M}", "target": visible(target), "relative": round(relative, 3)}
+        {"at": _column(at), "target": visible(target), "relative": round(relative, 3)}
         for at, target, relative in cells.select("at", "target", "relative").iter_rows()
         if relative is not None and relative == relative  # noqa: PLR0124 (not a number)
     ]
     targets = cells["target"].n_unique()
-    mark = {"data": {"values": rows}, "mark": {"type": "rect"}, "encoding": _MAP}
-    return _drawable([mark], height=min(900, max(160, 5 * targets + 40)))
+    cell = {"data": {"values": rows}, "mark": {"type": "rect"}, "encoding": _MAP}
+    columns = {_column(at): milliseconds(at) for at in chosen}
+    layers = [cell, *survey_layers(marks, _MAP["x"], columns)]
+    return _drawable(layers, height=min(900, max(160, 5 * targets + 40)))
+
+
+def _column(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M}"
 
 
 def spread_charts(judged: Judged) -> Iterator[Chart | None]:
@@ -325,11 +334,9 @@ def life_charts(store: Store, site: str, target: str) -> Iterator[Chart | None]:
 
 def _fullness_chart(store: Store, site: str, target: str) -> Chart | None:
     times = store.snapshot_times(site)
-    step = max(1, -(-len(times) // _SNAPSHOTS))
-    chosen = times[::-1][::step][::-1]
     rows = [
         {"at": milliseconds(each.at), "value": 100 * each.fullness}
-        for each in space_at(store, site, chosen, target)
+        for each in space_at(store, site, thinned(times, _SNAPSHOTS), target)
     ]
     if not rows:
         return None

@@ -21,13 +21,16 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
-from trimtab.errors import UsageError
+from fastapi import Depends, Request
+
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.keeping import Keeping, RestsOn, keeping
 from trimtab.loop.purging.place import PurgePlace, purge_place
-from trimtab.loop.sites import clock_of, site_as_kept, site_file, where_of
+from trimtab.loop.sites import clock_of, site_as_kept, site_named, where_of
+from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.visible import visible
 
@@ -39,9 +42,9 @@ if TYPE_CHECKING:
     from trimtab.loop.results import Value as ResultValue
     from trimtab.loop.site_judgement import Judged
     from trimtab.loop.sweep import StoredSweep
-    from trimtab.message import Message
     from trimtab.model.event import Event
     from trimtab.model.ladder import Ladder
+    from trimtab.model.overview import PurgeOverview
     from trimtab.model.series import SeriesJudgement
     from trimtab.model.standing import SiteStanding
     from trimtab.model.status import Status, SweepStatus
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from trimtab.purge.report import PurgeReport
     from trimtab.record.derived import Sums
     from trimtab.record.kept import KeptIncident, Site
+    from trimtab.record.slots import WatchState
     from trimtab.record.store import Store
     from trimtab.web.marks import Marks
 
@@ -139,6 +143,7 @@ class Desk:
         self._seen: dict[str, Any] | None = None
         self._texts = Texts()
         self._places: dict[str, Place] = {}
+        self._terms: dict[str, tuple[object, ...]] = {}
         self._making: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
         self._states: dict[str, tuple[float, Sums | None]] = {}
         self._recent: dict[tuple[str, str], tuple[float, object, Any]] = {}
@@ -184,7 +189,7 @@ class Desk:
         if self._only is not None:
             return self._only[1]
         if name not in self._places:
-            self._places[name] = Place(name, _site_of(name))
+            self._places[name] = Place(name, site_named(name))
         return self._places[name]
 
     def now(self, name: str) -> datetime:
@@ -201,6 +206,7 @@ class Desk:
         make: Callable[[], Value],
         *tables: str,
         basis: object = None,
+        besides: object = None,
     ) -> Value:
         """Return a value of a site as it is kept, made where what it rests on is another.
 
@@ -212,11 +218,11 @@ class Desk:
             Those that it rests on beside runs, slots, the site and its file; none: on all.
         basis
             All that it rests on, in place of the record.
+        besides
+            What it rests on besides the record.
         """
-        place = self.place(name)
-        rests_on = self._rests_on(place, tables) if basis is None else lambda _: basis
-        sums = self._once(f"sums of {name}", lambda: self.store.sums(name))
-        look = Keeping(self.store, name, sums, of_short=True)
+        rests_on = self._rests_on(name, tables, besides) if basis is None else lambda _: basis
+        look = self._look(name)
         basis_now = look.basis(rests_on)
         text: Any = self._texts.get((name, noun), basis_now)
         if text is not None:
@@ -231,17 +237,24 @@ class Desk:
 
     def held(self, name: str, noun: str, make: Callable[[], str]) -> str:
         """Return a text of a site's runs that is soon made, and not kept: many may be asked for."""
-        look = Keeping(self.store, name, self.store.sums(name))
-        basis = look.basis(self._rests_on(self.place(name), ("site",)))
+        basis = self._look(name).basis(self._rests_on(name, ("site",)))
         text = self._texts.get((name, noun), basis)
         if text is None:
             text = make()
             self._texts.put((name, noun), basis, text)
         return text
 
-    def _rests_on(self, place: Place, tables: tuple[str, ...]) -> RestsOn:
-        where = None if place.site is None else where_of(place.site)
-        terms = place, where, str(self.store.location)
+    def _look(self, name: str) -> Keeping:
+        self.place(name)
+        sums = self._once(f"sums of {name}", lambda: self.store.sums(name))
+        return Keeping(self.store, name, sums, of_short=True)
+
+    def _rests_on(self, name: str, tables: tuple[str, ...], besides: object = None) -> RestsOn:
+        place = self.place(name)
+        if name not in self._terms:
+            where = None if place.site is None else where_of(place.site)
+            self._terms[name] = place, where, self.store.location
+        terms = *self._terms[name], besides
 
         def rests_on(sums: Sums) -> object:
             names = ("site", *tables) if tables else sums.tables
@@ -339,10 +352,26 @@ class Desk:
 
         place, now = self.place(name), self.now(name)
         last = self.store.events(site=name, kinds=[EventKind.PURGE])[-1:]
-        purge = self.recent(
-            "purge", name, lambda: purge_overview(place, last, now, self.purges), last
-        )
-        return present_of(self.store, place, now, purge)
+
+        def purge() -> PurgeOverview:
+            plans, reason = (), None
+            try:
+                plans = self.purge_runs(name).plans
+            except TrimtabError as error:
+                reason = Message("journals-unreadable", error.message)
+            return purge_overview(place, last, now, self.purges, plans=plans, reason=reason)
+
+        known = self.recent("purge", name, purge, last)
+        return present_of(self.store, place, now, self.watch(name), known)
+
+    def watch(self, name: str) -> WatchState | None:
+        """Return the state of a site's watch, ``None`` where the site has no file."""
+        site = self.place(name).site
+        if site is None:
+            return None
+        from trimtab.loop.watching.upcoming import watch_state
+
+        return watch_state(site, self.store, self.now(name))
 
     def events(self, name: str) -> tuple[Event, ...]:
         """Return the log book of a site, the oldest first."""
@@ -446,7 +475,7 @@ class Desk:
         of_file = self.place(name).site
         if of_file is not None:
             return of_file
-        return site_as_kept(next(stored for stored in self.store.sites() if stored.name == name))
+        return site_as_kept(next(stored for stored in self.sites() if stored.name == name))
 
     def ladder(self, name: str, scale: Scale | None = None) -> Ladder:
         """Return the ladder of the newest results of each layer."""
@@ -502,6 +531,9 @@ class Desk:
         return self.recent("purge-runs", name, lambda: site_runs(place, self.purges))
 
 
-def _site_of(name: str) -> Any:
-    loaded = site_file(name, only_sites=True)
-    return None if loaded is None or loaded.site.name != name else loaded.site
+def _desk_of(request: Request) -> Desk:
+    """Return the desk of the application, for one request."""
+    return request.app.state.desk.of_request()
+
+
+DeskOf = Annotated[Desk, Depends(_desk_of)]

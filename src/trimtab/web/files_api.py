@@ -12,8 +12,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from trimtab.errors import UsageError
-from trimtab.web.api import HEAVY, PREFIX, DeskOf, Moment, conditional, moment, turn_of
-from trimtab.web.series_parts import frame_of_runs
+from trimtab.web.api import PREFIX, Moment, conditional, moment
+from trimtab.web.desk import DeskOf
+from trimtab.web.series_parts import between, frame_of_runs
+from trimtab.web.turns import HEAVY, turn_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,16 +78,6 @@ def runs_file(
     else:
         content = body()
     return conditional(request, content, _FORMS[form][0], f"{key.metric}.{form}")
-
-
-def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
-    """Return the rows within a stretch, both ends within."""
-    import polars as pl
-
-    at = pl.col("at")
-    if since is not None:
-        frame = frame.filter(at >= since)
-    return frame if until is None else frame.filter(at <= until)
 
 
 @router.get("/sites/{site:path}/series/{name}/days.{form}", response_class=Response)

@@ -320,9 +320,8 @@ def _host_of(origin: str) -> str | None:
 async def _body(receive: Receive, asking: Asking) -> bytes:
     """Return the body of a request, which must be small and come soon."""
     lengths = asking.headers.get("content-length", ())
-    too_large = Refusal(413, Message("body-too-large", f"more than {BODY_MAX // 1024} KiB"))
     if any(not length.isdecimal() or int(length[:20]) > BODY_MAX for length in lengths):
-        raise too_large
+        raise _too_large()
     body = b""
     try:
         async with asyncio.timeout(BODY_S):
@@ -332,11 +331,15 @@ async def _body(receive: Receive, asking: Asking) -> bytes:
                     raise Refusal(400, Message("client-gone", "the client went away"))
                 body += message.get("body", b"")
                 if len(body) > BODY_MAX:
-                    raise too_large
+                    raise _too_large()
                 if not message.get("more_body", False):
                     return body
     except TimeoutError:
         raise Refusal(408, Message("body-too-slow", "the request did not arrive in time")) from None
+
+
+def _too_large() -> Refusal:
+    return Refusal(413, Message("body-too-large", f"more than {BODY_MAX // 1024} KiB"))
 
 
 def _asking(scope: Scope) -> Asking:

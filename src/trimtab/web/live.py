@@ -20,8 +20,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from trimtab.errors import TrimtabError
-from trimtab.web.api import DeskOf, turn_of
-from trimtab.web.desk import Desk
+from trimtab.web.desk import Desk, DeskOf
+from trimtab.web.turns import turn_of
 
 router = APIRouter(include_in_schema=False)
 LOOK_S: Final = 2.0

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +35,15 @@ _WORDS: Final = 100
 _BAND: Final = (0, 5)
 """Pixels below the upper edge; a triangle is centred beneath."""
 _TRIANGLE: Final = 12
+_MARK_OF_INCIDENT: Final = {"type": "rect", "color": ALARM, "opacity": 0.35}
+_MARK_OF_EVENT: Final = {
+    "type": "point",
+    "shape": "triangle-down",
+    "filled": True,
+    "size": 30,
+    "color": INK,
+    "opacity": 0.8,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +104,53 @@ def marked_specification(specification: Any, marks: Marks) -> Any:
     )
 
 
-def _layers(marks: Marks, x: Any, begin: float, end: float) -> Iterator[dict[str, Any]]:
-    def layer(rows: list[dict[str, Any]], mark: dict[str, Any], **encoding: Any) -> dict[str, Any]:
-        words = {"field": "what", "type": "nominal"}
-        shared = {"x": x, "tooltip": words, "description": words}
-        return {"data": {"values": rows}, "mark": mark, "encoding": {**shared, **encoding}}
+def survey_layers(marks: Marks, x: Any, surveys: Mapping[str, float]) -> Iterator[dict[str, Any]]:
+    """Yield the layers above a map whose columns are surveys, not times.
 
+    An incident marks each survey during it, an entry of the log book the next survey.
+
+    Parameters
+    ----------
+    surveys
+        Name of each column to its time in milliseconds, by time.
+    """
+    spans = [
+        {"at": name, "what": summary}
+        for since, until, summary in marks.incidents
+        for name, at in surveys.items()
+        if since <= at and (until is None or at <= until)
+    ]
+    first = min(surveys.values(), default=0.0)
+    points = [
+        {"at": name, "what": summary}
+        for at, summary in marks.events
+        if (name := next((each for each, of in surveys.items() if of >= at >= first), None))
+    ]
+    lower, upper = (-edge for edge in _BAND)
+    if spans:
+        yield _layer(spans, _MARK_OF_INCIDENT, x=x, y={"value": upper}, y2={"value": lower})
+    if points:
+        yield _layer(points, _MARK_OF_EVENT, x=x, y={"value": -_TRIANGLE})
+
+
+def _layer(rows: list[dict[str, Any]], mark: Any, **encoding: Any) -> dict[str, Any]:
+    words = {"field": "what", "type": "nominal"}
+    shared = {"tooltip": words, "description": words}
+    return {"data": {"values": rows}, "mark": mark, "encoding": {**shared, **encoding}}
+
+
+def _layers(marks: Marks, x: Any, begin: float, end: float) -> Iterator[dict[str, Any]]:
     spans = [
         {"at": max(since, begin), "to": min(end if until is None else until, end), "what": summary}
         for since, until, summary in marks.incidents
         if since <= end and (until is None or until >= begin)
     ]
     if spans:
-        upper, lower = _BAND
-        band = {"type": "rect", "color": ALARM, "opacity": 0.35}
-        yield layer(spans, band, x2={"field": "to"}, y={"value": upper}, y2={"value": lower})
+        upper, lower = ({"value": edge} for edge in _BAND)
+        yield _layer(spans, _MARK_OF_INCIDENT, x=x, x2={"field": "to"}, y=upper, y2=lower)
     points = [{"at": at, "what": summary} for at, summary in marks.events if begin <= at <= end]
     if points:
-        shape = {"type": "point", "shape": "triangle-down", "filled": True, "size": 30}
-        yield layer(points, {**shape, "color": INK, "opacity": 0.8}, y={"value": _TRIANGLE})
+        yield _layer(points, _MARK_OF_EVENT, x=x, y={"value": _TRIANGLE})
 
 
 def _values(node: Any, name: str) -> Iterator[Any]:

@@ -18,23 +18,26 @@ from trimtab.report.kit import GOAL_TONES, Table, Tone
 from trimtab.report.render import stylesheet
 from trimtab.report.text import key_label, metric_title, minute_text
 from trimtab.units import format_duration, format_percent, format_value, value_or_dash
-from trimtab.web.api import HEAVY, DeskOf, compared, conditional, heavy_with, moment
-from trimtab.web.desk import Desk
+from trimtab.web.api import compared, conditional, moment
+from trimtab.web.desk import Desk, DeskOf
 from trimtab.web.marks import KEYS, marked_specification
 from trimtab.web.render import (
     ROWS,
     figures,
+    framed,
     likeliest,
     link,
     listed_sites,
     page,
     part,
+    sections,
 )
 from trimtab.web.series_parts import (
     CHANGES,
     Compared,
     Zone,
     around_events,
+    between,
     compared_parts,
     day_charts,
     days_above,
@@ -42,6 +45,7 @@ from trimtab.web.series_parts import (
     utc_text,
     zones_of,
 )
+from trimtab.web.turns import HEAVY, heavy_with
 
 if TYPE_CHECKING:
     from trimtab.loop.overview import Glance, Present
@@ -395,7 +399,6 @@ def chart_data(
 
     def make() -> str:
         from trimtab.web import charts
-        from trimtab.web.files_api import between
 
         judgement, frame = desk.series(site, name), frame_of_runs(desk.runs(site, name))
         stretch = between(frame, moment(since or None), moment(until or None, end=True))
@@ -563,7 +566,7 @@ def survey_data(desk: DeskOf, site: str, metric: str) -> Response:
     def make() -> str:
         from trimtab.web import charts
 
-        return _as_json(charts.survey_map(desk.judged(site), metric))
+        return _as_json(charts.survey_map(desk.judged(site), metric, desk.marks(site)))
 
     body = desk.remembered(site, f"survey of {metric}", str, make, *MARKED)
     return Response(body, media_type="application/json")
@@ -574,7 +577,6 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
     """Show one target: its readings now, its surveys, what happened to it."""
 
     def make() -> str:
-        from trimtab.report.sections import drawn_sections
         from trimtab.report.targets import target_document
         from trimtab.web import charts
 
@@ -589,10 +591,10 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
         return part(
             "target.html.j2",
             document=document,
-            sections=drawn_sections(document),
+            sections=sections(desk, site, f"target {name}", document),
             figures=Markup(figures(desk, site, name, charts.life_charts(desk.store, site, name))),
             events=events[: -ROWS - 1 : -1],
         )
 
     body = desk.remembered(site, f"target {name}", str, make)
-    return page(request, site, "targets", "body.html.j2", body=Markup(body))
+    return framed(request, site, "targets", body)

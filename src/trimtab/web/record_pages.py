@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
@@ -14,10 +14,12 @@ from starlette.concurrency import run_in_threadpool
 
 from trimtab.errors import UsageError
 from trimtab.model.event import EventKind
-from trimtab.web.api import ACKNOWLEDGED, DeskOf, Operator, acknowledged, recorded
+from trimtab.web.access import Operator
+from trimtab.web.api import ACKNOWLEDGED, acknowledged, recorded
+from trimtab.web.desk import DeskOf
 from trimtab.web.guard import fields_of
-from trimtab.web.pages import MARKED, Address, Offset
-from trimtab.web.render import ROWS, figures, likeliest, link, page
+from trimtab.web.pages import MARKED, Offset
+from trimtab.web.render import ROWS, figures, framed, likeliest, link, page, part
 
 if TYPE_CHECKING:
     from trimtab.config.schema import Entry
@@ -28,23 +30,32 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/s/{site:path}/incidents")
 def incidents_page(
-    request: Request, desk: DeskOf, site: str, *, state: Address = "", offset: Offset = 0
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    *,
+    state: Literal["", "open", "lasting", "ended"] = "",
+    offset: Offset = 0,
 ) -> Response:
     """List the incidents, the newest first."""
-    chosen = [entry for entry in desk.incidents(site) if state in ("", entry.state)]
-    return page(
-        request,
-        site,
-        "incidents",
-        "incidents.html.j2",
-        state=state,
-        total=len(chosen),
-        offset=offset,
-        rows_each=ROWS,
-        incidents=[(entry, likeliest(entry)) for entry in chosen[offset : offset + ROWS]],
-        judged=desk.store.judged(site),
-        kinds=[kind.value for kind in EventKind],
-    )
+
+    def make() -> str:
+        chosen = [entry for entry in desk.incidents(site) if state in ("", entry.state)]
+        return part(
+            "incidents.html.j2",
+            site=site,
+            state=state,
+            total=len(chosen),
+            offset=offset,
+            rows_each=ROWS,
+            incidents=[(entry, likeliest(entry)) for entry in chosen[offset : offset + ROWS]],
+            judged=desk.store.judged(site),
+        )
+
+    # Of further rows there is no end: they are made each time.
+    noun = f"incidents {state}"
+    body = make() if offset else desk.remembered(site, noun, str, make, "incident")
+    return framed(request, site, "incidents", body)
 
 
 @router.get("/s/{site:path}/incident/{identifier}")
@@ -132,18 +143,21 @@ async def form_field(request: Request, name: str) -> str:
 @router.get("/s/{site:path}/actions")
 def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 0) -> Response:
     """Show what was done and what waits, and the log book."""
-    present = desk.present(site)
+    of_file, watch, now = desk.place(site).site, desk.watch(site), desk.now(site)
     plans, plan_problems = desk.plans(site)
-    now = desk.now(site)
+    has_plans = of_file is not None and of_file.policies.purge.directory is not None
     events = desk.events(site)[::-1]
     return page(
         request,
         site,
         "actions",
         "actions.html.j2",
-        present=present,
-        plans=[(plan, plan.state(now), plan.waits(now)) for plan in plans],
+        armed=() if of_file is None else of_file.policies.armed,
+        upcoming=() if watch is None else watch.items,
+        plans=plans,
+        now=now,
         plan_problems=plan_problems,
+        waiting=sum(plan.waits(now) for plan in plans) if has_plans and not plan_problems else None,
         ledger=desk.store.actions(site, limit=ROWS)[::-1],
         ledger_total=sum(desk.store.action_counts(site).values()),
         events=events[offset : offset + ROWS],
@@ -157,16 +171,15 @@ def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 
 @router.get("/s/{site:path}/settings")
 def settings_page(request: Request, desk: DeskOf, site: str) -> Response:
     """Show the site file, read-only, and what is armed."""
-    place = desk.place(site)
-    present = desk.present(site)
-    rows = [] if place.site is None else list(_settings(place.site))
+    of_file = desk.place(site).site
+    rows = [] if of_file is None else list(_settings(of_file))
     return page(
         request,
         site,
         "settings",
         "settings.html.j2",
         tables=rows,
-        armed=present.armed,
+        armed=() if of_file is None else of_file.policies.armed,
         store=str(desk.store.location),
     )
 

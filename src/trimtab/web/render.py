@@ -17,8 +17,7 @@ from trimtab.report.incidents import STATE_TONES
 from trimtab.report.render import drawn, environment
 from trimtab.report.text import metric_text, minute_text
 from trimtab.units import format_bytes, format_percent, format_value
-from trimtab.web.access import Role
-from trimtab.web.api import identity_of
+from trimtab.web.access import Role, identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,9 +26,11 @@ if TYPE_CHECKING:
 
     from trimtab.record.kept import KeptIncident
     from trimtab.report.chart import Chart
-    from trimtab.report.sections import Drawings
+    from trimtab.report.sections import Document, Drawings, Section
     from trimtab.web.desk import Desk
     from trimtab.web.marks import Marks
+
+    Sections = tuple[tuple[Section, Drawings], ...]
 
 ROWS: Final = 50
 """Of a table on one page."""
@@ -101,6 +102,14 @@ def drawings(desk: Desk, site: str, noun: str, charts: Iterable[Chart | None]) -
     return tuple(zip(made, map(Markup, texts), strict=True))
 
 
+def sections(desk: Desk, site: str, noun: str, document: Document) -> Sections:
+    """Return the sections of a document with their drawings; see `drawings`."""
+    return tuple(
+        (section, drawings(desk, site, noun, (chart() for chart in section.charts)))
+        for section in document.sections
+    )
+
+
 def figures(
     desk: Desk,
     site: str,
@@ -123,8 +132,19 @@ def page(request: Request, site: str, current: str, template: str, **values: Any
     """Return a page of a site."""
     identity = identity_of(request)
     person = {"identity": identity, "may_write": identity.role.covers(Role.OPERATOR)}
-    body = Markup(part(template, site=site, **person, **values))
-    html = part("site.html.j2", site=site, nav=NAV, current=current, body=body, **person)
+    return framed(request, site, current, part(template, site=site, **person, **values))
+
+
+def framed(request: Request, site: str, current: str, body: str) -> Response:
+    """Return a page of a site around its body, a text of `part`."""
+    html = part(
+        "site.html.j2",
+        site=site,
+        nav=NAV,
+        current=current,
+        body=Markup(body),
+        identity=identity_of(request),
+    )
     return Response(html, media_type="text/html")
 
 

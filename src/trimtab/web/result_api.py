@@ -5,25 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from trimtab.model.event import Event
 from trimtab.model.sweep import SweepPoint
-from trimtab.web.access import Identity, Role
-from trimtab.web.api import (
-    ENTRY,
-    PREFIX,
-    Admin,
-    DeskOf,
-    Entry,
-    answer,
-    document,
-    heavy_with,
-    identity_of,
-    log_book,
-)
-from trimtab.web.desk import Desk
+from trimtab.web.access import Admin, Identity, Person, Role
+from trimtab.web.api import ENTRY, PREFIX, Entry, answer, document, log_book
+from trimtab.web.desk import Desk, DeskOf
+from trimtab.web.turns import heavy_with
 
 if TYPE_CHECKING:
     from trimtab.loop.purging.plans import SitePlan
@@ -38,7 +28,6 @@ if TYPE_CHECKING:
     )
 
 router = APIRouter(prefix=PREFIX)
-Asking = Annotated[Identity, Depends(identity_of)]
 Scale = Literal["whole", "server", "ost", "drive"]
 
 
@@ -75,7 +64,7 @@ def shown_owners(identity: Identity) -> frozenset[int] | None:
 
 
 @document(router, "horizons")
-def horizons(desk: DeskOf, identity: Asking, site: str) -> HorizonsPage:
+def horizons(desk: DeskOf, identity: Person, site: str) -> HorizonsPage:
     """List the horizons of a site; a viewer sees of users themselves alone, and no project."""
     from trimtab.report.purge import HorizonResult
     from trimtab.web.documents import HorizonEntry, HorizonsPage

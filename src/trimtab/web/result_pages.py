@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -11,18 +11,20 @@ from starlette.concurrency import run_in_threadpool
 
 from trimtab.errors import TrimtabError
 from trimtab.model.event import EventKind
+from trimtab.report.kit import Tone
+from trimtab.report.sections import Document
 from trimtab.report.text import minute_text
-from trimtab.web.access import Role
-from trimtab.web.api import Admin, DeskOf, heavy_with
+from trimtab.web.access import Admin, Person, Role
+from trimtab.web.desk import DeskOf
 from trimtab.web.pages import MARKED, Address, Offset
 from trimtab.web.record_pages import form_field
-from trimtab.web.render import ROWS, drawings, figures, link, page, part
-from trimtab.web.result_api import Asking, approved, shown_owners
+from trimtab.web.render import ROWS, figures, framed, link, page, part, sections
+from trimtab.web.result_api import approved, shown_owners
+from trimtab.web.turns import heavy_with
 
 if TYPE_CHECKING:
-    from trimtab.model.site import Site
     from trimtab.report.chart import Chart
-    from trimtab.report.sections import Document, Drawings, Section
+    from trimtab.twin.scenario.model import Scenario
     from trimtab.web.desk import Desk
 
 router = APIRouter(include_in_schema=False)
@@ -45,24 +47,13 @@ def ladder_page(
 
     def make() -> str:
         from trimtab.report.ladder import ladder_document
-        from trimtab.report.sections import drawn_sections
 
         document = ladder_document(desk.ladder(site, per or None))
-        sections = drawn_sections(document)
-        return part("ladder.html.j2", site=site, document=document, sections=sections, per=per)
+        drawn = sections(desk, site, noun, document)
+        return part("ladder.html.j2", site=site, document=document, sections=drawn, per=per)
 
-    body = desk.remembered(site, f"ladder {per}", str, make)
-    return page(request, site, "ladder", "body.html.j2", body=Markup(body))
-
-
-def _drawn(
-    desk: Desk, site: str, noun: str, document: Document
-) -> tuple[tuple[Section, Drawings], ...]:
-    """Return a document's sections with their drawings."""
-    return tuple(
-        (section, drawings(desk, site, noun, (chart() for chart in section.charts)))
-        for section in document.sections
-    )
+    noun = f"ladder {per}"
+    return framed(request, site, "ladder", desk.remembered(site, noun, str, make))
 
 
 # Sweeps
@@ -76,7 +67,6 @@ def sweeps_page(
 
     def make() -> str:
         from trimtab.model.excluded_runs import doubts_text
-        from trimtab.report.sections import drawn_sections
         from trimtab.report.sweep import sweep_document
 
         sweeps = desk.sweeps(site)
@@ -94,25 +84,44 @@ def sweeps_page(
             workload=workload,
             stored=stored,
             document=document,
-            sections=drawn_sections(document),
+            sections=sections(desk, site, noun, document),
             doubts=doubts_text(stored.doubts),
             measured=f"{minute_text(times[0])} to {minute_text(times[-1])}"
             if times
             else "not known",
         )
 
-    body = desk.remembered(site, f"sweep {[name, workload]}", str, make, "site")
-    return page(request, site, "sweeps", "body.html.j2", body=Markup(body))
+    noun = f"sweep {[name, workload]}"
+    return framed(request, site, "sweeps", desk.remembered(site, noun, str, make, "site"))
 
 
 # Purge
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeParts:
+    """What the page of purges shows of the record; without a horizon no answer.
+
+    Attributes
+    ----------
+    answer, tone, details, subtitle
+        Of the horizon that is shown.
+    record
+        The end of the page, as text.
+    """
+
+    answer: str
+    tone: Tone
+    details: tuple[str, ...]
+    subtitle: str
+    record: str
 
 
 @router.get("/s/{site:path}/purge")
 def purge_page(
     request: Request,
     desk: DeskOf,
-    identity: Asking,
+    identity: Person,
     site: str,
     *,
     result: Address = "",
@@ -120,54 +129,65 @@ def purge_page(
 ) -> Response:
     """Show horizon, owners, plans and past runs; a viewer sees of owners themselves alone."""
     from trimtab.loop.purging.plans import own_lists
-    from trimtab.report.purge import HorizonResult, horizon_document
 
-    horizons = desk.results(site, HorizonResult)
-    chosen = horizons.chosen(result)
-    only, now = shown_owners(identity), desk.now(site)
+    only, now, of_file = shown_owners(identity), desk.now(site), desk.place(site).site
+
+    def make() -> PurgeParts:
+        return _purge_parts(desk, site, result, only)
+
+    noun, tables = f"purge {result}", ("result", "snapshot", *MARKED)
+    # Of viewers there may be many.
+    of_record = desk.remembered(site, noun, PurgeParts, make, *tables) if only is None else make()
     plans, problems = desk.plans(site)
     of_runs = _runs(desk, site, only)
-    if chosen is not None:
-        document = horizon_document(chosen.value, only)
-        sections = _drawn(desk, site, f"horizon {chosen.id}", document)
-    else:
-        document, sections = of_runs, ()
-    events = desk.store.events(site=site, kinds=[EventKind.PURGE])
-
-    def space() -> str:
-        return figures(desk, site, "space", [_space(desk, site)])
-
     return page(
         request,
         site,
         "purge",
         "purge.html.j2",
-        horizons=horizons.held,
-        chosen=chosen,
-        document=document,
-        sections=sections,
-        runs=() if of_runs is None else _drawn(desk, site, "runs of purges", of_runs),
-        plans=[(plan, plan.state(now), plan.waits(now)) for plan in plans],
-        plans_directory=None
-        if (at := desk.place(site).site) is None
-        else at.policies.purge.directory,
-        problems=horizons.problems,
+        of_record=of_record,
+        report=of_runs,
+        runs=() if of_runs is None else sections(desk, site, "runs of purges", of_runs),
+        plans=plans,
+        now=now,
+        plans_directory=None if of_file is None else of_file.policies.purge.directory,
         plan_problems=problems,
         lists=tuple(own_lists(plans, identity.user, now, offset=offset, limit=ROWS)),
+        result=result,
         offset=offset,
         rows_each=ROWS,
-        only=only,
         may_approve=identity.role.covers(Role.ADMIN),
-        space=Markup(desk.remembered(site, "space", str, space, "snapshot", *MARKED)),
+        record=Markup(of_record.record),
+    )
+
+
+def _purge_parts(desk: Desk, site: str, result: str, only: frozenset[int] | None) -> PurgeParts:
+    from trimtab.report.purge import HorizonResult, horizon_document
+
+    horizons = desk.results(site, HorizonResult)
+    chosen = horizons.chosen(result)
+    document, noun = Document(""), ""
+    if chosen is not None:
+        document, noun = horizon_document(chosen.value, only), f"horizon {chosen.id}"
+    events = desk.store.events(site=site, kinds=[EventKind.PURGE])
+    record = part(
+        "purge_record.html.j2",
+        site=site,
+        horizons=horizons,
+        chosen=chosen,
+        sections=sections(desk, site, noun, document),
+        space=Markup(figures(desk, site, "space", [_space(desk, site)])),
         events=events[: -_EVENTS - 1 : -1],
         events_total=len(events),
     )
+    subtitle = "" if chosen is None else f"{document.heading}: {document.subtitle}."
+    return PurgeParts(document.answer, document.tone, document.details, subtitle, record)
 
 
 def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None:
     """Return the page of what runs did; ``None`` where none is recorded."""
     from trimtab.report.purge import runs_document
-    from trimtab.report.sections import Document, Section
+    from trimtab.report.sections import Section
 
     try:
         report = desk.purge_runs(site)
@@ -180,11 +200,11 @@ def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None
 def _space(desk: Desk, site: str) -> Chart | None:
     """Return how full the site was over its snapshots, with its purges."""
     from trimtab.loop.monthly import space_at
+    from trimtab.report.chart import thinned
     from trimtab.report.monthly import space_chart
 
     times = desk.store.snapshot_times(site)
-    step = max(1, -(-len(times) // _SNAPSHOTS))
-    space = space_at(desk.store, site, times[::-1][::step][::-1])
+    space = space_at(desk.store, site, thinned(times, _SNAPSHOTS))
     chart = space_chart(space)
     if chart is None:
         return None
@@ -206,55 +226,54 @@ async def approve_form(request: Request, desk: DeskOf, admin: Admin, site: str) 
 @router.get("/s/{site:path}/twin")
 def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = "") -> Response:
     """Show what was asked of the twin, the scenario of a simulated site, and those there are."""
-    from trimtab.loop.results import WhatIfResult
-    from trimtab.report.whatif import whatif_document
-
-    place, results = desk.place(site), desk.results(site, WhatIfResult)
-    chosen = results.chosen(result)
-    problem, scenario = None, None
+    of_file, scenario, problem = desk.place(site).site, None, None
     try:
-        if (of_file := place.site) is not None:
-            scenario = _scenario(of_file)
+        if of_file is not None:
+            from trimtab.loop.whatif import scenario_of_site
+
+            scenario = scenario_of_site(of_file)
     except TrimtabError as error:
-        problem = error
+        problem = error.message
+
+    def make() -> str:
+        return _twin(desk, site, result, scenario, problem)
+
+    rests_on = scenario, problem
+    body = desk.remembered(site, f"twin {result}", str, make, "result", besides=rests_on)
+    return framed(request, site, "twin", body)
+
+
+def _twin(
+    desk: Desk, site: str, result: str, scenario: Scenario | None, problem: str | None
+) -> str:
+    """Return the body of the page of the twin; ``problem``: why its scenario is not known."""
+    from trimtab.loop.results import WhatIfResult
+    from trimtab.report.scenario import scenario_document, scenarios_document
+    from trimtab.report.whatif import whatif_document
+    from trimtab.twin.scenario.load import load_scenario, preset_names
+
+    results = desk.results(site, WhatIfResult)
+    chosen = results.chosen(result)
     document = None
     if chosen is not None:
         document = whatif_document(chosen.value.scenario, chosen.value.swept)
-    shown = {f"what-if {chosen.id}" if chosen else "": document, "scenario": scenario,
-             "presets": _presets()}  # fmt: skip
-    sections = [
+    of_site = None if scenario is None else scenario_document(scenario)
+    presets = scenarios_document([load_scenario(name) for name in preset_names()])
+    shown = {f"what-if {chosen.id}" if chosen else "": document, "scenario": of_site,
+             "presets": presets}  # fmt: skip
+    drawn = [
         section
         for noun, each in shown.items()
         if each is not None
-        for section in _drawn(desk, site, noun, each)
+        for section in sections(desk, site, noun, each)
     ]
-    return page(
-        request,
-        site,
-        "twin",
+    return part(
         "twin.html.j2",
-        results=results.held,
+        site=site,
+        results=results,
         chosen=chosen,
         document=document,
-        sections=sections,
-        problems=results.problems,
+        sections=drawn,
         problem=problem,
-        scenario=scenario,
+        scenario=of_site,
     )
-
-
-def _scenario(site: Site) -> Document | None:
-    """Return the scenario of a site of the twin."""
-    from trimtab.loop.whatif import scenario_of_site
-    from trimtab.report.scenario import scenario_document
-
-    scenario = scenario_of_site(site)
-    return None if scenario is None else scenario_document(scenario)
-
-
-def _presets() -> Document:
-    """Return the scenarios that are built in."""
-    from trimtab.report.scenario import scenarios_document
-    from trimtab.twin.scenario.load import load_scenario, preset_names
-
-    return scenarios_document([load_scenario(name) for name in preset_names()])

@@ -117,7 +117,7 @@ def compared_parts(
     from trimtab.report import judge_charts
 
     effects = [effect for entry in result.series for effect in entry.effects]
-    before, after = (_within(frame, *stretch) for stretch in ends)
+    before, after = (between(frame, *stretch, with_end=False) for stretch in ends)
     key = series.key
     title = f"{text.metric_title(key.metric)} before and after"
     return Compared(
@@ -136,16 +136,6 @@ def compared_parts(
         ),
         notes=result.notes,
     )
-
-
-def _within(frame: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
-    """Return the runs of a stretch as `compare` takes it: its end is not within."""
-    import polars as pl
-
-    at = pl.col("at")
-    if since is not None:
-        frame = frame.filter(at >= since)
-    return frame if until is None else frame.filter(at < until)
 
 
 def _effect_text(effect: Effect) -> str:
@@ -219,6 +209,20 @@ def frame_of_runs(runs: Runs) -> pl.DataFrame:
 
     types = (pl.Datetime("us", "UTC"), pl.Float64, pl.Boolean, pl.String)
     return pl.DataFrame(runs, schema=dict(zip(COLUMNS, types, strict=True)), orient="row")
+
+
+def between(
+    frame: pl.DataFrame, since: datetime | None, until: datetime | None, *, with_end: bool = True
+) -> pl.DataFrame:
+    """Return the rows within a stretch; ``with_end``: whether its end is within."""
+    import polars as pl
+
+    at = pl.col("at")
+    if since is not None:
+        frame = frame.filter(at >= since)
+    if until is None:
+        return frame
+    return frame.filter(at <= until if with_end else at < until)
 
 
 def zones_of(site_zone: str, chosen: str) -> tuple[str, ...]:

@@ -16,7 +16,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
+
+from fastapi import Depends, Request
 
 from trimtab.errors import RefusedError
 
@@ -164,3 +167,22 @@ class Turn:
         if lane in self._held:
             self._held.remove(lane)
             lane.leave(self._user)
+
+
+def turn_of(request: Request) -> Turn:
+    """Return the places that a request holds."""
+    return request.scope["trimtab.turn"]
+
+
+def heavy_with(*names: str) -> Sequence[Any]:
+    """Return `HEAVY` for a route that takes long only where all of some parameters have values."""
+
+    async def heavy(request: Request) -> None:
+        if all(map(request.query_params.get, names)):
+            await turn_of(request).heavy()
+
+    return (Depends(heavy),)
+
+
+HEAVY: Final = heavy_with()
+"""Of a route that takes long, or reads much of the store: it waits among those alone."""

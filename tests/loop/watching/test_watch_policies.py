@@ -17,10 +17,10 @@ from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_log, 
 
 from trimtab.loop.acting.applying import never
 from trimtab.loop.acting.session import Place
+from trimtab.loop.watching.agenda import items
 from trimtab.loop.watching.policies import PolicyKeeper, state_of
 from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT
 from trimtab.loop.watching.upcoming import watch_state
-from trimtab.loop.watching.watch import items
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.policies import BalancePolicy, Policies, TrimPolicy, TunablesPolicy
 from trimtab.model.site import Site

@@ -171,13 +171,14 @@ def site_runs(site: Place, place: PurgePlace) -> PurgeReport:
 
     Raises
     ------
-    TrimtabError
-        A journal cannot be read, or is damaged.
+    UnreadableError
+        A journal cannot be read, or is damaged: `code` is ``journals-unreadable``.
     """
     try:
         chronicles = [read(path) for path in journals(place.journals)]
-    except OSError as error:
-        text = f"this host's journals cannot be read: {error.strerror or error}"
+    except (TrimtabError, OSError) as error:
+        why = error.message if isinstance(error, TrimtabError) else error.strerror or str(error)
+        text = f"this host's journals cannot be read: {visible(why)}"
         raise UnreadableError(text, code="journals-unreadable") from error
     of_site = [
         chronicle

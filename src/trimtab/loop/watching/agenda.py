@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.config.schedule import Schedule
+from trimtab.config.schedule import Schedule, jitter_s, parse_schedule
+from trimtab.model.site import Site
 
 GRACE_S: Final = 1800.0
 """The longest that a slot may be late; half its period where that is shorter. Of policies, which
@@ -77,6 +78,31 @@ class Item:
     def until(self, at: datetime) -> datetime:
         """Return the last slot that is not after a time."""
         return self.schedule.last_until(at, self.timezone)
+
+
+def items(site: Site) -> tuple[Item, ...]:
+    """Return what is due on a site by a schedule: snapshots, probes, and armed policies.
+
+    Raises
+    ------
+    UsageError
+        A schedule is none.
+    """
+    wanted = [(SNAPSHOT, site.snapshot_schedule, site.snapshot_jitter_s)]
+    wanted += [(PROBE_PREFIX + probe.name, probe.schedule, probe.jitter_s) for probe in site.probes]
+    if site.policies.armed:
+        wanted.append((POLICIES, site.policies.schedule, 0.0))
+    wanted.append((PURGE_PLAN, site.policies.purge.schedule, 0.0))
+    return tuple(
+        Item(
+            name,
+            parse_schedule(schedule),
+            site.timezone,
+            timedelta(seconds=jitter_s(site.name, name, longest_s)),
+        )
+        for name, schedule, longest_s in wanted
+        if schedule is not None
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from trimtab.loop.watching.agenda import items
 from trimtab.loop.watching.lease import is_gone
-from trimtab.loop.watching.watch import items
 from trimtab.model.site import Site
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 

@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trimtab.config.schedule import jitter_s, parse_schedule
 from trimtab.drivers.protocol import Clock, Driver
 from trimtab.errors import Interrupted, RefusedError, TrimtabError, panics_as_errors
 from trimtab.launch.interruption import interruptible, shielded
@@ -26,17 +25,16 @@ from trimtab.loop.probing.reach import since_boot_s
 from trimtab.loop.sites import open_acting_driver
 from trimtab.loop.watching.agenda import (
     POLICIES,
-    PROBE_PREFIX,
     PURGE_PLAN,
     SNAPSHOT,
     Agenda,
     Begin,
-    Item,
     Miss,
     Position,
     Work,
     advanced,
     decide,
+    items,
     next_item,
     occupied,
     something_else_due,
@@ -68,31 +66,6 @@ ONCE_POLL_S: Final = 1.0
 SETTLE_POLL_S: Final = 1.0
 BACKWARDS: Final = timedelta(seconds=1)
 """A clock that goes back by less is being slewed."""
-
-
-def items(site: Site) -> tuple[Item, ...]:
-    """Return what is due on a site by a schedule: snapshots, probes, and armed policies.
-
-    Raises
-    ------
-    UsageError
-        A schedule is none.
-    """
-    wanted = [(SNAPSHOT, site.snapshot_schedule, site.snapshot_jitter_s)]
-    wanted += [(PROBE_PREFIX + probe.name, probe.schedule, probe.jitter_s) for probe in site.probes]
-    if armed(site):
-        wanted.append((POLICIES, site.policies.schedule, 0.0))
-    wanted.append((PURGE_PLAN, site.policies.purge.schedule, 0.0))
-    return tuple(
-        Item(
-            name,
-            parse_schedule(schedule),
-            site.timezone,
-            timedelta(seconds=jitter_s(site.name, name, longest_s)),
-        )
-        for name, schedule, longest_s in wanted
-        if schedule is not None
-    )
 
 
 class Watch:
