@@ -99,7 +99,18 @@ class Account:
     ) -> ProcessResult:
         """Run a program as this user, for whom other directories lie over some of this host's."""
         places = [str(word) for pair in (over or {}).items() for word in pair]
-        inside = ("unshare", "--mount", "sh", "-c", _MOUNTED, "sh", *places, "--")
+        inside = (
+            "unshare",
+            "--mount",
+            "--propagation",
+            "slave",
+            "sh",
+            "-c",
+            _MOUNTED,
+            "sh",
+            *places,
+            "--",
+        )
         as_user = ("runuser", "-u", self.name, "--", *argv)
         return execute((*inside, *as_user), timeout_s=60, stdin=stdin)
 

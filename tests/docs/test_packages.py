@@ -74,7 +74,19 @@ def in_a_copy(tmp_path: Path, package: Path, script: str, timeout_s: float = 300
     """Run a script as root in a copy of this host that has the package; return what it printed."""
     copy = tmp_path / "copy"
     copy.mkdir(exist_ok=True)
-    words = ["unshare", "--mount", "sh", "-c", IN_A_COPY, "sh", copy, package, script]
+    words = [
+        "unshare",
+        "--mount",
+        "--propagation",
+        "slave",
+        "sh",
+        "-c",
+        IN_A_COPY,
+        "sh",
+        copy,
+        package,
+        script,
+    ]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=timeout_s)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
@@ -174,7 +186,19 @@ unset PYTHONPATH
     script = script.replace("/srv/page", str(ROOT / "docs/install.md"))
     copy = tmp_path / "copy"
     copy.mkdir()
-    words = ["unshare", "--mount", "sh", "-c", WALK, "sh", copy, packages["deb"], script]
+    words = [
+        "unshare",
+        "--mount",
+        "--propagation",
+        "slave",
+        "sh",
+        "-c",
+        WALK,
+        "sh",
+        copy,
+        packages["deb"],
+        script,
+    ]
     ended = subprocess.run(
         [*words, ROOT / "tests"], capture_output=True, text=True, check=False, timeout=600
     )

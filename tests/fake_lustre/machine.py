@@ -37,7 +37,7 @@ FDINFO = {"/proc/self/fdinfo": KERNEL + "/self/fdinfo"}
 """The link that a tree needs for that."""
 
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
-_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
+_MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
 
 
 def enter(tree: str, *, log: str | None = None, device_numbers: bool = True) -> None:
@@ -82,7 +82,7 @@ def _unshare() -> None:
         for name, text in maps.items():
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
-    _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+    _mount("none", "/", None, _MS_REC | _MS_SLAVE)  # what others unmount is not held here
 
 
 def _bring(source: str, place: str) -> None:

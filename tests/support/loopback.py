@@ -174,11 +174,11 @@ def mounted(
     rotational, direct_io, discard
         As for `loop_device`.
     """
-    mount_point = directory / f"mnt-{time.monotonic_ns()}"
     with (
         loop_device(
             size_bytes, directory, rotational=rotational, direct_io=direct_io, discard=discard
         ) as device,
+        mount_point_of_all(directory / f"mnt-{time.monotonic_ns()}") as mount_point,
         ExitStack() as cleanup,
     ):
         # mkfs.ext4 -E nodiscard, and -K of the others: the file is new, nothing is to be discarded.
@@ -188,11 +188,27 @@ def mounted(
             else ("-q", "-f", "-K")
         )
         _run(f"mkfs.{fs}", *quiet, *mkfs_options, str(device.path))
-        mount_point.mkdir()
-        cleanup.callback(mount_point.rmdir)
         _run("mount", "-t", fs, *(("-o", options) if options else ()), device.path, mount_point)
         cleanup.callback(unmount, mount_point)
         yield Mounted(mount_point, device, fs)
+
+
+@contextmanager
+def mount_point_of_all(place: Path) -> Iterator[Path]:
+    """Give a directory in which an unmount holds in every mount namespace that was made meanwhile.
+
+    Programs of other tests that run in a namespace of their own have what is mounted when they
+    begin, and would hold it, device and all, until they end. In a shared mount, an unmount reaches
+    the namespaces whose mounts are slaves: ``unshare --propagation slave``.
+    """
+    place.mkdir()
+    _run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place)
+    try:
+        _run("mount", "--make-shared", place)
+        yield place
+    finally:
+        unmount(place)
+        place.rmdir()
 
 
 @contextmanager

@@ -85,7 +85,8 @@ def _python(directory: Path, python: str = sys.executable) -> str:
     program = directory / "python"
     program.write_text(
         f"""#!/bin/sh
-exec unshare -m sh -c 'mount --bind {directory}/lib /var/lib && exec {python} "$@"' sh "$@"
+exec unshare -m --propagation slave \\
+    sh -c 'mount --bind {directory}/lib /var/lib && exec {python} "$@"' sh "$@"
 """
     )
     program.chmod(0o755)

@@ -107,7 +107,8 @@ def test_the_command_asks_and_then_writes(tmp_path: Path) -> None:
         '&& shift && "$@" --yes --json && cat /etc/trimtab/sites/itest.toml >&2'
     )
     ended = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", tmp_path, TRIMTAB, *command],
+        ["unshare", "--mount", "--propagation", "slave", "sh", "-c", script, "sh", tmp_path,
+         TRIMTAB, *command],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr

@@ -122,7 +122,7 @@ def test_mounts_of_other_namespaces_are_seen(root, tmp_path):
     (tmp_path / "over").touch()
     script = f"mount --bind {root / 'user' / 'file'} {tmp_path / 'over'} && echo ready && read line"
     process = subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+        ["unshare", "--mount", "--propagation", "slave", "sh", "-c", script],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

@@ -63,10 +63,11 @@ def synchronise(directory: Path) -> None:
 @contextlib.contextmanager
 def disk(directory: Path, fs: loopback.FileSystem) -> Iterator[Disk]:
     """Give an empty file system at the place where a world has its files."""
-    point = directory / "tree"
-    point.mkdir()
     size = {"ext4": 128 * loopback.MIB, "xfs": loopback.XFS_MINIMUM_BYTES}[fs]
-    with loopback.loop_device(size, directory) as device:
+    with (
+        loopback.loop_device(size, directory) as device,
+        loopback.mount_point_of_all(directory / "tree") as point,
+    ):
         subprocess.run([f"mkfs.{fs}", "-q", device.path], check=True)
         made = Disk(device, point)
         made.mount()
