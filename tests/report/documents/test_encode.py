@@ -15,7 +15,7 @@ import pytest
 
 from trimtab.message import Message
 from trimtab.model.verdict import Interval
-from trimtab.report.documents.encode import schema, shape, to_json
+from trimtab.report.documents.encode import dumps, schema, shape, to_json
 from trimtab.units import EpochHour, EpochNs, EpochS
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -164,3 +164,13 @@ def test_a_shape_that_names_no_field_is_a_bug() -> None:
         shape(Bare, omit=["sise"])
     with pytest.raises(TypeError, match="twice"):
         shape(Whole)
+
+
+def test_a_shape_holds_for_a_type_that_was_written_before() -> None:
+    @dataclass(frozen=True)
+    class Late:
+        cause: str
+
+    assert json.loads(dumps(Late("full"))) == {"cause": "full"}
+    shape(Late, omit=["cause"], derive={"id": "cause"})
+    assert json.loads(dumps(Late("full"))) == {"id": "full"}

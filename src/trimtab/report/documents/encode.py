@@ -95,6 +95,9 @@ def shape(
     if unknown or of in _SHAPES:
         raise TypeError(f"shape of {of.__name__}: {sorted(unknown) or 'declared twice'}")
     _SHAPES[of] = _Shape(frozenset(omit), derived, inlined)
+    # A value of the type may have been written already, with its fields alone.
+    for known in (plain_of, _entries):
+        known.cache_clear()
 
 
 def mapped(path: str, function: Callable[[Any], Any], kind: Any) -> Derived:
