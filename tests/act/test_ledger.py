@@ -14,7 +14,7 @@ from trimtab.model.policies import TunablesPolicy
 DAY_S = 86400.0
 KINDS = (ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN)
 OUTCOMES = (Outcome.DONE, Outcome.DONE, Outcome.DONE, Outcome.REFUSED, Outcome.UNKNOWN)
-NOT_OURS = "it is not closed by Trimtab any more"
+NOT_OURS = "Trimtab no longer keeps it closed"
 VALUES = ("0", "2000", "75000")
 Row = tuple[ActionKind, str, Outcome, str, str, int | None]
 

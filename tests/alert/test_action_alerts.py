@@ -29,7 +29,7 @@ def test_a_policy_that_fails_is_told_once_a_day_and_an_old_failure_never_again()
     assert look(NOON + 3 * DAY, NOON + HOUR) == []
     first = ledger[0]
     assert (first.name, first.subject) == ("action-failed", "action:trim")
-    assert first.title.startswith("3 actions of the policy trim did not succeed (2 failed, 1 refu")
+    assert first.title.startswith("3 actions of the policy trim failed (2 failed, 1 refu")
     assert first.lines == ("Last answer: no such device",)
 
 

@@ -52,7 +52,7 @@ PURGE = cast(
         file_system=SimpleNamespace(root="/scratch"),
         candidates=SimpleNamespace(files=465_000, users=USERS, allocated_bytes=465 * 2**40),
         horizon=SimpleNamespace(target=0.7, words=("The file system is 80.0 % full.",)),
-        rules=SimpleNamespace(words=("Files that somebody has open stay.",)),
+        rules=SimpleNamespace(words=("Open files are kept.",)),
         notice_s=14 * DAY_S,
         before=DAY - timedelta(days=90),
         expires_at=DAY + timedelta(days=28),

@@ -75,7 +75,7 @@ def test_dry_runs_are_told_apart_with_what_would_have_held_them_back(world):
     run(dry(world), apply=False)
     (day,) = report(chronicles(world)).days
     assert (day.dry, day.files) == (True, 50)
-    assert day.runs[0].objections == ("armed: nobody armed the plan",)
+    assert day.runs[0].objections == ("armed: the plan is not armed",)
     (plan,) = report(chronicles(world)).plans
     assert (plan.outcomes, plan.waiting_rows) == ({}, 100)
 
@@ -86,7 +86,7 @@ def test_a_run_that_was_refused_is_told_with_its_reasons(world):
     (day,) = report(chronicles(world)).days
     assert (day.files, day.before) == (0, None)
     assert (day.runs[0].end, day.runs[0].objections) == (
-        "refused", ("armed: nobody armed the plan",),
+        "refused", ("armed: the plan is not armed",),
     )  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""What to change on a file system: pure decisions, from telemetry and a policy to a plan."""
+"""Decide what to change on a file system: pure functions from telemetry and a policy to a plan."""

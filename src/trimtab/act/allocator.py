@@ -1,8 +1,8 @@
-"""When the block allocator's pointer is set back to the first group of a target.
+"""Decide when to reset the block allocator's pointer to the first group of a target.
 
-ldiskfs searches from where it last placed a stream. On a target that is full there it loops over
-groups without a result; from the first group it finds the space that was freed since. Sites reset
-the pointer every 15 minutes.
+ldiskfs starts its search where it last placed a stream. Where a target is full, it loops over
+groups without a result; from the first group it finds space freed since. Sites reset the pointer
+every 15 minutes.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
 from trimtab.units import format_duration, format_percent
 
 _POINTERS: Final = frozenset({"mb_last_group", "mb_last_groups"})
-"""Linux 6.17 renamed it: a line ``N# GROUP`` for each, and one write sets all."""
+"""Linux 6.17 renamed it: one line ``N# GROUP`` per pointer, and one write sets all of them."""
 
 
 def decide(observed: Observed, now: datetime) -> Plan:
     """Return which targets' pointers to reset now.
 
-    A target is due where the pointer is not at the first group already, as large a part of its
-    requests as the policy says looped without finding space since the baseline, and its last reset
-    is over.
+    A target is due if its pointer is not at the first group, the share of requests that looped
+    without finding space since the baseline reaches the policy's limit, and the interval since its
+    last reset has passed.
     """
     reasons = held(observed, "allocator", now)
     snapshot = observed.snapshot
@@ -58,7 +58,7 @@ def _target(
     share = _useless_share(observed, seen)
     if policy.useless_loops is not None:
         if share is None:
-            text = "how many loops were useless is not known: no counters of an earlier snapshot"
+            text = "number of useless loops unknown: no earlier snapshot has the counters"
             return Untouched(name, Message("loops-unknown", text), setting.name)
         if share < policy.useless_loops:
             return None
@@ -88,9 +88,9 @@ def _at_start(value: str) -> bool:
 
 
 def _useless_share(observed: Observed, seen: TargetSnapshot) -> float | None:
-    """Return useless loops per request since the baseline; ``None``: unknown.
+    """Return useless loops per request since the baseline; ``None`` if unknown.
 
-    Counters that went backwards belong to another mount; without a request nothing looped.
+    Counters that went backwards belong to another mount; without requests the share is 0.
     """
     before = None if observed.baseline is None else observed.baseline.of(seen.target.name)
     requests = seen.number("allocator_requests_total")

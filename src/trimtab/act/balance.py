@@ -1,14 +1,16 @@
 """Which OSTs to close to new files, and which to open again.
 
-Over ``limits.fullness`` a target is closed, under ``limits.reopen`` it is opened; between the two
-marks, and within a dwell after its last change, it stays as it is. Closing is bounded by caps
-(`trimtab.act.caps`): of all OSTs and of every pool enough stay usable for the layouts in use. When
-a cap binds the fullest are closed and the rest reported. A closed target is not swapped for a
-fuller one: both are over the limit, and each swap costs two changes and moves the load once more.
+A target above ``limits.fullness`` is closed, one below ``limits.reopen`` is opened; between the two
+marks, and within the dwell time after its last change, it stays as it is. Caps bound closing
+(`trimtab.act.caps`): enough OSTs, overall and in every pool, stay usable for the layouts in use.
+When a cap binds, the fullest targets are closed and the rest reported. A closed target is not
+swapped for a fuller one: both are above the limit, and each swap costs two changes and moves the
+load again.
 
-Opening waits for no cap. What others closed is never opened here, and counts in the caps. Where
-others' closings or failures leave fewer usable than layouts need, targets that Trimtab closed are
-opened whatever their dwell, the emptiest first: new files on a full target are the smaller evil.
+No cap limits opening. Targets that others closed are never opened here, and count towards the caps.
+If those closings or failures leave fewer usable targets than layouts need, targets that Trimtab
+closed are opened regardless of dwell time, emptiest first: new files on a full target are the
+smaller evil.
 """
 
 from __future__ import annotations
@@ -33,23 +35,23 @@ MECHANISMS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     "max_create_count": (("osp/max_create_count", "0", "20000"),),
     "no_create": (("obdfilter/no_create", "1", "0"), ("obdfilter/no_precreate", "1", "0")),
 }
-"""Settings with the value that closes and the one that opens, where that of before is lost."""
+"""Setting, closing value, and opening value for when the previous value is lost."""
 _FULL: Final = 0.95
-"""Opening a fuller target gives no layout room: it has no space left for long."""
+"""Opening a fuller target does not help layouts: it soon has no space left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """An OST and its creation, as a decision sees it.
+    """An OST and whether it takes new files, as the decision sees it.
 
     Attributes
     ----------
     open_
-        ``create_enabled``; ``None``: not known.
+        ``create_enabled``; ``None`` if unknown.
     by_us
-        The first of Trimtab's closings that none of its openings followed.
+        Trimtab's first closing since its last opening.
     changed_at
-        When Trimtab last closed or opened it, or tried to.
+        Time of Trimtab's last attempt to close or open it.
     """
 
     seen: TargetSnapshot
@@ -84,7 +86,7 @@ def decide(observed: Observed, now: datetime) -> Plan:
 
 
 def _unexplained(observed: Observed, caps: Caps) -> tuple[Message, ...]:
-    """Return that something of the snapshot is missing which may be an OST that nobody names."""
+    """Return a caution if the incomplete snapshot may lack an OST that no other source lists."""
     snapshot = observed.snapshot
     clients = () if snapshot is None else (host for host in snapshot.hosts if host.role == "client")
     if caps.unseen or any(client.problem is not None for client in clients):
@@ -114,7 +116,7 @@ def _gates(observed: Observed) -> list[Gate]:
 
 
 def opening(seen: TargetSnapshot, closing: Action, reason: Message) -> Instruction:
-    """Return the instruction that opens a target by what closed it, with the value of before."""
+    """Return the instruction that opens a target: its closing's setting, at the previous value."""
     setting = closing.instruction.setting
     return Instruction(
         ActionKind.OPEN, seen.target.name, reason, server_of(seen), setting, seen.shown(setting),
@@ -123,7 +125,7 @@ def opening(seen: TargetSnapshot, closing: Action, reason: Message) -> Instructi
 
 
 def _value_of_before(instruction: Instruction) -> str | None:
-    """Return the value of before; where a part was closed before, that of the parts still open."""
+    """Return the previous value; if parts were closed already, that of the parts still open."""
     rows = {name: row for group in MECHANISMS.values() for name, *row in group}
     if instruction.setting is None or instruction.setting not in rows:
         return instruction.before
@@ -133,7 +135,7 @@ def _value_of_before(instruction: Instruction) -> str | None:
 
 
 def _openings(observed: Observed, gates: list[Gate], caps: Caps, now: datetime) -> list[Answer]:
-    """Return the targets under the mark, then those that layouts need; with what stays closed."""
+    """Return openings of targets below the mark, then of those that layouts need, and the rest."""
     mark = observed.site.limits.reopen
     answers: list[Answer] = []
     closed: list[tuple[Gate, Action]] = []
@@ -143,7 +145,7 @@ def _openings(observed: Observed, gates: list[Gate], caps: Caps, now: datetime) 
         under = gate.fullness < mark
         if gate.by_us is None or not in_force(gate.seen, gate.by_us):
             if under:
-                text = f"closed, and not by Trimtab: {gate.seen.source('create_enabled')}"
+                text = f"closed by others: {gate.seen.source('create_enabled')}"
                 answers.append(Untouched(gate.name, Message("closed-by-others", text)))
             continue
         rest = _dwelling(observed, gate, now)
@@ -157,7 +159,7 @@ def _openings(observed: Observed, gates: list[Gate], caps: Caps, now: datetime) 
         group = caps.short(gate.name)
         helps = (gate.fullness or 1.0) < _FULL and is_fit(gate.seen)
         if group is not None and helps:
-            text = f"{group}: layouts need more targets than are usable"
+            text = f"{group}: fewer usable targets than layouts need"
             answers.append(opening(gate.seen, closing, Message("too-few-open", text)))
             caps.open(gate.name)
         elif (gate.fullness or 1.0) < mark and (rest := _dwelling(observed, gate, now)):
@@ -166,9 +168,9 @@ def _openings(observed: Observed, gates: list[Gate], caps: Caps, now: datetime) 
 
 
 def in_force(seen: TargetSnapshot, closing: Action) -> bool:
-    """Return whether the setting that Trimtab closed a target by still closes it.
+    """Return whether the setting with which Trimtab closed a target still closes it.
 
-    Where it does not, a failover lost it, and whatever closes the target now is of others.
+    If not, a failover lost the setting, and others closed the target since.
     """
     name = closing.instruction.setting
     shown = seen.shown(name)
@@ -178,7 +180,7 @@ def in_force(seen: TargetSnapshot, closing: Action) -> bool:
 
 
 def _closings(observed: Observed, gates: Sequence[Gate], caps: Caps, now: datetime) -> list[Answer]:
-    """Return which targets to close, the fullest first, and why others over the limit are not."""
+    """Return the targets to close, fullest first, and why others above the limit stay open."""
     answers: list[Answer] = []
     stopped, left = undone(observed, now), allowance(observed, now)
     for gate in gates:
@@ -205,7 +207,7 @@ def _closings(observed: Observed, gates: Sequence[Gate], caps: Caps, now: dateti
 
 
 def _closing(observed: Observed, gate: Gate) -> Instruction | Message:
-    """Return the instruction, by the mechanism that the policy names or the version has."""
+    """Return the closing, by the policy's mechanism or, for ``auto``, one that the target has."""
     limit = format_percent(observed.site.limits.fullness)
     again = ", and open again" if gate.by_us is not None else ""
     text = f"{format_percent(gate.fullness or 0.0)} full, limit {limit}{again}"
@@ -222,7 +224,7 @@ def _closing(observed: Observed, gate: Gate) -> Instruction | Message:
             return Message("setting-unreadable", f"{name}: {setting.reason}")
     if mechanism != "auto" and gate.seen.settings:
         return Message("setting-absent", f"it has no {mechanism}")
-    # A driver without such settings closes targets its own way.
+    # A driver without such settings closes targets in its own way.
     return Instruction(ActionKind.CLOSE, gate.name, reason, server)
 
 
@@ -240,22 +242,22 @@ def _dwelling(observed: Observed, gate: Gate, now: datetime) -> Message | None:
 
 
 def _partly(gate: Gate) -> Message | None:
-    """Return that others closed the target on some MDTs: opening it later would undo theirs."""
+    """Return a reason if others closed the target on some MDTs; opening it would undo that."""
     reading = None if gate.by_us is not None else closed_in_part(gate.seen)
     if reading is None:
         return None
-    text = f"{reading.label} does not create on it, and not by Trimtab: {reading.source}"
+    text = f"{reading.label} creates no files on it, not because of Trimtab: {reading.source}"
     return Message("closed-by-others", text)
 
 
 def _unknown(gate: Gate) -> Message | None:
-    """Return that the target may be closed already, for one MDT too: it is closed for every one."""
+    """Return a reason if the target may be closed already, on one MDT or all."""
     for reading in gate.seen.readings:
         if reading.name == "create_enabled" and reading.value is None and reading.label:
-            text = f"whether {reading.label} creates on it is not known: {reading.reason}"
+            text = f"unknown whether {reading.label} creates files on it: {reading.reason}"
             return Message("creation-unknown", text)
     if usable(gate.seen):
         return None
     reading = gate.seen.reading("create_enabled")
     why = reading.reason if reading else "no reading"
-    return Message("creation-unknown", f"whether it is open is not known: {why}")
+    return Message("creation-unknown", f"unknown whether it is open: {why}")

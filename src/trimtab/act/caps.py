@@ -1,9 +1,9 @@
-"""How many OSTs may be closed: of all, and of every pool.
+"""Limit how many OSTs may be closed, overall and in every pool.
 
-An OST that takes no new files counts, whoever closed it: full (``-28``), degraded, read-only, lost,
-or not known. In a pool of which a member is not seen nothing more is closed, and nothing anywhere
-where the pools are not known. A file with a default layout is refused when more than a quarter of
-the OSTs that it asks for are missing, one with an explicit stripe count when any is
+Every OST that takes no new files counts, whoever closed it: full (``-28``), degraded, read-only,
+disconnected or unknown. No more targets are closed in a pool with an unseen member, and none
+anywhere if the pools are unknown. Lustre refuses a file with a default layout when more than a
+quarter of the requested OSTs are missing, and one with an explicit stripe count when any is
 (lod_stripe_count_min in lustre/lod/lod_qos.c).
 """
 
@@ -20,7 +20,7 @@ from trimtab.message import Message
 from trimtab.model.telemetry import NotAvailable, TargetSnapshot
 
 ALL: Final = ""
-"""The group of all OSTs, among the names of pools."""
+"""Key of the group of all OSTs among the names of pools."""
 
 
 def usable(seen: TargetSnapshot) -> bool:
@@ -29,7 +29,7 @@ def usable(seen: TargetSnapshot) -> bool:
 
 
 def is_fit(seen: TargetSnapshot) -> bool:
-    """Return whether a target takes new files where it is open."""
+    """Return whether a target can take new files while open."""
     return unfit(seen) is None and disconnected(seen) is None
 
 
@@ -40,11 +40,11 @@ class _Group:
     Attributes
     ----------
     unusable
-        Members that are not known to take new files.
+        Members not known to take new files.
     lost
-        Of these, those that are known not to, but for those that the plan opens.
+        Members known not to take new files, less those that the plan opens.
     unseen
-        Why nothing more is closed: the first member that is not seen.
+        Why no more may be closed: the first unseen member.
     """
 
     title: str
@@ -57,21 +57,21 @@ class _Group:
 
     @property
     def most_unusable(self) -> int:
-        """As many may take no new files, once one more was closed."""
+        """The most members that may take no new files, counting the next closing."""
         return min(self.most_closed, self.size - self.least_usable)
 
 
 class Caps:
-    """The groups while a plan is made: each closing and opening is counted at once.
+    """The groups while a plan is made; each closing and opening counts at once.
 
     Attributes
     ----------
     unseen
-        OSTs whose state is not known now, with the reason.
+        OSTs of unknown state, each with the reason.
     """
 
     def __init__(self, observed: Observed, targets: Sequence[TargetSnapshot]) -> None:
-        """Count what is usable before the plan."""
+        """Count the usable targets before the plan."""
         self._usable = {seen.target.name: usable(seen) for seen in targets}
         self._fit = {seen.target.name for seen in targets if is_fit(seen)}
         self._unknown = {s.target.name for s in targets if s.value("create_enabled") is None}
@@ -80,7 +80,7 @@ class Caps:
         known: Mapping[str, frozenset[str]] = {}
         self._why_no_pools: Message | None = None
         if isinstance(observed.pools, NotAvailable):
-            text = f"which OSTs share a pool is not known: {observed.pools.reason}"
+            text = f"members of pools unknown: {observed.pools.reason}"
             self._why_no_pools = Message("pools-unknown", text)
         else:
             known = observed.pools
@@ -92,7 +92,7 @@ class Caps:
                 self._of[name].append(group)
 
     def binding(self, name: str) -> Message | None:
-        """Return why a target may not be closed, as things are; ``None``: it may."""
+        """Return why a target may not be closed now; ``None`` if it may."""
         if self._why_no_pools is not None:
             return self._why_no_pools
         for group in self._of[name]:
@@ -107,7 +107,7 @@ class Caps:
         return None
 
     def short(self, name: str) -> str | None:
-        """Return a group of the target in which fewer are usable than layouts need."""
+        """Return one of the target's groups with fewer usable members than layouts need, if any."""
         for group in self._of[name]:
             if group.size - group.lost < group.least_usable:
                 return group.title
@@ -120,9 +120,9 @@ class Caps:
             group.lost += 1
 
     def open(self, name: str) -> None:
-        """Count a target as open for layouts, if it is not degraded, read-only or lost.
+        """Count a target as open for layouts, if it is not degraded, read-only or disconnected.
 
-        It makes no room for closings before it is read back as open: it may not become so.
+        It makes no room for closings until it reads back as open, which may never happen.
         """
         for group in self._of[name] if name in self._fit else ():
             group.lost -= 1
@@ -148,15 +148,15 @@ class Caps:
         )
         if not missing:
             return None
-        more = f", nor are {len(missing) - 1} more" if missing[1:] else ""
+        more = f", and {len(missing) - 1} more" if missing[1:] else ""
         why = self.unseen.get(missing[0], ABSENT)
-        return Message("member-unseen", f"{title}: {missing[0]} is not seen{more}: {why}")
+        return Message("member-unseen", f"{title}: no current state of {missing[0]}{more}: {why}")
 
 
 def _unseen(observed: Observed, targets: Sequence[TargetSnapshot]) -> dict[str, Message]:
-    """Return the OSTs whose state is not known, with the reason.
+    """Return the OSTs of unknown state, each with the reason.
 
-    Of an incomplete snapshot also those that it lacks, though they were known before.
+    If the snapshot is incomplete, these include OSTs known before that it lacks.
     """
     reasons: dict[str, Message] = {}
     for seen in targets:
@@ -178,4 +178,4 @@ def _space_unknown(seen: TargetSnapshot) -> Message | None:
         return None
     reading = seen.reading("used_bytes")
     why = "no reading" if reading is None else reading.reason or reading.value
-    return Message("space-unknown", f"how full it is is not known: {why}")
+    return Message("space-unknown", f"fullness unknown: {why}")

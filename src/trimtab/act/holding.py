@@ -1,10 +1,10 @@
-"""Why nothing may be changed now: telemetry that cannot be relied on, or actions gone wrong.
+"""Hold all changes while telemetry is unreliable or earlier actions went wrong.
 
-Every controller asks `held` first. To *give back* (to open a target that Trimtab closed, to revert)
-is held by less: a used-up hour or an action undone by others are reasons to change nothing more,
-and none to keep what was changed. A snapshot that is missing, old or of the future, a clock that
-jumped and wrong data hold everything. An incomplete snapshot holds only what needs all of it: a
-target that is not seen is left alone (`trimtab.act.targets`) and counts against the caps.
+Every controller calls `held` first. *Giving back* (opening a target that Trimtab closed, reverting)
+is held for fewer reasons: a used-up hourly limit or an action that others undid forbid new changes,
+but not undoing old ones. A missing, stale or future snapshot, a clock jump and wrong data hold
+everything. An incomplete snapshot holds only policies that need all of it: an unseen target is left
+alone (`trimtab.act.targets`) and counts against the caps.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from trimtab.model.telemetry import Snapshot
 from trimtab.units import enumerated, format_duration, plural
 
 CLOCK_S: Final = 60.0
-"""Clocks apart by more cannot date telemetry; a purge allows as much."""
+"""Clocks that differ by more cannot date telemetry; a purge tolerates as much."""
 REREAD_S: Final = 120.0
-"""A write whose answer is missing has ended by then or hangs; what is read later is its result."""
+"""After this time an unanswered write has ended or hangs; later readings show its result."""
 TRIM_S: Final = 6 * 3600.0
-"""So long a trim without an outcome may still run."""
+"""A trim without an outcome may still be running for this long."""
 EFFECT_S: Final = (60.0, 900.0)
-"""Telemetry of this age after an action shows its effect: an MDT sees ``no_create`` after 5 s."""
+"""Telemetry this long after an action shows its effect: an MDT sees ``no_create`` after 5 s."""
 LASTING: Final = 3
-"""An instruction that was done so often in a day, and is not in effect, is undone by others."""
-TOO_MANY: Final = Message("too-many-actions", "as many changes are made as an hour allows")
+"""An instruction done this often in a day and not in effect is being undone by others."""
+TOO_MANY: Final = Message("too-many-actions", "hourly limit of changes reached")
 _DAY: Final = timedelta(days=1)
 _WHOLE: Final = frozenset({"migrate"})
-"""Policies that need all of a snapshot: a file may have objects on any target."""
+"""Policies that need a complete snapshot: a file may have objects on any target."""
 
 
 def held(
     observed: Observed, policy: str, now: datetime, *, giving_back: bool = False
 ) -> tuple[Message, ...]:
-    """Return why nothing may be changed now, one sentence each; empty: it may.
+    """Return why nothing may be changed now, one sentence per reason; empty if changes may go on.
 
     Parameters
     ----------
     policy
-        ``tunables``, ``trim``, ``balance``, ``allocator``, ``migrate`` or ``revert``: actions that
-        went wrong hold their own policy.
+        ``tunables``, ``trim``, ``balance``, ``allocator``, ``migrate`` or ``revert``. Failed
+        actions hold only their own policy.
     giving_back
-        Only what holds even openings and reverts.
+        Only the reasons that hold openings and reverts too.
     """
     reasons = [*_telemetry(observed, now), *_clocks(observed, now), *_integrity(observed)]
     if not giving_back:
@@ -60,9 +60,9 @@ def held(
 
 
 def allowance(observed: Observed, now: datetime) -> int:
-    """Return how many more changes may be made in this hour.
+    """Return how many more changes are allowed in this hour.
 
-    Resets of the allocator do not count: they repeat by their own interval and change no setting.
+    Allocator resets do not count: they repeat at their own interval and change no setting.
     """
     since = now - timedelta(hours=1)
     made = sum(
@@ -75,10 +75,10 @@ def allowance(observed: Observed, now: datetime) -> int:
 
 
 def undone(observed: Observed, now: datetime) -> dict[Key, Message]:
-    """Return what somebody or something undoes again and again, with the reason to stop.
+    """Return the changes that others keep undoing, each with the reason to stop.
 
-    An instruction that was done three times within a day, each time the same, and is not in effect
-    in the snapshot. Trims and resets repeat by nature and are none.
+    These are instructions done three times within a day, identical each time, and not in effect in
+    the snapshot. Trims and resets repeat by nature and do not count.
     """
     if observed.snapshot is None:
         return {}
@@ -93,31 +93,31 @@ def undone(observed: Observed, now: datetime) -> dict[Key, Message]:
 
 def _telemetry(observed: Observed, now: datetime) -> Iterator[Message]:
     if observed.snapshot is None:
-        yield Message("no-snapshot", "there is no snapshot: the state of the targets is not known")
+        yield Message("no-snapshot", "no snapshot: state of the targets unknown")
         return
     age_s = (now - observed.snapshot.at).total_seconds()
     most_s = observed.site.policies.stale_s
     if age_s < -CLOCK_S:
-        text = f"the snapshot is from {format_duration(-age_s)} in the future, by some clock"
+        text = f"the snapshot is dated {format_duration(-age_s)} in the future: a clock is wrong"
         yield Message("snapshot-in-future", text)
     elif age_s > most_s:
         yield Message(
             "snapshot-stale",
-            f"the snapshot is {format_duration(age_s)} old; at most {format_duration(most_s)} are "
+            f"the snapshot is {format_duration(age_s)} old; at most {format_duration(most_s)} is "
             "allowed",
         )
 
 
 def _clocks(observed: Observed, now: datetime) -> Iterator[Message]:
-    # One that was settled after a kill may have ended, by its clock, before it began.
+    # An action settled after a kill may have ended, by its clock, before it began.
     times = (max(action.at, ended_at(action)) for action in observed.actions)
     ahead_s = max(((at - now).total_seconds() for at in times), default=0.0)
     if abs(observed.clock_jump_s) > CLOCK_S:
-        text = f"clocks contradict each other by {format_duration(abs(observed.clock_jump_s))}"
+        text = f"clocks differ by {format_duration(abs(observed.clock_jump_s))}"
         yield Message("clock-jump", text)
     elif ahead_s > CLOCK_S:
-        text = f"an action of the ledger is from {format_duration(ahead_s)} in the future"
-        yield Message("clock-jump", f"{text}, by some clock")
+        text = f"an action in the ledger is dated {format_duration(ahead_s)} in the future"
+        yield Message("clock-jump", f"{text}: a clock is wrong")
 
 
 def _integrity(observed: Observed) -> Iterator[Message]:
@@ -128,21 +128,21 @@ def _integrity(observed: Observed) -> Iterator[Message]:
 
 
 def incomplete(observed: Observed) -> Iterator[Message]:
-    """Yield that a part of the snapshot is missing, and whose."""
+    """Yield a reason if part of the snapshot is missing, and names who did not answer."""
     snapshot = observed.snapshot
     if snapshot is None or snapshot.complete:
         return
     hosts = [
         host.name for host in snapshot.hosts if host.role == "server" and not host.answered
     ] or [seen.target.name for seen in snapshot.targets if seen.value("used_bytes") is None]
-    missing = f"no answer of {enumerated(hosts)}" if hosts else "a part did not answer"
+    missing = f"no answer from {enumerated(hosts)}" if hosts else "a part did not answer"
     yield Message("snapshot-incomplete", f"the snapshot is incomplete: {missing}")
 
 
 def _hour(observed: Observed, now: datetime) -> Iterator[Message]:
     if allowance(observed, now) == 0:
         most = observed.site.policies.most_per_hour
-        text = f"{plural(most, 'change', ',')} were made in the last hour, as many as are allowed"
+        text = f"{plural(most, 'change', ',')} made in the last hour, the most allowed"
         yield Message("too-many-actions", text)
 
 
@@ -152,22 +152,22 @@ def _actions(observed: Observed, policy: str, now: datetime) -> Iterator[Message
         return
     unread = [a for a in observed.actions if a.policy == policy and _unread(a, snapshot)]
     if unread:
-        also = f", nor that of {len(unread) - 1} more" if len(unread) > 1 else ""
-        text = f"the outcome of {_named(unread[-1])} is not known{also}"
-        yield Message("action-open", f"{text}: telemetry of after it is awaited")
+        also = f" and of {len(unread) - 1} more" if len(unread) > 1 else ""
+        text = f"outcome of {_named(unread[-1])}{also} unknown"
+        yield Message("action-open", f"{text}: waiting for a newer snapshot")
     last = _last(observed.actions, policy)
     ineffective = {key[0] for key, row in last.items() if _without_effect(row, snapshot, now)}
     if ineffective:
-        text = f"what was done on {enumerated(sorted(ineffective))} shows no effect"
+        text = f"changes on {enumerated(sorted(ineffective))} had no effect"
         yield Message("no-effect", text)
     stopped = {key[0] for key in undone(observed, now) if key in last}
     if len(stopped) >= LASTING:
-        text = f"changes of {enumerated(sorted(stopped))} do not last: others undo them"
+        text = f"others keep undoing changes on {enumerated(sorted(stopped))}"
         yield Message("undone-repeatedly", text)
 
 
 def _unread(action: Action, snapshot: Snapshot) -> bool:
-    """Return whether an action's outcome is missing and nothing was read after it."""
+    """Return whether an action has no outcome yet and no reading after it."""
     if action.outcome not in {None, Outcome.UNKNOWN}:
         return False
     wait_s = TRIM_S if action.instruction.kind is ActionKind.TRIM else REREAD_S
@@ -175,13 +175,13 @@ def _unread(action: Action, snapshot: Snapshot) -> bool:
 
 
 def _last(actions: Iterable[Action], policy: str) -> dict[Key, Action]:
-    """Return the newest action on each subject, where it is one of that policy."""
+    """Return the newest action on each subject, if that policy took it."""
     rows = {key_of(a.instruction): a for a in sorted(actions, key=ended_at) if may_have_written(a)}
     return {key: row for key, row in rows.items() if row.policy == policy}
 
 
 def _without_effect(action: Action, snapshot: Snapshot, now: datetime) -> bool:
-    """Return whether an action is said to have none, or the telemetry soon after shows none."""
+    """Return whether an action had no effect, as recorded or as telemetry soon after shows."""
     if action.outcome is not Outcome.DONE:
         return False
     if "effect" in action.facts:
@@ -191,18 +191,19 @@ def _without_effect(action: Action, snapshot: Snapshot, now: datetime) -> bool:
     seen = snapshot.of(action.instruction.target)
     up_then_s = None if seen is None else up_before_s(seen, snapshot.at, ended_at(action))
     if up_then_s is not None and up_then_s < -CLOCK_S:
-        return False  # its server has started since: what it had is lost, and is set anew
+        return False  # its server restarted since: the value was lost, and is set again
     return first_s <= seen_after_s <= last_s and _in_effect(snapshot, action) is False
 
 
 def _in_effect(snapshot: Snapshot, action: Action) -> bool | None:
-    """Return whether a snapshot shows what an action brought about; ``None``: it cannot tell."""
+    """Return whether a snapshot shows an action's effect; ``None`` if it cannot show it."""
     instruction, seen = action.instruction, snapshot.of(action.instruction.target)
     if seen is None:
         return None
     if instruction.kind in CREATION:
         enabled = seen.value("create_enabled")
-        # Others may keep a target closed that was opened, or it is full: that is no missing effect.
+        # An opened target may stay closed because of others or for lack of space: not a missing
+        # effect.
         return None if enabled is None or instruction.kind is ActionKind.OPEN else enabled is False
     if instruction.kind is not ActionKind.SET or instruction.setting is None:
         return None
@@ -213,7 +214,7 @@ def _in_effect(snapshot: Snapshot, action: Action) -> bool | None:
 
 
 def _repeated(actions: list[Action], now: datetime) -> list[Action]:
-    """Return the last actions of a day that did the same, without another between them."""
+    """Return the day's last run of identical actions."""
     row: list[Action] = []
     for action in actions:
         if action.outcome is not Outcome.DONE or action.at <= now - _DAY:

@@ -1,4 +1,4 @@
-"""The ledger, looked up by what was changed: one pass over the actions, then by target."""
+"""Look up the ledger by what was changed: one pass over the actions, then by target."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _NOT_TRIED: Final = frozenset({Outcome.SKIPPED, Outcome.CHANGED, Outcome.UNREACH
 CREATED: Final = "creation"
 _ANY: Final = Message("any", "any")
 Key = tuple[str, str]
-"""A target, and what of it was changed: a setting, ``creation``, or the name of the kind."""
+"""A target and what was changed on it: a setting, ``creation``, or the kind of action."""
 
 
 def key_of(instruction: Instruction) -> Key:
     """Return what an instruction changes.
 
-    Closing and opening are one thing: a target's creation, by whichever setting.
+    Closing and opening change the same subject, a target's creation, by whichever setting.
     """
     if instruction.kind in CREATION:
         return instruction.target, CREATED
@@ -31,12 +31,12 @@ def key_of(instruction: Instruction) -> Key:
 
 
 def ended_at(action: Action) -> datetime:
-    """Return when an action's outcome was known; when it was begun where it is not."""
+    """Return when an action's outcome was known, or else when it began."""
     return action.until or action.at
 
 
 def number_of(action: Action, fact: str) -> float | None:
-    """Return a number that was noted with an action; ``None`` where there is none."""
+    """Return a number recorded with an action; ``None`` if missing."""
     try:
         return float(action.facts[fact])
     except (KeyError, ValueError):
@@ -44,22 +44,22 @@ def number_of(action: Action, fact: str) -> float | None:
 
 
 def may_have_written(action: Action) -> bool:
-    """Return whether the file system may differ from before an action; ended or not."""
+    """Return whether an action, ended or not, may have changed the file system."""
     return action.outcome is None or action.outcome.wrote
 
 
 def still_counting(
     actions: Iterable[Action], reverted: Collection[str] = frozenset()
 ) -> list[Action]:
-    """Return the actions that a decision may yet rest on, of those of long ago, oldest first.
+    """Return the old actions that decisions may still depend on, oldest first.
 
-    Left out are closings and openings before the last opening of a target, and of a change that was
-    tried again and again with the same result all tries but the first and the last.
+    Omitted are closings and openings before a target's last opening, and, of a change repeated with
+    the same result, all attempts but the first and the last.
 
     Parameters
     ----------
     reverted
-        Ids of those that were taken back lately.
+        Ids of actions reverted recently.
     """
     ledger, counting = Ledger(actions), list[Action]()
     taken_back = ledger.reverted.union(reverted)
@@ -78,7 +78,7 @@ def _since_opened(rows: Sequence[Action]) -> Sequence[Action]:
 
 
 def _ends(rows: Sequence[Action], reverted: Collection[str]) -> list[Action]:
-    """Return rows without those between two that are like them."""
+    """Return the rows without those that equal both neighbours."""
     results = [(_result(row), row.id in reverted) for row in rows]
     alike = [result == following for result, following in pairwise(results)]
     within = (False, *(before and after for before, after in pairwise(alike)), False)
@@ -86,7 +86,7 @@ def _ends(rows: Sequence[Action], reverted: Collection[str]) -> list[Action]:
 
 
 def _result(action: Action) -> tuple[object, ...]:
-    """Return all that decisions look at of an action but its id and time."""
+    """Return everything of an action that decisions use, except its id and time."""
     instruction = replace(action.instruction, reason=_ANY)
     return action.policy, instruction, action.outcome, action.found, action.facts
 
@@ -95,7 +95,7 @@ class Ledger:
     """Actions by what they changed, each list oldest first."""
 
     def __init__(self, actions: Iterable[Action]) -> None:
-        """Sort actions of any order by the time at which they were begun."""
+        """Sort the actions by start time."""
         ordered = sorted(actions, key=lambda action: (action.at, action.id))
         self.by_key: Mapping[Key, list[Action]] = grouped(
             ordered, lambda action: key_of(action.instruction)
@@ -108,22 +108,22 @@ class Ledger:
         )
 
     def of(self, target: str, subject: str) -> list[Action]:
-        """Return every action on one subject of a target, oldest first."""
+        """Return all actions on one subject of a target, oldest first."""
         return self.by_key.get((target, subject), [])
 
     def last_tried(self, target: str, subject: str) -> Action | None:
-        """Return the newest action that was tried, with success or without."""
+        """Return the newest attempted action, successful or not."""
         rows = reversed(self.of(target, subject))
         return next((action for action in rows if action.outcome not in _NOT_TRIED), None)
 
     def last_done(self, target: str, subject: str) -> Action | None:
-        """Return the newest action that is known to have been carried out."""
+        """Return the newest action known to have succeeded."""
         rows = reversed(self.of(target, subject))
         return next((action for action in rows if action.outcome is Outcome.DONE), None)
 
 
 def closed_by_us(ledger: Ledger, target: str) -> Action | None:
-    """Return the first closing of a target that may be in force; it knows the value of before."""
+    """Return the first closing of a target that may be in force; it has the previous value."""
     first = None
     for action in ledger.of(target, CREATED):
         if action.instruction.kind is ActionKind.CLOSE:
@@ -143,7 +143,7 @@ def closed_targets(actions: Iterable[Action]) -> dict[str, Action]:
 
     Notes
     -----
-    A failover may have opened a target that is named here; only a snapshot tells.
+    A failover may have opened one of these targets since; only a snapshot shows that.
     """
     ledger = Ledger(actions)
     closings = {

@@ -1,9 +1,9 @@
 """Which files to move off full targets: the last resort.
 
-A target is relieved that is over ``limits.fullness`` and closed to new files, until it would be at
-``limits.reopen``: on an open one new files would take the room at once. The files that take up most
-of it go first. What was written or renamed lately is left: it is about to change again. A file that
-was moved or had changed since the index was made is not tried again from that index.
+Files move off a target above ``limits.fullness`` that is closed to new files, until it would be at
+``limits.reopen``; on an open target new files would take the space at once. The files with the most
+bytes on the target go first. Files written or renamed recently stay: they are likely to change
+again. A file that was moved or changed after the index was made is not retried from that index.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from trimtab.model.telemetry import TargetSnapshot
 from trimtab.units import format_bytes, format_duration, format_percent
 
 FEWEST_BYTES: Final = 2**30
-"""Moving a smaller file costs more than the room that it makes is worth."""
+"""Moving a smaller file costs more than the space it frees."""
 QUIET: Final = timedelta(days=7)
-"""So long a file was neither written nor renamed."""
+"""Minimum time since a file was last written or renamed."""
 STALE_INDEX: Final = timedelta(days=7)
-"""On what an older index says of files nothing is moved."""
+"""No file is moved on the basis of an older index."""
 _AGAIN: Final = frozenset({Outcome.REFUSED, Outcome.UNREACHABLE})
-"""A file that was open is tried again."""
+"""Outcomes after which a file is retried: it was open, or its server did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class File:
     identity
         Its FID or inode number, as text.
     path
-        Absolute, percent-encoded: names are bytes.
+        Absolute and percent-encoded, because names are bytes.
     state
-        Its length and times as the index has them: what must still be so.
+        Length and times recorded by the index; they must not have changed.
     allocated_bytes
-        On each of its targets, the mean.
+        Mean per target.
     """
 
     identity: str
@@ -57,7 +57,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What is known of files, and when it was looked at."""
+    """Files of an index, and when its scan ended."""
 
     ended_at: datetime
     files: Sequence[File]
@@ -82,7 +82,7 @@ def decide(observed: Observed, index: Index, now: datetime) -> Plan:
         left -= len(fitting)
         answers += fitting
         if reason is None and not rows:
-            text = f"the index names no quiet file of {format_bytes(FEWEST_BYTES)} or more there"
+            text = f"the index has no quiet file of {format_bytes(FEWEST_BYTES)} or more on it"
             reason = Message("no-candidates", text)
         elif reason is None and len(fitting) < len(rows):
             reason = TOO_MANY
@@ -102,12 +102,12 @@ def _over(observed: Observed, targets: Iterable[TargetSnapshot]) -> list[TargetS
 def _open(seen: TargetSnapshot) -> Message | None:
     if seen.value("create_enabled") is False:
         return None
-    text = "it takes new files: close it first, or they use the room up"
+    text = "it takes new files: close it first, or they use up the freed space"
     return Message("target-open", text)
 
 
 def _tried(actions: Iterable[Action], index: Index) -> frozenset[str]:
-    """Return the files that were moved since the index, or had changed, and are left now."""
+    """Return the files moved or found changed since the index was made; they are not retried."""
     rows = (row for row in actions if row.instruction.kind is ActionKind.MIGRATE)
     return frozenset(
         row.instruction.setting or ""
@@ -119,7 +119,7 @@ def _tried(actions: Iterable[Action], index: Index) -> frozenset[str]:
 def _moved(
     observed: Observed, seen: TargetSnapshot, index: Index, tried: frozenset[str], now: datetime
 ) -> Iterable[Instruction]:
-    """Yield the files that bring a target under the mark, the largest there first."""
+    """Yield moves that bring a target below the mark, the file with the most bytes on it first."""
     name, fullness = seen.target.name, seen.fullness() or 0.0
     used, available = seen.number("used_bytes"), seen.number("available_bytes")
     if used is None or available is None:

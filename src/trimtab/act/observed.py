@@ -1,4 +1,4 @@
-"""What a controller decides on: everything that was observed, and nothing that it could look up."""
+"""Input of a controller: all observations, and no means to look anything up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.trim import TrimPractice
 
 Answer = Instruction | Untouched
-"""What a controller says of a target, or of a setting of one."""
+"""A controller's decision on a target, or on one of its settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +25,26 @@ class Observed:
     site
         Its limits, policies, servers and time zone.
     snapshot
-        The newest; ``None``: there is none.
+        The newest snapshot; ``None`` if there is none.
     baseline
-        An earlier snapshot, at least an hour older where there is one: for rates and for what
-        changed since.
+        An earlier snapshot, at least an hour older if possible, for rates and changes since.
     actions
-        The ledger, oldest first, those without an outcome too: what was set, closed or opened ever,
-        trims and resets of two of their intervals at least, the rest of thirty days.
+        The ledger, oldest first, including actions without an outcome: all settings, closings and
+        openings ever, trims and resets of at least two intervals, everything else of thirty days.
     busy
-        Target to why it must be left alone now: a probe or survey runs on it, a purge, a rebuild,
-        recovery. The empty name stands for all targets.
+        Target to why it must be left alone now: a probe, survey, purge, rebuild or recovery. The
+        empty name means all targets.
     practices
-        Target to how it is trimmed without Trimtab.
+        Target to how the system itself trims it.
     pools
-        Pool to its OSTs, or why they are not known.
+        Pool to its OSTs, or why they are unknown.
     measured
-        Target to when a probe or survey last measured it by itself.
+        Target to when a probe or survey last measured it alone.
     integrity
         Open incidents and findings about wrong data, each as a sentence.
     clock_jump_s
-        By how much the clock of this host and that of the servers, or of the last snapshot and
-        now, contradict each other; 0 where nothing does.
+        Difference between the clocks of this host and the servers, or between the last snapshot and
+        now, in seconds; 0 if they agree.
     """
 
     site: Site
@@ -66,7 +65,7 @@ class Observed:
         answers: Sequence[Answer] = (),
         held: tuple[Message, ...] = (),
     ) -> Plan:
-        """Return a plan that rests on what was observed."""
+        """Return a plan based on these observations."""
         at = None if self.snapshot is None else self.snapshot.at
         instructions = tuple(each for each in answers if isinstance(each, Instruction))
         untouched = tuple(each for each in answers if isinstance(each, Untouched))

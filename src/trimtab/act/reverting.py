@@ -1,8 +1,8 @@
-"""The way back: the value of before, where nobody has changed it since.
+"""Revert changes: restore the previous value unless others have changed it since.
 
-Actions on one setting are taken back together, to the oldest value of before. What others changed
-since is theirs and stays. A target that Trimtab closed is opened. A trim cannot be taken back, nor
-a reset of the allocator, nor an opening: what was closed before it was Trimtab's own doing.
+Actions on one setting are reverted together, to the value before the first. Values that others
+changed since stay. A target that Trimtab closed is opened. Trims, allocator resets and openings
+cannot be reverted; an opening only undid Trimtab's own closing.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from trimtab.model.telemetry import NotAvailable, TargetSnapshot
 def decide(
     observed: Observed, action: str | None, now: datetime, *, reopening: bool = False
 ) -> Plan:
-    """Return what takes one action back, or all that are in force; the newest first.
+    """Return the reverting of one action, or of all in force, newest first.
 
     Parameters
     ----------
     action
-        Its id; ``None``: all.
+        Id of the action; ``None`` for all.
     reopening
         Only the targets that Trimtab closed.
 
     Notes
     -----
-    An action of an unknown id is the caller's to refuse: the plan has nothing for it.
+    The caller must refuse an unknown id: the plan has nothing for it.
     """
     snapshot = observed.snapshot
     reasons = held(observed, "revert", now, giving_back=True)
@@ -64,7 +64,7 @@ def decide(
 
 
 def _chains(ledger: Ledger, action: str | None) -> list[tuple[Key, list[Action]]]:
-    """Return what is to be taken back by subject, oldest first; the newest subject first."""
+    """Return the actions to revert by subject, oldest first; the newest subject first."""
     chains = []
     for key, actions in ledger.by_key.items():
         rows = [
@@ -90,7 +90,7 @@ def _back(
         text = "changelog users are removed with: trimtab purge follow SITE --deregister"
         return Message("not-revertible", text)
     if kind is not ActionKind.SET:
-        return Message("not-revertible", f"a {kind} cannot be taken back")
+        return Message("not-revertible", f"a {kind} cannot be reverted")
     newest = ledger.last_done(*key)
     if newest is not None and newest.id not in ledger.reverted and newest.at > rows[-1].at:
         text = f"a later action set {key[1]} to {newest.instruction.value}: revert that first"
@@ -99,7 +99,7 @@ def _back(
 
 
 def _tries(ledger: Ledger, key: Key, rows: list[Action]) -> list[Action]:
-    """Return attempts to take back the same actions, which left another value than intended."""
+    """Return attempts to revert the same actions that left another value than intended."""
     return [
         row
         for row in ledger.of(*key)
@@ -111,9 +111,9 @@ def _opened(ledger: Ledger, rows: list[Action], seen: TargetSnapshot) -> Instruc
     """Return the opening of a target that Trimtab closed."""
     closing = closed_by_us(ledger, seen.target.name)
     if closing is None or all(row.instruction.kind is ActionKind.OPEN for row in rows):
-        return Message("not-in-force", "it is not closed by Trimtab any more")
+        return Message("not-in-force", "Trimtab no longer keeps it closed")
     if seen.value("create_enabled") is True and closed_in_part(seen) is None:
-        return Message("not-in-force", "it is open already")
+        return Message("not-in-force", "it is already open")
     reason = Message("reverted", "Trimtab closed it")
     instruction = opening(seen, closing, reason)
     if not in_force(seen, closing):
@@ -125,22 +125,22 @@ def _opened(ledger: Ledger, rows: list[Action], seen: TargetSnapshot) -> Instruc
 def _restored(
     setting: str, rows: list[Action], tries: list[Action], seen: TargetSnapshot
 ) -> Instruction | Message:
-    """Return the writing of the oldest value of before, where the newest of ours is still read."""
+    """Return the write of the oldest previous value, if the setting still has our newest."""
     first, last = rows[0].instruction, rows[-1].instruction
     current = seen.settings.get(setting)
     if current is None or isinstance(current, NotAvailable):
         why = "the snapshot lacks it" if current is None else current.reason
         return Message("setting-unreadable", f"{setting} cannot be read: {why}")
     if not (first.before or "").strip():
-        return Message("before-unknown", f"the value of {setting} from before is not known")
+        return Message("before-unknown", f"previous value of {setting} unknown")
     original, *others = unfolded(first.before or "")
     if unfolded(current.value) == (original, *others):
-        return Message("not-in-force", f"{setting} is {current.value} already")
+        return Message("not-in-force", f"{setting} is already {current.value}")
     if not _is_ours(setting, current.value, [*rows, *tries]):
         text = f"{setting} is {current.value}, neither {last.value} nor {first.before}"
-        return Message("changed-by-others", f"{text}: somebody else changed it")
+        return Message("changed-by-others", f"{text}: others changed it")
     if others:
-        return Message("before-mixed", f"{setting} had several values: {first.before}")
+        return Message("before-mixed", f"{setting} had several values before: {first.before}")
     instruction = Instruction(
         ActionKind.SET, seen.target.name,
         Message("reverted", f"{setting} was {original} before"), server_of(seen),
@@ -152,8 +152,8 @@ def _restored(
 def _is_ours(setting: str, current: str, rows: list[Action]) -> bool:
     """Return whether a value is what the newest action wrote.
 
-    After one whose outcome is not known any mixture of before and after is ours too; where all is
-    as it was before that one, it is ours if the action before it left it so.
+    After an action of unknown outcome, any mixture of its previous and new values is ours too; if
+    only previous values remain, they are ours if the action before it left them.
     """
     last = rows[-1]
     value, parts = last.instruction.value or "", unfolded(current)

@@ -1,4 +1,4 @@
-"""How a value spreads: one target first, the rest of its server, then all others.
+"""Roll a value out: one target first, then the rest of its server, then all others.
 
 ::
 
@@ -6,9 +6,9 @@
                       │                                                              │
                       └─ worse, reverted, lost: nothing further         drift: all at once
 
-What was done is read from the ledger, never remembered. A rollout is over once a target of the last
-stage was done, or all have been; what is lost from then on, by a failover, a reboot or udev, is set
-again on all targets at once.
+Progress is read from the ledger, never kept in memory. A rollout is over once a target of the last
+stage, or every target, has the value; a value lost after that to a failover, a reboot or udev is
+set again on all targets at once.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ CANARY: Final = 0
 SERVER: Final = 1
 ALL: Final = 2
 RECENT: Final = timedelta(days=7)
-"""A canary that was measured within it can be compared with what it was before."""
+"""A canary measured within this time can be compared with its earlier performance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one value has come among the targets of one kind.
+    """Progress of one value among the targets of one kind.
 
     Attributes
     ----------
     pending
-        Targets that lack it and could be changed.
+        Targets that lack the value and may be changed.
     lacking
-        Names of all that lack it, those that must be left alone too.
+        Names of all targets that lack it, including those that must be left alone.
     done, failed
-        Actions that wrote it, of targets that are gone too, and those of the last day that could
-        not; oldest first.
+        Actions that wrote it, including on targets now gone, and failed attempts of the last day;
+        oldest first.
     reverted
-        Ids of actions that were taken back.
+        Ids of reverted actions.
     """
 
     pending: Sequence[TargetSnapshot]
@@ -58,7 +58,7 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Whether what is lacking now had it once, or the last stage has begun."""
+        """Whether all targets that lack the value had it once, or the last stage has begun."""
         rolled = {action.instruction.target for action in self.done}
         is_last = any(action.instruction.stage == ALL for action in self.done)
         return is_last or (len(rolled) > 1 and self.lacking <= rolled)
@@ -66,16 +66,16 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Whose turn it is.
+    """The targets whose turn it is.
 
     Attributes
     ----------
     targets
-        Those that may be changed now.
+        Targets that may be changed now.
     stage
         `CANARY`, `SERVER` or `ALL`.
     waiting
-        Why the others may not; ``None`` where there are no others.
+        Why the others must wait; ``None`` if there are no others.
     """
 
     targets: frozenset[str]
@@ -84,7 +84,7 @@ class Turn:
 
 
 def turn(observed: Observed, progress: Progress, now: datetime) -> Turn:
-    """Return which of the targets that lack a value may get it now."""
+    """Return which targets that lack a value may get it now."""
     names = frozenset(seen.target.name for seen in progress.pending)
     if not progress.done:
         return _first(observed, progress, now)
@@ -93,32 +93,32 @@ def turn(observed: Observed, progress: Progress, now: datetime) -> Turn:
     reason = _harm(observed, progress)
     canary = progress.done[0].instruction.target
     if reason is None and canary in names:
-        text = f"{canary} lost the value, and gets it again first"
+        text = f"{canary} lost the value and gets it again first"
         return Turn(frozenset({canary}), CANARY, Message("waits-for-canary", text))
     reason = reason or _wait(observed, progress, now)
     if reason is not None:
         return Turn(frozenset(), CANARY, reason)
     of_server = _of_server(observed, canary, progress.pending)
     if of_server:
-        text = f"the rest of {canary}'s server is next, and is observed for {_settle(observed)}"
+        text = f"the rest of {canary}'s server is next, then observed for {_settle(observed)}"
         return Turn(of_server, SERVER, Message("waits-for-server", text))
     return Turn(names, ALL)
 
 
 def _first(observed: Observed, progress: Progress, now: datetime) -> Turn:
-    """Return the canary; none where the system did not take the value on another target."""
+    """Return the canary; no target if the system recently refused the value elsewhere."""
     if progress.failed:
         last = progress.failed[-1]
         detail = f": {last.detail}" if last.detail else ""
-        text = f"{last.instruction.target} did not take it within the last day{detail}"
+        text = f"{last.instruction.target} refused it within the last day{detail}"
         return Turn(frozenset(), CANARY, Message("value-refused", text))
     canary = _choose(observed, progress.pending, now)
-    text = f"{canary} is first, and is observed for {_settle(observed)}"
+    text = f"{canary} is first, then observed for {_settle(observed)}"
     return Turn(frozenset({canary}), CANARY, Message("waits-for-canary", text))
 
 
 def _choose(observed: Observed, pending: Sequence[TargetSnapshot], now: datetime) -> str:
-    """Return the first target: one that was measured lately, and of these the least full."""
+    """Return the canary: the least full of the recently measured targets, if any."""
 
     def rank(seen: TargetSnapshot) -> tuple[bool, float, str]:
         measured_at = observed.measured.get(seen.target.name)
@@ -130,7 +130,7 @@ def _choose(observed: Observed, pending: Sequence[TargetSnapshot], now: datetime
 
 
 def _harm(observed: Observed, progress: Progress) -> Message | None:
-    """Return why a rollout ends: a target got slower, or a person took a change back."""
+    """Return why a rollout ends: a target got slower, or a person reverted a change."""
     worse = observed.site.policies.tunables.worse
     for action in progress.done:
         name, slower = action.instruction.target, number_of(action, "slower")
@@ -138,20 +138,20 @@ def _harm(observed: Observed, progress: Progress) -> Message | None:
             return Message("canary-reverted", f"the change of {name} was reverted")
         if slower is not None and slower > worse:
             text = f"{name} got {format_percent(slower)} slower with it"
-            return Message("canary-worse", f"{text}; {format_percent(worse)} are allowed")
+            return Message("canary-worse", f"{text}; {format_percent(worse)} is allowed")
     return None
 
 
 def _wait(observed: Observed, progress: Progress, now: datetime) -> Message | None:
-    """Return why a rollout does not go on yet."""
+    """Return why a rollout must wait."""
     canary = progress.done[0].instruction.target
     seen = observed.snapshot.of(canary) if observed.snapshot is not None else None
     ill = Message("target-absent", "gone") if seen is None else unfit(seen) or disconnected(seen)
     if ill is not None:
-        return Message("canary-unhealthy", f"{canary}, which was first, is not well now: {ill}")
+        return Message("canary-unhealthy", f"{canary}, the canary, is unhealthy: {ill}")
     last = max(progress.done, key=ended_at)
     if last.facts.get("verdict") == "pending":
-        text = f"whether {last.instruction.target} got slower is not measured yet"
+        text = f"not yet measured whether {last.instruction.target} got slower"
         return Message("canary-pending", text)
     if now - ended_at(last) < timedelta(seconds=observed.site.policies.tunables.settle_s):
         text = f"{last.instruction.target} is observed for {_settle(observed)} first"

@@ -1,4 +1,4 @@
-"""Why a target is left alone now, whatever is to be changed of it."""
+"""Reasons to leave a target alone now, whichever change is planned."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from trimtab.model.telemetry import CONNECTED, INACTIVE, Reading, TargetSnapshot
 
 ABSENT: Final = Message("target-absent", "it is not in the snapshot")
 _SERVED: Final = frozenset({"ost", "mdt"})
-"""Kinds of targets that have a server; a local file system has this host."""
+"""Kinds of targets with a server; a local file system is served by this host."""
 
 
 def server_of(seen: TargetSnapshot) -> str | None:
-    """Return the server that has a target now, after a failover too; ``None``: not known."""
+    """Return the server that serves a target now, also after a failover; ``None`` if unknown."""
     reading = seen.reading("server")
     if reading is None:
         return seen.target.server
@@ -23,13 +23,13 @@ def server_of(seen: TargetSnapshot) -> str | None:
 
 
 def why_left_alone(observed: Observed, seen: TargetSnapshot) -> Message | None:
-    """Return why nothing may be changed of a target; what is not known is a reason too."""
+    """Return why a target may not be changed; an unknown state is a reason too."""
     busy = observed.busy.get("") or observed.busy.get(seen.target.name)
     return busy or unreached(observed, seen) or unfit(seen)
 
 
 def unfit(seen: TargetSnapshot) -> Message | None:
-    """Return why a target takes no new data as it should: read-only, or a rebuild."""
+    """Return why a target cannot take new data normally: read-only or rebuilding."""
     read_only = seen.reading("read_only")
     if read_only is not None and read_only.value is True:
         return Message("target-read-only", f"it is read-only: {read_only.source}")
@@ -43,33 +43,33 @@ def unfit(seen: TargetSnapshot) -> Message | None:
 
 
 def up_before_s(seen: TargetSnapshot, now: datetime, then: datetime) -> float | None:
-    """Return for how long its server was up at an earlier time; below 0: it has started since."""
+    """Return its server's uptime at an earlier time in seconds; negative if restarted since."""
     uptime_s = seen.number("server_uptime_s")
     return None if uptime_s is None else uptime_s - (now - then).total_seconds()
 
 
 def closed_in_part(seen: TargetSnapshot) -> Reading | None:
-    """Return the reading of an MDT that does not create on a target, if there is one."""
+    """Return the reading of an MDT that creates no files on a target, if any."""
     of_mdts = (each for each in seen.readings if each.name == "create_enabled" and each.label)
     return next((reading for reading in of_mdts if reading.value is False), None)
 
 
 def disconnected(seen: TargetSnapshot) -> Message | None:
-    """Return that a target is lost to somebody or in recovery, as its connections show."""
+    """Return a reason if the connections show that a target is disconnected or recovering."""
     state = seen.value("import_state")
     if state is None or state in CONNECTED or state == INACTIVE:
         return None
-    return Message("target-disconnected", f"it is not connected, or recovers: {state}")
+    return Message("target-disconnected", f"it is disconnected or recovering: {state}")
 
 
 def unreached(observed: Observed, seen: TargetSnapshot) -> Message | None:
-    """Return why the state of a target is not known now: its server, or the way to it."""
+    """Return why the state of a target is unknown: its server or the connection to it."""
     server = server_of(seen)
     if seen.target.kind in _SERVED and server is None:
         reading = seen.reading("server")
         why = reading.reason if reading is not None else "the snapshot names none"
-        return Message("server-unknown", f"its server is not known: {why}")
+        return Message("server-unknown", f"its server is unknown: {why}")
     for host in observed.snapshot.hosts if observed.snapshot is not None else ():
         if host.name == server and host.role == "server" and host.problem is not None:
-            return Message("server-partial", f"{server} answered in part: {host.problem}")
+            return Message("server-partial", f"{server} answered only in part: {host.problem}")
     return disconnected(seen)

@@ -1,9 +1,9 @@
-"""Which targets to trim, in which order, and which not.
+"""Decide which targets to trim, in which order, and which to leave.
 
-A target is due once so much was written to it since its last trim, or after so much time. The one
-with the greatest need comes first. Of a server, and of servers that share an enclosure, one is
-trimmed at a time: the stage of an instruction is its turn. A target is trimmed on the server that
-has it now, where nothing else trims it, and not during a rebuild or recovery.
+A target is due after a given amount written or a given time since its last trim. The one with the
+greatest need comes first. One target at a time is trimmed per server, or per group of servers that
+share an enclosure: the stage of an instruction is its turn. A target is trimmed on the server that
+currently serves it, only if nothing else trims it, and not during a rebuild or recovery.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from trimtab.model.telemetry import NotAvailable, TargetSnapshot
 from trimtab.units import format_bytes, format_duration, format_percent
 
 RETRY: Final = timedelta(hours=6)
-"""A trim that failed is not tried again within this time."""
+"""A failed trim is not retried within this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """A target that is due; ``need`` is 1 where it has just become so."""
+    """A target that is due; ``need`` is 1 when it has just become due."""
 
     seen: TargetSnapshot
     need: float
@@ -67,16 +67,16 @@ def decide(observed: Observed, now: datetime) -> Plan:
 
 
 def _due(observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime) -> _Due | None:
-    """Return a target that is due by what was written to it, or by time."""
+    """Return the target if it is due, by bytes written or by time."""
     policy = observed.site.policies.trim
     tried = ledger.last_tried(seen.target.name, str(ActionKind.TRIM))
     if tried is not None and tried.outcome is not Outcome.DONE and tried.is_interrupted:
-        text = "its last trim was interrupted: the rest is still to do"
+        text = "its last trim was interrupted: the rest remains"
         return _Due(seen, math.inf, Message("trim-interrupted", text))
     last = ledger.last_done(seen.target.name, str(ActionKind.TRIM))
     trimmed_at = _trimmed_at(seen, last, now)
     if trimmed_at is None:
-        text = "it was never trimmed, as far as is known"
+        text = "no trim on record"
         return _Due(seen, math.inf, Message("never-trimmed", text))
     age_s = (now - trimmed_at).total_seconds()
     by_time = age_s / policy.every_s
@@ -99,7 +99,7 @@ def _due(observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime
 
 
 def _trimmed_at(seen: TargetSnapshot, last: Action | None, now: datetime) -> datetime | None:
-    """Return the later of the last trim by Trimtab and that which the system reports."""
+    """Return the later of Trimtab's last trim and the one that the system reports."""
     times = [] if last is None else [ended_at(last)]
     reported = seen.moment("last_trim_at")
     if reported is not None and reported <= now + timedelta(seconds=CLOCK_S):
@@ -109,7 +109,7 @@ def _trimmed_at(seen: TargetSnapshot, last: Action | None, now: datetime) -> dat
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written to a target; where a counter was set back, at least so much."""
+    """Bytes written to a target; a lower bound if a counter was reset."""
 
     amount_bytes: float
     at_least: bool
@@ -118,15 +118,16 @@ class Written:
 def written_since(
     observed: Observed, seen: TargetSnapshot, last: Action | None, trimmed_at: datetime
 ) -> Written | None:
-    """Return what was written since the last trim; ``None``: unknown.
+    """Return the bytes written since the last trim; ``None`` if unknown.
 
-    By the counter that the trim noted; where it noted none, by the rate since the baseline.
+    They are taken from the counter recorded with the trim, or else from the rate since the
+    baseline.
 
     Notes
     -----
-    ``bytes_written_total`` is of one server's device and begins at 0 when that server boots; the
-    server that a target moves to has a counter of its own. ``session_bytes_written_total`` begins
-    with the mount. What a counter has counted since it began, after the trim, is a lower bound.
+    ``bytes_written_total`` belongs to one server's device and starts at 0 when that server boots;
+    after a failover the other server's counter is separate. ``session_bytes_written_total`` starts
+    with the mount. A counter that started after the trim gives a lower bound.
     """
     if observed.snapshot is None:
         return None
@@ -158,7 +159,7 @@ def written_since(
 def _counted(
     seen: TargetSnapshot, now: datetime, before: float, server: str | None, then: datetime
 ) -> Written | None:
-    """Return what was written since a server's counter stood at ``before``."""
+    """Return the bytes written since a server's counter was at ``before``."""
     counter, up_then_s = seen.number("bytes_written_total"), up_before_s(seen, now, then)
     if server is None or server == server_of(seen):
         if counter is None:
@@ -173,17 +174,19 @@ def _counted(
 
 
 def _more(first: Written | None, second: Written | None) -> Written | None:
-    """Return what is exact, else the larger of two lower bounds."""
+    """Return the exact value if there is one, else the larger lower bound."""
     if first is None or second is None or not first.at_least:
         return first or second
     return max(first, second, key=lambda written: written.amount_bytes)
 
 
 def _trimmed_otherwise(observed: Observed, seen: TargetSnapshot) -> Message | None:
-    """Return what else trims a target, that this cannot be known, or that it takes no trims."""
+    """Return a reason if something else trims a target, may do so, or it does not support trims."""
     practice = observed.practices.get(seen.target.name)
     if isinstance(practice, NotAvailable):
-        return Message("practice-unknown", f"how it is trimmed is not known: {practice.reason}")
+        return Message(
+            "practice-unknown", f"unknown whether the system trims it: {practice.reason}"
+        )
     option = _mount_option(seen) if practice is None else practice.mount_option
     if option is not None:
         return Message("trimmed-by-mount", f"the mount option {option} trims it")
@@ -206,18 +209,18 @@ def _failed(last: Action | None, now: datetime) -> Message | None:
     if last.is_interrupted:
         return None
     detail = f": {last.detail}" if last.detail else ""
-    return Message("trim-failed", f"the last trim ended as {last.outcome or 'not known'}{detail}")
+    return Message("trim-failed", f"the last trim ended as {last.outcome or 'unknown'}{detail}")
 
 
 def _outside(observed: Observed, now: datetime) -> Message | None:
     window, zone = observed.site.policies.trim.window, observed.site.timezone
     if window is None or window.holds_at(now, zone):
         return None
-    return Message("outside-window", f"trims begin within {window} ({zone})")
+    return Message("outside-window", f"trims begin only within {window} ({zone})")
 
 
 def _absent(observed: Observed) -> Iterator[Untouched]:
-    """Yield the targets that the site file names and the snapshot lacks."""
+    """Yield the targets that the site file lists but the snapshot lacks."""
     assert observed.snapshot is not None
     present = {seen.target.name for seen in observed.snapshot.targets}
     for name in sorted(set(observed.site.servers.home) - present):
@@ -225,7 +228,7 @@ def _absent(observed: Observed) -> Iterator[Untouched]:
 
 
 def _in_turns(observed: Observed, ready: list[_Due]) -> list[Instruction]:
-    """Return the instructions with their turns: one of a server, or of an enclosure, in each."""
+    """Return the instructions with their turns, one per server or enclosure in each."""
     enclosures = {
         server: f"enclosure {number}"
         for number, servers in enumerate(observed.site.policies.trim.enclosures)

@@ -1,12 +1,11 @@
-"""Which settings to write so that targets have the values that the policy holds them at.
+"""Decide which settings to write to bring targets to the policy's values.
 
-A value spreads by stages (`trimtab.act.rollout`), one rollout for each setting of the policy and
-each kind of target. A plan has the stages of that rollout that may be done now, so one that begins
-with stage 1 rests on a stage 0 of the ledger.
+A value is rolled out in stages (`trimtab.act.rollout`), separately for each setting of the policy
+and each kind of target. A plan has the stages that may be done now; if it begins with stage 1,
+stage 0 is in the ledger.
 
-A value that nobody of ours wrote, neither the policy's nor the one of before, is set again once.
-Where the same value comes back, somebody means it, and Trimtab leaves it: two controllers that
-fight are worse than either value.
+A foreign value, neither the policy's nor the previous one, is overwritten once. If it comes back,
+it is taken as intended and left: two controllers that fight are worse than either value.
 """
 
 from __future__ import annotations
@@ -30,24 +29,24 @@ from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan,
 from trimtab.model.telemetry import NotAvailable, Snapshot, TargetSnapshot
 
 _RETRY: Final = timedelta(days=1)
-"""A value that the system refused is not tried again within this time."""
+"""A refused value is not retried within this time."""
 _SETTLED: Final = timedelta(hours=1)
-"""Nor, within this time, one that a write without an answer did not bring about."""
+"""A value is not retried within this time if an unanswered write did not set it."""
 _PARAMETERS: Final = frozenset({"lod", "lov", "lmv", "mdd", "mdt", "obdfilter", "osp", "osc"})
-"""Settings that ``lctl set_param -P`` takes; those of ldiskfs and of drives it does not."""
+"""Settings that ``lctl set_param -P`` accepts; it rejects those of ldiskfs and drives."""
 _SCHEDULER: Final = "scheduler"
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """What is observed with its ledger.
+    """The observations and their ledger.
 
     Attributes
     ----------
     reverted
-        Ids of actions that a person took back.
+        Ids of actions that a person reverted.
     forgotten
-        Ids of actions that count no more: a person asks for the value once more.
+        Ids of actions that no longer count, because a person requests the value again.
     """
 
     observed: Observed
@@ -58,7 +57,7 @@ class _Case:
     forgotten: frozenset[str]
 
     def wrote(self, action: Action, value: str) -> bool:
-        """Return whether an action brought a setting to a value, as the policy wants it."""
+        """Return whether an action set a value for the policy."""
         instruction = action.instruction
         return (
             (action.outcome is Outcome.DONE or self._turned_out(action))
@@ -69,7 +68,7 @@ class _Case:
         )
 
     def _turned_out(self, action: Action) -> bool:
-        """Return whether an action whose outcome is missing is in effect, as was read since."""
+        """Return whether a later reading shows that an action without an outcome is in effect."""
         seen = self.targets.get(action.instruction.target)
         setting, value = action.instruction.setting, action.instruction.value
         if action.outcome not in {None, Outcome.UNKNOWN} or seen is None or setting is None:
@@ -84,7 +83,7 @@ def decide(observed: Observed, now: datetime, *, again: bool = False) -> Plan:
     Parameters
     ----------
     again
-        Write what was reverted too, from the first stage on: a person asks for it once more.
+        Write reverted values too, from the first stage on, because a person requests them again.
     """
     snapshot = observed.snapshot
     reasons = held(observed, "tunables", now)
@@ -116,10 +115,10 @@ def decide(observed: Observed, now: datetime, *, again: bool = False) -> Plan:
 
 
 def _schedulers_first(pending: list[Wish]) -> tuple[list[Wish], list[Untouched]]:
-    """Return what need not wait, and the settings of queues whose scheduler is to change first.
+    """Return the wishes that need not wait, and the queue settings whose scheduler changes first.
 
-    Linux sets ``nr_requests`` and ``wbt_lat_usec`` of a queue anew with its scheduler: written
-    before it they would be lost, and what the plan saw of them is not what the write would find.
+    Linux resets ``nr_requests`` and ``wbt_lat_usec`` of a queue when its scheduler changes: values
+    written before that would be lost, and those that the plan saw no longer hold.
     """
     first = {
         (wish.seen.target.name, wish.setting.rpartition("/")[0])
@@ -141,7 +140,7 @@ def _schedulers_first(pending: list[Wish]) -> tuple[list[Wish], list[Untouched]]
 def _planned(
     observed: Observed, instructions: list[Instruction], untouched: list[Untouched], now: datetime
 ) -> Plan:
-    """Return the plan: as many instructions as the hour allows, the first stages first."""
+    """Return the plan, earliest stages first, with no more than the hourly limit allows."""
     ordered = sorted(instructions, key=lambda i: (i.stage, i.target, i.setting or ""))
     left = allowance(observed, now)
     untouched += [Untouched(i.target, TOO_MANY, i.setting) for i in ordered[left:]]
@@ -150,7 +149,7 @@ def _planned(
 
 
 def _as_desired(ledger: Ledger, wish: Wish) -> bool:
-    """Return whether a setting has its value, or reads as it did right after that was written."""
+    """Return whether a setting has its value, or reads as it did right after the write."""
     if is_same(wish.setting, wish.shown, wish.value):
         return True
     last = ledger.last_done(*wish.key)
@@ -158,27 +157,29 @@ def _as_desired(ledger: Ledger, wish: Wish) -> bool:
 
 
 def _answered_before(case: _Case, wish: Wish) -> Message | None:
-    """Return that the system did not take this value when it was last written."""
+    """Return a reason if the system did not accept this value at the last write."""
     last = case.ledger.last_tried(*wish.key)
     if last is None or last.instruction.value != wish.value:
         return None
     if last.outcome is Outcome.NOT_STORED and last.found == wish.shown:
-        text = f"{wish.value} was written before, and {wish.shown} is read back"
+        text = f"{wish.value} was written before, but {wish.shown} is read back"
         return Message("value-not-stored", text)
     if last.outcome in {Outcome.REFUSED, Outcome.FAILED} and case.now - ended_at(last) < _RETRY:
         detail = f": {last.detail}" if last.detail else ""
         return Message("value-refused", f"{wish.value} was refused within the last day{detail}")
     if last.outcome in {None, Outcome.UNKNOWN} and case.now - ended_at(last) < _SETTLED:
-        return Message("outcome-unknown", f"{wish.value} was written within the last hour, in part")
+        return Message(
+            "outcome-unknown", f"{wish.value} was written within the last hour, possibly in part"
+        )
     return None
 
 
 def _not_again(case: _Case, wish: Wish) -> Message | None:
-    """Return that a person reverted this value, or that others mean theirs."""
+    """Return a reason if a person reverted this value, or others insist on theirs."""
     actions = case.ledger.of(*wish.key)
     rows = [row for row in actions if case.wrote(row, wish.value)]
     if rows and rows[-1].id in case.reverted:
-        return Message("reverted", f"{wish.value} was reverted; the policy still names it")
+        return Message("reverted", f"{wish.value} was reverted, but is still in the policy")
     others = [row.at for row in actions if row.outcome is Outcome.DONE and row not in rows]
     rows = [row for row in rows if not others or row.at > max(others)]
     if not rows:
@@ -187,15 +188,15 @@ def _not_again(case: _Case, wish: Wish) -> Message | None:
     foreign = set(differing(wish.setting, wish.shown, wish.value)).difference(original)
     overwritten = {v for row in rows[1:] for v in unfolded(row.instruction.before or "")}
     if foreign & overwritten:
-        text = f"it is {wish.shown} again, after {wish.value} was set once more"
-        return Message("changed-by-others", f"{text}: somebody else means it")
+        text = f"it is {wish.shown} again after {wish.value} was restored"
+        return Message("changed-by-others", f"{text}: others set it on purpose")
     return None
 
 
 def _rolled_out(
     case: _Case, lacking: list[Wish], pending: list[Wish]
 ) -> tuple[list[Instruction], list[Untouched]]:
-    """Return the instructions of those whose turn it is; the others wait."""
+    """Return the instructions for targets whose turn it is, and the waiting ones."""
     instructions: list[Instruction] = []
     waiting: list[Untouched] = []
     for group, members in groupby(sorted(pending, key=_group), key=_group):
@@ -218,7 +219,7 @@ def _group(wish: Wish) -> tuple[str, str]:
 def _progress(
     case: _Case, group: tuple[str, str], wishes: list[Wish], lacking: list[Wish]
 ) -> Progress:
-    """Return how far a value has come; targets that are gone count by the kind in their name."""
+    """Return the progress of a value; for targets now gone, the name shows the kind."""
     (name, kind), value = group, wishes[0].value
     kinds = {target: seen.target.kind for target, seen in case.targets.items()}
     rows = sorted(
@@ -244,9 +245,9 @@ def _progress(
 
 def _instruction(case: _Case, wish: Wish, stage: int, progress: Progress) -> Instruction:
     policy = case.observed.site.policies.tunables
-    text = f"{wish.shown}, and {wish.value} is desired"
+    text = f"it is {wish.shown}, desired {wish.value}"
     if any(row.instruction.target == wish.seen.target.name for row in progress.done):
-        reason = Message("drift", f"{text}: it was set before, and drifted")
+        reason = Message("drift", f"{text}: set before, drifted since")
     else:
         reason = Message("not-as-desired", text)
     permanent = wish.setting.partition("/")[0] in _PARAMETERS and wish.name in policy.permanent
@@ -261,7 +262,7 @@ _THRESHOLD: Final = re.compile(r"mb_c[123]_threshold")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A setting of a target that the policy holds at a value; ``name`` as the policy has it."""
+    """A setting of a target and its value in the policy; ``name`` is the policy's name for it."""
 
     seen: TargetSnapshot
     setting: str
@@ -276,7 +277,7 @@ class Wish:
 
 
 def matches(name: str, setting: str) -> bool:
-    """Return whether a policy's name stands for a setting: its whole name, or how it ends.
+    """Return whether a policy's name matches a setting: its full name or its last parts.
 
     Examples
     --------
@@ -293,11 +294,11 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 
 def desired(observed: Observed, snapshot: Snapshot) -> tuple[list[Wish], list[Untouched]]:
-    """Return what is to be held, by target and setting; what is not readable is untouched."""
+    """Return the policy's wishes by target and setting; unreadable settings are untouched."""
     settings = observed.site.policies.tunables.settings
     targets = sorted(snapshot.targets, key=lambda seen: seen.target.name)
     if settings and not any(seen.settings for seen in targets):
-        reason = Message("settings-unknown", "the snapshot has no settings of targets")
+        reason = Message("settings-unknown", "the snapshot has no settings")
         return [], [Untouched("", reason)]
     wishes: list[Wish] = []
     untouched: list[Untouched] = []
@@ -326,7 +327,7 @@ def desired(observed: Observed, snapshot: Snapshot) -> tuple[list[Wish], list[Un
 
 
 def _names(seen: TargetSnapshot, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return setting to the policy's name for it; of several names the longest."""
+    """Return setting to the policy's name for it, the longest if several match."""
     ranked = sorted(settings, key=lambda name: (len(name), name), reverse=True)
     pairs = (
         (setting, next((n for n in ranked if matches(n, setting)), None))
@@ -338,5 +339,5 @@ def _names(seen: TargetSnapshot, settings: Mapping[str, str]) -> dict[str, str]:
 def _absent(name: str) -> Message:
     why = ""
     if _THRESHOLD.fullmatch(leaf_of(name)):
-        why = ": ldiskfs of RHEL 9, SLES 15 SP4, Ubuntu 22 and later has none"
-    return Message("setting-absent", f"no setting is named {name}{why}")
+        why = ": ldiskfs of RHEL 9, SLES 15 SP4, Ubuntu 22 and later lacks it"
+    return Message("setting-absent", f"no setting named {name}{why}")

@@ -1,4 +1,4 @@
-"""Values of settings as the system prints them, compared with those that were asked for."""
+"""Compare values of settings as the system prints them with those requested."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CHOSEN: Final = re.compile(r"\[(\S+)\]")
 _PERCENT: Final = re.compile(r"([0-9]{1,3})%?")
 _PERCENTAGES: Final = re.compile(r"(mdt_)?qos_(threshold_rr|prio_free)|mb_c[123]_threshold")
 _STORED: Final = 256
-"""Lustre stores a percentage as so many parts: lustre/lod/lproc_lod.c."""
+"""Lustre stores a percentage in parts of 256: lustre/lod/lproc_lod.c."""
 
 
 @lru_cache(maxsize=4096)
 def unfolded(text: str) -> tuple[str, ...]:
-    """Return the values of a setting that was folded over drives or MDTs, each once.
+    """Return the distinct values of a setting that was folded over drives or MDTs.
 
     Examples
     --------
@@ -44,10 +44,10 @@ def leaf_of(setting: str) -> str:
 def is_same(setting: str, shown: str, requested: str) -> bool:
     """Return whether every value that a setting shows is the one requested.
 
-    Spaces at the ends do not count, nor does the sign of a percentage. Of a list of choices with
-    one in brackets that one counts. Percentages are stored as n/256 and read back rounded, so a
-    neighbour that writing the requested one may read back as is the same; but 0 and 100, which
-    switch something off, are only themselves.
+    Surrounding spaces and percent signs are ignored. In a list of choices only the bracketed one
+    counts. Percentages are stored as n/256 and read back rounded, so a neighbour that may be read
+    back after writing the requested one is the same; but 0 and 100, which switch something off,
+    must match exactly.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def is_same(setting: str, shown: str, requested: str) -> bool:
 
 
 def differing(setting: str, shown: str, requested: str) -> tuple[str, ...]:
-    """Return those values that a setting shows that are not the one requested."""
+    """Return the values of a setting that differ from the one requested."""
     return tuple(value for value in unfolded(shown) if not _agree(setting, value, requested))
 
 
@@ -81,7 +81,7 @@ def _agree(setting: str, value: str, requested: str) -> bool:
 
 
 def _read_back(percent: int) -> frozenset[int]:
-    """Return what a percentage may read as once it was written, rounded either way both times."""
+    """Return what a percentage may read back as, rounded either way when stored and when read."""
     if percent in {0, 100}:
         return frozenset({percent})
     stored = percent * _STORED // 100
@@ -95,19 +95,19 @@ _GATES: Final = frozenset(
         "reserved_mb_low", "reserved_mb_high",
     }
 )  # fmt: skip
-"""Closing targets has caps: `trimtab.act.balance`."""
+"""These close targets, which `trimtab.act.balance` does within caps."""
 _COUNTERS: Final = frozenset(
     {
         "brw_stats", "discard_stats", "job_stats", "mb_alloc_stats", "qos_ost_weights", "stats",
     }
 )  # fmt: skip
-"""A write clears what they counted."""
+"""A write clears these counters."""
 _POINTERS: Final = frozenset({"mb_last_group", "mb_last_groups", "mb_last_start"})
 _OFF: Final = frozenset({"0", "off", "none", "no", "n", "false", "disable", "disabled"})
 
 
 def harm_of(setting: str, value: str) -> Message | None:
-    """Return why a value is not written to a setting; ``None``: it may be.
+    """Return why a value must not be written to a setting; ``None`` if it may.
 
     Examples
     --------
@@ -116,17 +116,19 @@ def harm_of(setting: str, value: str) -> Message | None:
     """
     leaf = leaf_of(setting)
     if leaf == "discard_max_bytes" and not _is_positive(value):
-        # Seen on Linux 6.12: every other value is refused until the device is probed anew.
-        text = f"{leaf} = {value} switches discards off, and cannot be taken back"
+        # Seen on Linux 6.12: every other value is refused until the device is probed again.
+        text = f"{leaf} = {value} switches discards off irreversibly"
         return Message("value-harmful", text)
     if leaf.startswith("checksum") and value.strip().lower() in _OFF:
         text = f"{leaf} = {value} switches checksums off: wrong data would go unnoticed"
         return Message("value-harmful", text)
     if leaf == "prealloc_table" and not _is_increasing(value):
         # Seen on Lustre 2.17: the write succeeds and empties the table.
-        return Message("value-harmful", f"{leaf} takes only rising numbers over 0, not {value}")
+        return Message(
+            "value-harmful", f"{leaf} takes only increasing numbers greater than 0, not {value}"
+        )
     if leaf in _GATES:
-        return Message("setting-forbidden", f"{leaf} closes targets: that is [policy.balance]'s")
+        return Message("setting-forbidden", f"{leaf} closes targets: [policy.balance] does that")
     if leaf in _POINTERS:
         return Message("setting-forbidden", f"{leaf} moves by itself: [policy.allocator] resets it")
     if leaf in _COUNTERS or leaf.startswith("trigger_"):

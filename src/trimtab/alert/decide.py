@@ -1,7 +1,8 @@
 """Decide which alerts a site's record asks for: one for each phase of a problem, and no more.
 
-Everything rests on the ledger: what was decided once is in it, with what people know since. Called
-again with the same record and ledger, `decide` returns the same alerts with the same ids.
+Decisions depend only on the record and the ledger, which has every alert decided before and what
+people know since. Called again with the same record and ledger, `decide` returns the same alerts
+with the same ids.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _APPROVAL_PREFIX: Final = "approval:"
 
 
 def decide(observed: Observed, sent: Sequence[Alert], now: datetime) -> list[Alert]:
-    """Return the alerts to send or to note now, the most severe first.
+    """Return the alerts to send or note now, most severe first.
 
     Parameters
     ----------
     sent
-        The ledger of the site, the oldest row first.
+        The site's ledger, oldest row first.
     now
-        Aware; the site's clock.
+        Current time by the site's clock, with a time zone.
     """
     draft = Draft(observed.site, now, subjects_of(sent))
     alerts = [
@@ -54,14 +55,14 @@ def decide(observed: Observed, sent: Sequence[Alert], now: datetime) -> list[Ale
 def watch_gone(
     site: str, sent: Sequence[Alert], now: datetime, *, slot: str, due_at: datetime
 ) -> Alert | None:
-    """Return the alert that no process watches a site; ``None`` where it was sent already.
+    """Return the alert that no process watches a site; ``None`` if already sent.
 
     Parameters
     ----------
     sent
-        The ledger of the site, the oldest row first.
+        The site's ledger, oldest row first.
     slot
-        The item whose slot was not started, and the time of that slot, aware.
+        Name of the scheduled item that did not start.
     """
     draft = Draft(site, now, subjects_of(sent))
     subject = draft.subject(WATCH_GONE)
@@ -80,7 +81,7 @@ def watch_gone(
 
 
 def _watched_again(draft: Draft) -> Iterator[Alert]:
-    """Yield the end of the alert that no process watched: this one does."""
+    """Close the alert that no process watches the site, because this one does."""
     subject = draft.subject(WATCH_GONE)
     if subject.belief == OPEN:
         title = f"{draft.site} is watched again"
@@ -90,7 +91,7 @@ def _watched_again(draft: Draft) -> Iterator[Alert]:
 
 
 def _actions(observed: Observed, draft: Draft) -> Iterator[Alert]:
-    """Yield an alert for each policy whose actions fail, once a day at most."""
+    """Yield an alert for each policy whose actions fail, at most once a day."""
     for view in observed.actions:
         subject = draft.subject(_ACTION_PREFIX + view.policy)
         told_of = subject.facts.get("until", "")
@@ -109,7 +110,7 @@ def _actions(observed: Observed, draft: Draft) -> Iterator[Alert]:
 
 
 def _purges(observed: Observed, draft: Draft) -> Iterator[Alert]:
-    """Yield an alert when the scheduled purge does not do its work, and when it does again."""
+    """Yield an alert when the scheduled purge fails, and when it works again."""
     subject = draft.subject(_PURGE)
     is_open, severity = subject.belief == OPEN, Severity.WARNING
     if observed.purging:
@@ -137,7 +138,7 @@ def _purges(observed: Observed, draft: Draft) -> Iterator[Alert]:
 
 
 def _forged(observed: Observed, draft: Draft) -> Iterator[Alert]:
-    """Yield an alert for each approval that nobody signed, once."""
+    """Yield one alert for each approval without a valid signature."""
     for entry in observed.forged:
         subject = draft.subject(_APPROVAL_PREFIX + entry.id)
         if subject.belief == NOTHING:
@@ -147,7 +148,7 @@ def _forged(observed: Observed, draft: Draft) -> Iterator[Alert]:
                 Phase.OPENED,
                 Severity.CRITICAL,
                 title=f"the log book of {observed.site} has an approval of a purge plan without a "
-                f"valid signature ({entry.source}); it counts for nothing; next: find out who can "
+                f"valid signature ({entry.source}), which is ignored; next: find out who can "
                 "write the store",
                 facts={},
                 since=entry.at,
@@ -158,6 +159,6 @@ def _action_title(site: str, view: ActionView) -> str:
     number = sum(view.outcomes.values())
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(view.outcomes.items()))
     return (
-        f"{plural(number, 'action')} of the policy {view.policy} did not succeed ({outcomes}) "
-        f"until {view.at:%Y-%m-%d %H:%M} UTC; next: trimtab actions {site}"
+        f"{plural(number, 'action')} of the policy {view.policy} failed ({outcomes}), last at "
+        f"{view.at:%Y-%m-%d %H:%M} UTC; next: trimtab actions {site}"
     )

@@ -1,7 +1,7 @@
-"""Alerts about incidents: one when it opens, when it becomes worse, finds its cause, and closes.
+"""Alerts about an incident: when it opens, gets worse, has its cause found, and closes.
 
-An incident's id changes when more runs place its beginning better. A subject is therefore followed
-by what it was last found as: the same id, else the nearest beginning within `SAME`.
+An incident's id changes when more runs locate its start better. A subject is therefore matched with
+the incident last found for it: the same id, or else the nearest start within `SAME`.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from trimtab.model.series import ChangeStatus
 from trimtab.units import format_percent
 
 SAME: Final = timedelta(days=1)
-"""So far the beginning of one incident may move between two looks at it."""
+"""The most that the start of one incident may move between two analyses."""
 NEWS: Final = timedelta(days=7)
-"""What began, and could be detected, longer ago is no news when it is first seen."""
+"""An incident that started, and was detectable, longer ago is noted but not sent."""
 WORSE: Final = 0.10
-"""An incident becomes worse when it takes this part of the good level more than was told."""
+"""Extra loss over the one reported, as a fraction of the good level, that counts as worse."""
 SEVERE: Final = 0.50
-"""From this loss on an incident is critical."""
+"""Loss, as a fraction of the good level, from which an incident is critical."""
 FEWEST_RUNS: Final = 3
-"""Bad runs from which an incident is told: one or two may fail though nothing is wrong."""
+"""Bad runs from which an incident is reported; one or two may fail by chance."""
 MISSING_FOR: Final = timedelta(days=3)
-"""An incident that is no longer found is closed after this time: the next looks may find it."""
+"""Time after which an incident no longer found is closed; a later analysis may find it again."""
 _LOST: Final = "no_longer_found"
-"""Fact of a subject that was closed so: found again, it is the same incident, and no news."""
+"""Fact of a subject closed as no longer found: if found again, it is the same incident."""
 _PREFIX: Final = "incident:"
 
 
 def incident_alerts(observed: Observed, draft: Draft) -> Iterator[Alert]:
-    """Yield the alerts about incidents; nothing where none were looked for yet."""
+    """Yield the alerts about incidents; none before the first analysis."""
     if observed.judged_at is None:
         return
     known = {name: subject for name, subject in draft.subjects.items() if name.startswith(_PREFIX)}
@@ -60,7 +60,7 @@ def incident_alerts(observed: Observed, draft: Draft) -> Iterator[Alert]:
 def _matches(
     incidents: tuple[IncidentView, ...], known: Mapping[str, Subject]
 ) -> dict[str, Subject]:
-    """Return incident to the subject that it is."""
+    """Return incident to its subject."""
     left = dict(known)
     matches: dict[str, Subject] = {}
     for incident in incidents:
@@ -88,7 +88,7 @@ def _began(subject: Subject) -> datetime:
 
 
 def _is_told_elsewhere(incident: IncidentView, integrity: Subject) -> bool:
-    """Whether the alert about bad checksums has told of an incident of integrity already."""
+    """Whether the alert about bad checksums already reported an integrity incident."""
     if incident.shape != Shape.INTEGRITY or integrity.sent_at is None:
         return False
     return abs(integrity.sent_at - incident.at) <= SAME or integrity.belief == OPEN
@@ -97,7 +97,7 @@ def _is_told_elsewhere(incident: IncidentView, integrity: Subject) -> bool:
 def _first(
     observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
 ) -> Iterator[Alert]:
-    """Yield the first alert about an incident, or the note that it is no news."""
+    """Yield the first alert about an incident, or a note if it is too old to send."""
     if incident.state == IncidentState.ENDED or not _is_certain(incident):
         return
     is_news = incident.state == IncidentState.OPEN and draft.now - incident.at <= NEWS
@@ -106,7 +106,7 @@ def _first(
 
 
 def _is_certain(incident: IncidentView) -> bool:
-    """Whether an incident is more than a suspicion; data at risk does not wait for certainty."""
+    """Whether an incident is confirmed; data at risk is reported without waiting for that."""
     if incident.shape == Shape.INTEGRITY:
         return True
     enough = incident.runs is None or incident.runs >= FEWEST_RUNS
@@ -116,7 +116,7 @@ def _is_certain(incident: IncidentView) -> bool:
 def _again(
     observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
 ) -> Iterator[Alert]:
-    """Yield what is new about an incident that is known."""
+    """Yield the news about a known incident."""
     facts = subject.facts
     if subject.belief == CLOSED and facts.get(_LOST):
         yield from _found_again(observed, incident, subject, draft)
@@ -134,7 +134,7 @@ def _again(
     elif incident.cause is not None and incident.cause not in facts.get("causes", ()):
         yield _alert(observed, incident, subject, Phase.EXPLAINED, draft)
     elif facts.get("incident") != incident.id or facts.get("missing_since"):
-        # As it is found now, but as bad as people were told: small steps must add up.
+        # Note the new id, but keep the reported loss: small steps must add up.
         more = {"effect": facts.get("effect"), "causes": facts.get("causes", [])}
         yield _alert(observed, incident, subject, Phase.NOTED, draft, **more)
 
@@ -142,7 +142,7 @@ def _again(
 def _found_again(
     observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
 ) -> Iterator[Alert]:
-    """Yield what is new about an incident that was closed as no longer found: that it is worse."""
+    """Yield an alert if an incident closed as no longer found is back and worse."""
     goes_on = incident.state == IncidentState.OPEN and _is_certain(incident)
     if goes_on and _loss(incident.effect) >= _loss(subject.facts.get("effect")) + WORSE:
         yield _alert(observed, incident, subject, Phase.WORSENED, draft)
@@ -152,11 +152,11 @@ def _found_again(
 
 
 def _missing(observed: Observed, subject: Subject, draft: Draft) -> Iterator[Alert]:
-    """Yield the end of an incident that is no longer found."""
+    """Close an incident that is no longer found."""
     if subject.belief != OPEN or observed.judged_at is None:
         return
     if subject.at is not None and observed.judged_at < subject.at:
-        return  # nobody has looked since
+        return  # no analysis since
     since = subject.facts.get("missing_since")
     severity = Severity(subject.facts.get("severity", Severity.WARNING))
     if since is None:
@@ -173,7 +173,7 @@ def _missing(observed: Observed, subject: Subject, draft: Draft) -> Iterator[Ale
 
 
 def _loss(effect: Any) -> float:
-    """Return the part of the good level that is lost; of times, the part by which they rose."""
+    """Return the lost fraction of the good level; of durations, the fraction of their rise."""
     return 0.0 if effect is None else abs(1.0 - float(effect))
 
 
@@ -236,7 +236,7 @@ def _lines(observed: Observed, incident: IncidentView) -> tuple[str, ...]:
     local = incident.at.astimezone(ZoneInfo(observed.timezone))
     lines = [f"Since: {local:%Y-%m-%d %H:%M %Z}"]
     if incident.effect is not None:
-        lines.append(f"Level: {format_percent(incident.effect, 0)} of the good one")
+        lines.append(f"Level: {format_percent(incident.effect, 0)} of the good level")
     if incident.deciding:
-        lines.append(f"What would decide: {incident.deciding}")
+        lines.append(f"Deciding measurement: {incident.deciding}")
     return tuple(lines)

@@ -1,4 +1,4 @@
-"""What people were told of each subject, from the ledger of a site's alerts."""
+"""What people were last told about each subject, from the ledger of a site's alerts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ OPEN, CLOSED, NOTHING = "open", "closed", "nothing"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One subject: what people know of it.
+    """A subject of alerts and what people know about it.
 
     Attributes
     ----------
     facts
-        Of its last row: ``told`` is `OPEN`, `CLOSED` or `NOTHING`.
+        Facts of its last row; ``told`` is `OPEN`, `CLOSED` or `NOTHING`.
     sent_at
-        When the last alert about it was decided; ``None``: none was sent yet.
+        When the last alert about it was decided; ``None`` if none was sent.
     rows
-        Number of rows, those that were removed since included.
+        Number of rows, including those removed since.
     """
 
     name: str
@@ -37,17 +37,17 @@ class Subject:
 
     @property
     def belief(self) -> str:
-        """What people believe: that it is open, closed, or nothing."""
+        """What people believe: `OPEN`, `CLOSED` or `NOTHING`."""
         return str(self.facts["told"]) if self.rows else NOTHING
 
 
 def subjects_of(sent: Iterable[Alert]) -> dict[str, Subject]:
-    """Return every subject of the ledger; ``sent``: its rows, the oldest first."""
+    """Return every subject of the ledger by name; ``sent`` is its rows, oldest first."""
     subjects: dict[str, Subject] = {}
     for alert in sent:
         known = subjects.get(alert.subject, Subject(alert.subject, {}))
         sent_at = known.sent_at if alert.phase is Phase.NOTED else alert.at
-        # Rows before it may have outlived their retention: each counts those before it.
+        # Earlier rows may be gone after their retention time, so each row counts those before it.
         rows = cast("int", alert.facts["rows"])
         subjects[alert.subject] = Subject(alert.subject, alert.facts, alert.at, sent_at, rows)
     return subjects
@@ -55,12 +55,12 @@ def subjects_of(sent: Iterable[Alert]) -> dict[str, Subject]:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Makes the alerts of one site at one time.
+    """Creates the alerts of one site at one time.
 
     Attributes
     ----------
     subjects
-        What people know, by name.
+        Subjects by name.
     """
 
     site: str
@@ -68,11 +68,11 @@ class Draft:
     subjects: Mapping[str, Subject]
 
     def subject(self, name: str) -> Subject:
-        """Return what people know of a subject, which may be nothing."""
+        """Return a subject; a new one if it has no alerts yet."""
         return self.subjects.get(name) or Subject(name, {})
 
     def may_be_sent(self, subject: Subject, severity: Severity) -> bool:
-        """Return whether the last alert about a subject is long enough ago."""
+        """Return whether enough time has passed since the last alert about a subject."""
         return subject.sent_at is None or self.now - subject.sent_at >= AGAIN[severity]
 
     def alert(
@@ -87,9 +87,11 @@ class Draft:
         since: datetime | None = None,
         lines: tuple[str, ...] = (),
     ) -> Alert:
-        """Return an alert; its id follows from the ledger, so that a repeated decision is the same.
+        """Return an alert.
 
-        Where the phase is `Phase.NOTED`, what people were told stays as it was.
+        Its id is derived from the ledger, so a repeated decision has the same id.
+
+        `Phase.NOTED` leaves what people were told unchanged.
         """
         belief = {Phase.NOTED: subject.belief, Phase.CLOSED: CLOSED}.get(phase, OPEN)
         text = "\0".join((self.site, subject.name, phase.value, str(subject.rows)))

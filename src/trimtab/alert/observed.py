@@ -1,4 +1,4 @@
-"""What alerts are decided on: a site's incidents, its last two snapshots, what acting came to."""
+"""Input of alert decisions: a site's incidents, its last two snapshots and failed actions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from trimtab.model.target import Trouble
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """An incident as it was last found.
+    """An incident as last found.
 
     Attributes
     ----------
     effect
-        Ratio of bad to good level; ``None`` where it has none.
+        Ratio of bad to good level; ``None`` if not applicable.
     cause, cause_title, confidence
-        The cause that is named; ``None`` where it is unexplained.
+        The most likely cause; ``None`` if unexplained.
     deciding
         The measurement that would decide between causes.
     runs
-        Number of bad runs; ``None``: not known.
+        Number of bad runs; ``None`` if unknown.
     """
 
     id: str
@@ -43,14 +43,14 @@ class IncidentView:
 
 @dataclass(frozen=True, slots=True)
 class PlaceView:
-    """A target or a machine of a snapshot, with its problems.
+    """A target or machine of a snapshot, with its problems.
 
     Attributes
     ----------
     confirmed
-        Ids of the troubles that a second source of the same snapshot shows, too.
+        Ids of troubles that a second source of the same snapshot confirms.
     bad_checksums
-        Transfers with a bad checksum, counted since it was started; ``None``: not known.
+        Transfers with a bad checksum since start-up; ``None`` if unknown.
     """
 
     name: str
@@ -71,12 +71,12 @@ class SnapshotView:
 
 @dataclass(frozen=True, slots=True)
 class ActionView:
-    """What one policy could not do.
+    """Failed actions of one policy.
 
     Attributes
     ----------
     outcomes
-        Outcome to the number of actions.
+        Outcome to number of actions.
     """
 
     policy: str
@@ -87,22 +87,22 @@ class ActionView:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Everything that alerts of a site are decided on.
+    """All input for deciding a site's alerts.
 
     Attributes
     ----------
     reopen
         Fullness below which a target is no longer too full (``limits.reopen``).
     judged_at
-        When incidents were last looked for; ``None``: never.
+        When incidents were last analysed; ``None`` if never.
     snapshots
-        The last two, the newest first.
+        The last two, newest first.
     actions
-        Of the last day, those that failed, by policy.
+        Failed actions of the last day, by policy.
     purging
-        What is wrong with the scheduled purge.
+        Problems of the scheduled purge.
     forged
-        Entries of the log book that claim an admin's approval and lack a valid signature.
+        Log book entries that claim an admin's approval but lack a valid signature.
     """
 
     site: str

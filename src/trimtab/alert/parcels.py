@@ -1,4 +1,4 @@
-"""What is sent to one receiver now, of the alerts that wait for it: alone, or as one digest."""
+"""Choose which waiting alerts to send to a receiver now, singly or as one digest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimtab.model.policies import Window
 
 HOUR: Final = timedelta(hours=1)
 DIGEST_FROM: Final = 4
-"""So many that wait at once are one message: a receiver that comes back is not flooded."""
+"""From this many waiting alerts on, send a digest, so that a returning receiver is not flooded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Parcel:
     Attributes
     ----------
     key
-        The same for the same alerts: the receiver may know that it has it.
+        Idempotency key: the same alerts have the same key, so a receiver can drop duplicates.
     alerts
-        Oldest first; several are a digest.
+        Oldest first; several make a digest.
     """
 
     key: str
@@ -34,12 +34,12 @@ class Parcel:
 
     @property
     def severity(self) -> Severity:
-        """The worst in it."""
+        """The most severe of its alerts."""
         return min((alert.severity for alert in self.alerts), key=lambda severity: severity.rank)
 
 
 def is_quiet(at: datetime, quiet: Window | None, timezone: str) -> bool:
-    """Return whether a time lies in the quiet hours of a site."""
+    """Return whether a time is within a site's quiet hours."""
     return quiet is not None and quiet.holds_at(at, timezone)
 
 
@@ -52,17 +52,17 @@ def parcels(
     quiet: Window | None = None,
     timezone: str = "UTC",
 ) -> list[Parcel]:
-    """Return what is to be sent now, critical alerts first; what is left out waits on.
+    """Return the messages to send now, critical ones first; omitted alerts keep waiting.
 
-    Critical alerts go at once, each by itself. Others wait for the end of the quiet hours and for
-    the rate limit; those that had to wait, and many at once, become one digest.
+    Each critical alert is sent at once and alone. Others wait for the end of quiet hours and for
+    the rate limit; alerts that had to wait, or many at once, become one digest.
 
     Parameters
     ----------
     waiting
         Oldest first.
     sent_at
-        When this receiver got its last messages.
+        Times of the last messages to this receiver.
     """
     urgent = [alert for alert in waiting if alert.severity is Severity.CRITICAL]
     others = [alert for alert in waiting if alert.severity is not Severity.CRITICAL]

@@ -1,7 +1,7 @@
-"""An alert as mail, chat and monitoring systems take it. What stands in it acts nowhere.
+"""Format alerts for mail, chat and monitoring systems, with their content made inert.
 
-Names of targets, runs and causes come from outside: control characters are shown as escapes, a
-mail header is one line, and the characters that mean something to Slack are escaped.
+Names of targets, runs and causes are untrusted: control characters are shown as escapes, a mail
+header is one line, and Slack's markup characters are escaped.
 """
 
 from __future__ import annotations
@@ -22,29 +22,27 @@ from trimtab.visible import visible
 
 SUBJECT_MAX: Final = 180
 SLACK_SECTION_MAX: Final = 2900
-"""A section takes 3000 characters (docs.slack.dev), escapes among them."""
+"""A section takes 3000 characters (docs.slack.dev), including escapes."""
 SLACK_ALERTS_MAX: Final = 3
-"""Sections of alerts in one message: Slack refuses what is longer than some 13 000 characters."""
+"""Alert sections per message: Slack rejects messages above about 13 000 characters."""
 _NEVER: Final = "0001-01-01T00:00:00Z"
-"""How Alertmanager writes the end of what goes on."""
+"""Alertmanager's end time of an alert that is still firing."""
 SIGNATURE: Final = "Trimtab-Signature"
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
 
 def title_of(parcel: Parcel) -> str:
-    """Return the first line of a message: the alert's own, or what a digest holds."""
+    """Return the first line of a message: the alert's title, or the contents of a digest."""
     if len(parcel.alerts) == 1:
         return visible(parcel.alerts[0].title)
     phases = [phase.value for phase in Phase for alert in parcel.alerts if alert.phase is phase]
     counts = ", ".join(f"{phases.count(phase)} {phase}" for phase in dict.fromkeys(phases))
     site = visible(parcel.alerts[0].site)
-    return (
-        f"{len(parcel.alerts)} alerts of {site} that waited ({counts}); next: trimtab status {site}"
-    )
+    return f"{len(parcel.alerts)} waiting alerts of {site} ({counts}); next: trimtab status {site}"
 
 
 def text_of(parcel: Parcel, runbook: str | None) -> str:
-    """Return a message as plain text; its first line answers what, how much, since when and why."""
+    """Return a message as plain text; the first line says what, how much, since when and why."""
     lines = [title_of(parcel), ""]
     several = len(parcel.alerts) > 1
     for alert in parcel.alerts:
@@ -60,7 +58,7 @@ def text_of(parcel: Parcel, runbook: str | None) -> str:
 
 
 def link(alert: Alert, runbook: str | None) -> str:
-    """Return where an alert is explained: its section of the runbook."""
+    """Return the link to an alert's section of the runbook."""
     base = runbook if runbook and "://" in runbook else "docs/runbook.md"
     return f"{base}#{alert.name}"
 
@@ -77,7 +75,7 @@ def mail(
     message["Subject"] = _one_line(subject)[:SUBJECT_MAX]
     message["Date"] = parcel.alerts[-1].at
     message["Message-ID"] = f"<{parcel.key}@{domain}>"
-    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no holiday notes in answer
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: suppresses automatic replies
     message["X-Trimtab-Alert"] = parcel.alerts[0].name
     message.set_content(_encodable(text_of(parcel, runbook)))
     return message
@@ -96,7 +94,7 @@ def _encodable(text: str) -> str:
 
 
 def slack(parcel: Parcel, runbook: str | None) -> dict[str, Any]:
-    """Return a message for Slack and what understands its format."""
+    """Return a message for Slack and services that accept its format."""
     title = _slack_text(f"[{parcel.severity.value}] {title_of(parcel)}")
     blocks = [_section(f"*{title}*")]
     shown = parcel.alerts[:SLACK_ALERTS_MAX]
@@ -116,8 +114,8 @@ def _section(text: str) -> dict[str, Any]:
 
 
 def _slack_text(text: str) -> str:
-    """Return text in which Slack finds nothing to act on: no link, mention or mark of style."""
-    # A word joiner, which shows nothing, keeps names such as a_b and ~x~ from changing the style.
+    """Return text with Slack's links, mentions and style marks escaped."""
+    # The invisible word joiner keeps names such as a_b and ~x~ from changing the style.
     escapes = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
     escapes |= {mark: f"\u2060{mark}\u2060" for mark in "*_~`"}
     parts, length = [], 0
@@ -164,7 +162,7 @@ def _entry(alert: Alert, runbook: str | None) -> dict[str, Any]:
 
 
 def labels(alert: Alert) -> dict[str, str]:
-    """Return what identifies an alert to Alertmanager: nothing that a restart changes."""
+    """Return the labels that identify an alert to Alertmanager; none changes on a restart."""
     return {
         "alertname": alert.name,
         "severity": alert.severity.value,
@@ -188,7 +186,7 @@ def posted(alert: Alert, ends_at: datetime, runbook: str | None) -> dict[str, An
     Parameters
     ----------
     ends_at
-        When it is over: unless it is sent again before, or because it was over then.
+        When the alert ends unless it is sent again before, or when it ended.
     """
     page = link(alert, runbook)
     return {

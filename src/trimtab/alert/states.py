@@ -1,8 +1,8 @@
-"""Alerts about states of targets and machines: lost, read-only, degraded, too full ...
+"""Alerts about states of targets and machines: lost, read-only, degraded, too full.
 
-One subject a state, not a target: a server that fails takes eight targets with it, and is one
-alert. A state counts once two snapshots in a row show it, or two sources of one snapshot, and is
-over once two snapshots in a row do not.
+One subject per state, not per target: a failed server takes eight targets with it but is one alert.
+A state is confirmed once two consecutive snapshots, or two sources of one snapshot, show it, and is
+over once two consecutive snapshots do not.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from trimtab.model.finding import Severity
 from trimtab.units import enumerated, plural
 
 CALM: Final = timedelta(days=1)
-"""After so long without another, bad checksums are over."""
+"""Time without further bad checksums after which their alert closes."""
 _LISTED: Final = 20
 
 
 def state_alerts(observed: Observed, draft: Draft) -> Iterator[Alert]:
-    """Yield the alerts about states; nothing where no snapshot is kept."""
+    """Yield the alerts about states; none without a snapshot."""
     if not observed.snapshots:
         return
     alerts = [_integrity(observed, draft.subject(INTEGRITY), draft)]
@@ -68,7 +68,7 @@ def _of_state(
             lines=_lines(places),
         )
     if subject.belief == OPEN and not going_on and not confirmed:
-        names = enumerated(known) or "none is left"
+        names = enumerated(known) or "none left"
         title = f"no longer {state.words}: {names}; seen at {_time(newest)}"
         facts = {"places": {}, "since": newest.at.isoformat()}
         phase = Phase.CLOSED
@@ -82,10 +82,10 @@ def _of_state(
 
 
 def _integrity(observed: Observed, subject: Subject, draft: Draft) -> Alert | None:
-    """Return the alert about transfers with a bad checksum since the snapshot before.
+    """Return the alert about transfers with a bad checksum since the previous snapshot.
 
-    Only what was added is news: a machine may have counted some long ago. What is added within an
-    hour of an alert is collected in the next.
+    Only increases count, because a machine may have counted old ones. Increases within an hour of
+    an alert go into the next one.
     """
     added = _added(observed.snapshots)
     is_open = subject.belief == OPEN
@@ -114,8 +114,8 @@ def _integrity(observed: Observed, subject: Subject, draft: Draft) -> Alert | No
         return draft.alert(subject, INTEGRITY, Phase.NOTED, severity, facts=facts)
     if is_open and added_at and newest.at - datetime.fromisoformat(str(added_at)) >= CALM:
         title = (
-            f"no more transfers with a bad checksum for a day: {enumerated(known)}; the data "
-            "written meanwhile remains suspect"
+            f"no more transfers with a bad checksum for a day: {enumerated(known)}; data written "
+            "in that time remains suspect"
         )
         return draft.alert(
             subject, INTEGRITY, Phase.CLOSED, severity, title=title, facts={}, since=newest.at
@@ -124,7 +124,7 @@ def _integrity(observed: Observed, subject: Subject, draft: Draft) -> Alert | No
 
 
 def _added(snapshots: Sequence[SnapshotView]) -> dict[str, float]:
-    """Return place to the transfers with a bad checksum that the newest snapshot has more."""
+    """Return place to the increase in transfers with a bad checksum in the newest snapshot."""
     if len(snapshots) < 2:
         return {}
     newest, earlier = (snapshot.places for snapshot in snapshots[:2])
@@ -133,7 +133,7 @@ def _added(snapshots: Sequence[SnapshotView]) -> dict[str, float]:
         count_before = earlier[name].bad_checksums if name in earlier else None
         if place.bad_checksums is None or count_before is None:
             continue
-        # A count that fell began anew with its machine: all of it is new.
+        # A lower count restarted with its machine: all of it is new.
         more = place.bad_checksums - count_before
         if (more := place.bad_checksums if more < 0 else more) > 0:
             added[name] = more
@@ -141,7 +141,7 @@ def _added(snapshots: Sequence[SnapshotView]) -> dict[str, float]:
 
 
 def _with_trouble(snapshot: SnapshotView, trouble: str) -> dict[str, str]:
-    """Return place to text of those that have a trouble."""
+    """Return place to text for all places with a trouble."""
     return {
         name: problem.text
         for name, place in snapshot.places.items()
@@ -151,7 +151,7 @@ def _with_trouble(snapshot: SnapshotView, trouble: str) -> dict[str, str]:
 
 
 def _is_over(observed: Observed, state: StateAlert, place: str) -> bool:
-    """Whether a state that is no longer seen is over, and not only out of sight."""
+    """Whether a state no longer seen is over, rather than just not visible."""
     newest = observed.snapshots[0]
     view = newest.places.get(place)
     if state.trouble in REACH:

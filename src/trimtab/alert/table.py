@@ -1,4 +1,4 @@
-"""Every alert of the watch by its name, which is also its section of the runbook."""
+"""Every alert of the watch by name; the name is also its section of the runbook."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ INCIDENT: Final = "incident"
 INTEGRITY: Final = "integrity"
 ACTION_FAILED: Final = "action-failed"
 PURGE_FAILED: Final = "purge-failed"
-"""A scheduled purge that was not begun, did not end, or freed less than its plan said."""
+"""A scheduled purge did not begin, did not end, or freed less than planned."""
 APPROVAL_FORGED: Final = "approval-forged"
 WATCH_GONE: Final = "watch-gone"
-"""Sent by `trimtab watch --check`, as a watch that is gone cannot."""
+"""Sent by `trimtab watch --check`, because a stopped watch cannot send it."""
 TEST: Final = "test"
 
 
 @dataclass(frozen=True, slots=True)
 class StateAlert:
-    """A state of targets or machines that people are told of.
+    """A state of targets or machines that raises an alert.
 
     Attributes
     ----------
     name
-        Of the alert.
+        Name of the alert.
     trouble
         Id of the `trimtab.model.target.Trouble`.
     words
-        What several places are then: "3 targets lost".
+        Description after a count: "3 targets lost".
     at_once
-        From the first snapshot that shows it, whatever its source; else from the second in a row,
-        or from the first in which two sources show it.
+        Alert on the first snapshot that shows the state, from any source; otherwise on the second
+        in a row, or on the first in which two sources show it.
     """
 
     name: str
@@ -65,18 +65,20 @@ STATES: Final = (
     StateAlert("target-inodes", "inodes", _WARNING, "almost out of inodes"),
     StateAlert("target-media-errors", "media-errors", _WARNING, "with media errors"),
 )
-"""States that are alerts. Others are left to `trimtab targets`: a target that was closed on
-purpose, or a setting that was wrong for months, wakes nobody up."""
+"""States that raise alerts.
+
+Others only show in `trimtab targets`: a target closed on purpose, or a setting wrong for months, is
+no reason to wake someone.
+"""
 
 REACH: Final = frozenset({"lost", "disconnected", "no-answer", "two-servers"})
-"""Troubles that a snapshot shows to be over even where it is not complete."""
+"""Troubles that even an incomplete snapshot can show to be over."""
 AGAIN: Final[Mapping[Severity, timedelta]] = {
     Severity.CRITICAL: timedelta(hours=1),
     Severity.WARNING: timedelta(days=1),
     Severity.INFO: timedelta(days=1),
 }
-"""The shortest time between two alerts that one subject became worse: what comes meanwhile is
-collected in the next."""
+"""Minimum time between two alerts that a subject got worse; changes in between go into the next."""
 
 NAMES: Final = (
     INCIDENT,
@@ -87,4 +89,4 @@ NAMES: Final = (
     WATCH_GONE,
     *(state.name for state in STATES),
 )
-"""Every alert that is sent; each has its section in docs/runbook.md."""
+"""Every alert that is sent; each has a section in docs/runbook.md."""

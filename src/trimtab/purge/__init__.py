@@ -1,6 +1,6 @@
 """Keep a file system under its limit without ever deleting the wrong file.
 
-In the order in which data flows: `index` (what there is), `policy` and `rules` (what may go),
-`horizon` (what has to go), `plan` (what will go, frozen), `notice` (who is told), `run` (what goes,
-checked again one by one), `report` (what went).
+In the order of data flow: `index` (which files exist), `policy` and `rules` (which may be deleted),
+`horizon` (which must be, to reach the target), `plan` (the frozen list), `notice` (lists to users),
+`run` (deletion, each file checked again) and `report` (the result).
 """

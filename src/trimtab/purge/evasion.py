@@ -1,16 +1,15 @@
-"""Signs that files are kept alive without being used: counted and reported, with no consequence.
+"""Detect files kept artificially young; signs are counted and reported, with no consequence.
 
-Pure, over frames of the index. None of it is proof: a job that reads a data set looks like a loop
-that reads files to keep them, and a wrong clock looks like a date set on purpose. Each sign
-requires what ordinary work does not do:
+Pure, over frames of the index. No sign is proof: a job that reads a data set looks like a loop that
+reads files to keep them, and a wrong clock looks like a date set on purpose. Each sign requires a
+pattern that ordinary work does not produce:
 
 ==================  ===================================================================
 ``touched``         access, modification and change in the same second, of many files of
                     one owner within seconds of each other, long after their birth
                     (which no user can set)
-``read together``   most of what an owner had left untouched for long was read in one
-                    pass, and no other owner's files were at that time (a backup reads
-                    all users' files)
+``read together``   most of an owner's long untouched files were read in one pass, and no
+                    other owner's files were at that time (a backup reads all users' files)
 ``future``          a time later than the index, which would keep a file for ever; it
                     counts as the time of the index, and is reported
 ``renewed``         the change time of the same unchanged files advanced in every
@@ -40,11 +39,11 @@ COLUMNS: Final = (
     "btime_ns",
 )
 PART_ROWS: Final = 250_000
-"""So many files are held against earlier indexes at once; more are in parts by their identity."""
+"""Number of files compared with earlier indexes at once; more are split into parts by identity."""
 
 _NS_PER_S: Final = 10**9
 _KEY: Final = ("id", "uid", "size_bytes", "mtime_ns")
-"""What is the same of a file whose data did not change between two indexes."""
+"""Columns that stay equal between two indexes if a file's data did not change."""
 
 
 def suspicions(
@@ -54,23 +53,23 @@ def suspicions(
     kinds: Sequence[Kind] = KINDS,
     limits: EvasionLimits | None = None,
 ) -> tuple[Suspicion, ...]:
-    """Return all signs that files are kept alive without being used, most files first.
+    """Return all signs that files are kept artificially young, most files first.
 
     Parameters
     ----------
     look
         The latest index: frame with `COLUMNS`, one row per file, and its times.
     earlier
-        Older indexes of the same root, oldest first; ``renewed`` needs two.
+        Earlier indexes of the same root, oldest first; ``renewed`` needs two.
     kinds
-        Signs to look for; `unseen` says which ones an index cannot show.
+        Signs to look for; `unseen` lists those that an index cannot show.
     limits
-        Thresholds; the defaults where ``None``.
+        Thresholds; ``None`` for the defaults.
 
     Returns
     -------
     tuple of Suspicion
-        One for each owner and occurrence: files, allocated bytes, and first and last second.
+        One per owner and occurrence, with files, allocated bytes, and first and last second.
     """
     chosen = limits or EvasionLimits()
     seen = {
@@ -86,8 +85,8 @@ def suspicions(
 def _touched_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
     """Yield owners of many files whose three times share one second, long after their birth.
 
-    ``touch`` leaves such times. So does unpacking an archive, on files that it creates; without
-    birth times the two cannot be distinguished, and such files are skipped.
+    ``touch`` leaves such times, and so does unpacking an archive on the files it creates. Without
+    birth times the two cannot be distinguished, so such files are skipped.
     """
     second = _second("ctime_ns")
     touched = _regular(look).filter(
@@ -108,7 +107,7 @@ def _read_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
     unchanged = pl.max_horizontal("mtime_ns", "ctime_ns")
     old_ns = limits.old_s * _NS_PER_S
     read = _regular(look).filter(pl.col("atime_ns").is_not_null())
-    # What a purge would have taken but for the read.
+    # Files that a purge would have deleted without the read.
     retained = read.filter(pl.col("atime_ns") - unchanged > old_ns)
     old = read.filter(unchanged < look.as_of_s * _NS_PER_S - old_ns)
     held = dict(old.group_by("uid").agg(pl.len()).collect(engine="streaming").iter_rows())
@@ -123,9 +122,9 @@ def _read_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
             continue
         yield Suspicion(
             "read together", uid, files, size, first, last,
-            f"{plural(files, 'file', ',')} ({format_bytes(size)}), {share:.0%} of what this owner "
-            "had not changed for long, were read within "
-            f"{plural(last - first + 1, 'second', ',')}; it may be a job",
+            f"{plural(files, 'file', ',')} ({format_bytes(size)}), {share:.0%} of this owner's "
+            f"long unchanged files, were read within {plural(last - first + 1, 'second', ',')}; it "
+            "may be a job",
         )  # fmt: skip
 
 
@@ -142,14 +141,14 @@ def _future_times(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
 
 
 def _renewed(looks: Sequence[Look], limits: EvasionLimits) -> Iterator[Suspicion]:
-    """Yield owners of many files whose change time advanced in every interval, without their data.
+    """Yield owners of many files whose change time advanced in every interval, with unchanged data.
 
     Notes
     -----
-    No user can set a change time: one that advanced between two indexes is later than the
-    beginning of the first scan. Few files qualify, so these are selected first and then compared
-    with the earlier indexes, in parts where a user renews everything. Fewer than three indexes
-    show no period.
+    No user can set a change time: one that advanced between two indexes is later than the start of
+    the first scan. Few files qualify, so these are selected first and then compared with the
+    earlier indexes, in parts in case a user renews everything. Fewer than three indexes show no
+    regular interval.
     """
     if len(looks) < 3:
         return
@@ -164,15 +163,16 @@ def _renewed(looks: Sequence[Look], limits: EvasionLimits) -> Iterator[Suspicion
             continue
         yield Suspicion(
             "renewed", uid, files, int(size), first, last,
-            f"the change time of {plural(files, 'file', ',')} ({format_bytes(int(size))}) moved on "
-            f"in each of {plural(len(looks) - 1, 'interval')} between indexes, their data never",
+            f"the change time of {plural(files, 'file', ',')} ({format_bytes(int(size))}) advanced "
+            f"in each of {plural(len(looks) - 1, 'interval')} between indexes, but their data "
+            "never changed",
         )  # fmt: skip
 
 
 def _renewed_part(
     looks: Sequence[Look], limits: EvasionLimits, part: int, parts: int
 ) -> pl.DataFrame:
-    """Return files, bytes, first and last second of renewal by owner, for a part of all files."""
+    """Return files, bytes, first and last second of renewal by owner, for one part of all files."""
     here = pl.col("id").hash(seed=1) % parts == part
     moved = _moved_since(looks[-1], looks[-2], limits).filter(here)
     left = _once(moved.select(*_KEY, "allocated_bytes", first="ctime_ns", until="ctime_ns"))
@@ -190,7 +190,7 @@ def _renewed_part(
 
 
 def _moved_since(look: Look, before: Look | None, limits: EvasionLimits) -> pl.LazyFrame:
-    """Return the files whose change time may be later than in the index before."""
+    """Return the files whose change time may be later than in the previous index."""
     rows = _regular(look)
     if before is None or before.began_s is None:
         return rows
@@ -198,7 +198,7 @@ def _moved_since(look: Look, before: Look | None, limits: EvasionLimits) -> pl.L
 
 
 def _once(rows: pl.LazyFrame) -> pl.DataFrame:
-    """Return one row of each file: an index may have a file twice that was renamed meanwhile."""
+    """Return one row per file: an index may list a file twice if it was renamed during the scan."""
     once = rows.group_by(_KEY).agg(pl.max("allocated_bytes"), pl.min("first"), pl.max("until"))
     return once.collect(engine="streaming")
 
@@ -229,16 +229,16 @@ def _by_owner(rows: pl.LazyFrame, time_ns: pl.Expr) -> pl.DataFrame:
 def _goes(
     rows: pl.LazyFrame, second: pl.Expr, limits: EvasionLimits
 ) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield owner, files, bytes, first and last second of each go that has enough files.
+    """Yield owner, files, bytes, first and last second of each pass with enough files.
 
-    Seconds of one owner that follow one another within the gap are one go. They are counted first,
-    so that what is sorted is seconds and not files.
+    Seconds of one owner within the gap of each other form one pass. Files are counted per second
+    first, so that seconds and not files are sorted.
     """
     seconds = rows.group_by("uid", second.alias("second")).agg(
         files=pl.len().cast(pl.Int64), size=_allocated()
     )
     ordered = seconds.collect(engine="streaming").sort("uid", "second")
-    # Where one owner's seconds end and another's begin the owner parts them anyway.
+    # Between two owners the difference does not matter: grouping by owner separates them.
     apart = ordered["second"].diff() > limits.gap_s
     frame_of_goes = (
         ordered.with_columns(go=apart.fill_null(value=True).cum_sum())

@@ -1,8 +1,8 @@
-"""Whether the exempt paths of a policy are there: one that is not keeps nothing.
+"""Check that the exempt paths of a policy exist, because a missing path protects nothing.
 
-A scan never follows links, so a file has one path in an index, of the names that directories list;
-an exemption that leads through a link, or that the kernel finds in another case or Unicode form,
-matches none of them, and what it points to would be deleted.
+A scan never follows links, so an index has one path per file, made of the names that directories
+list. An exemption that leads through a link, or that the kernel resolves in another case or Unicode
+form, matches no such path, and the files it points to would be deleted.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ PathKind = Literal["directory", "file", "link", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a name in a directory leads to.
+    """The entry that a name in a directory resolves to.
 
     Attributes
     ----------
     kind
-        Not followed; behind a file everything is missing.
+        Links are not followed; anything below a file is ``missing``.
     listed
-        What the directory calls it, where that is not these bytes: it folds case, or normalises
-        Unicode. Empty where it is not listed at all, as ``.zfs`` is not.
+        The name that the directory lists, if it differs in bytes because of case folding or Unicode
+        normalisation. Empty if it is not listed at all, as with ``.zfs``.
     """
 
     kind: PathKind
@@ -43,7 +43,7 @@ class Found:
 
 
 Look = Callable[[bytes, Collection[bytes]], Mapping[bytes, Found]]
-"""What names in a directory, relative to the root, lead to."""
+"""Resolves names in a directory that is given relative to the root."""
 
 _SHOWN: Final = 5
 _UNLISTED: Final = "exempt-path-unlisted"
@@ -52,16 +52,16 @@ _UNLISTED: Final = "exempt-path-unlisted"
 def path_troubles(
     policy: Policy, look: Look, *, now_s: int, planned: Policy | None = None
 ) -> Iterator[Message]:
-    """Yield why exempt paths in force keep less than they say.
+    """Yield why exempt paths in force protect less than they state.
 
     Parameters
     ----------
     look
-        Asked for every directory on the way, from the top on.
+        Called for every directory on the way, from the root down.
     now_s
         Seconds since 1970.
     planned
-        The policy of a plan that is carried out now: what that exempts was there, and may be gone.
+        Policy of the plan being carried out: its exempt paths existed then, and may be gone now.
     """
     exempt = [
         (exemption, exemption.value.split(b"/"))
@@ -84,34 +84,34 @@ def path_troubles(
 def require_exempt_paths(
     policy: Policy, look: Look, *, now_s: int, planned: Policy | None = None
 ) -> None:
-    """Refuse to go on where an exempt path in force is not there, or is not what is listed.
+    """Refuse to continue if an exempt path in force is missing or not listed under its name.
 
     Raises
     ------
     RefusedError
-        With each of them.
+        With all such paths.
     """
     troubles = list(path_troubles(policy, look, now_s=now_s, planned=planned))
     if troubles:
         raise RefusedError(
             "; ".join(first_troubles(troubles)),
             code=troubles[0].code,
-            hint="write the path as the scan has it, or take the exemption out",
+            hint="write the path as the scan lists it, or remove the exemption",
         )
 
 
 def first_troubles(troubles: Sequence[str]) -> tuple[str, ...]:
-    """Return the first of them and how many more there are, for a message."""
+    """Return the first few troubles and the number of the others, for a message."""
     more = len(troubles) - _SHOWN
     return (*troubles[:_SHOWN], f"and {more} more") if more > 0 else tuple(troubles)
 
 
 def look_beneath(root: str | os.PathLike[str]) -> Look:
-    """Return what tells what names beneath a root lead to; nothing is followed.
+    """Return a `Look` for names beneath a root; it follows no links.
 
-    It touches the file system, which may hang. A directory is listed until all names are found:
-    how a file system compares names (ext4 by directory, XFS and ZFS by how they were made, CIFS
-    and FUSE by what is behind them) shows in nothing else that all of them have.
+    It accesses the file system, which may hang. A directory is listed until all names are found,
+    because no other portable way shows how a file system compares names (ext4 decides per
+    directory, XFS and ZFS at creation, CIFS and FUSE by their server).
     """
     top = os.fsencode(root)
 
@@ -139,7 +139,7 @@ def _kind(state: os.stat_result | None) -> PathKind:
 
 
 def _unlisted(directory: bytes, inodes: Mapping[bytes, int]) -> dict[bytes, bytes]:
-    """Return the names that a directory does not list, with what it lists in place of each."""
+    """Return the names that a directory does not list, each with the name it lists instead."""
     left, others = dict(inodes), dict[int, bytes]()
     if left:
         descriptor = open_directory(directory)
@@ -180,20 +180,20 @@ def _trouble(
 def _as_listed(
     exemption: Exemption, parts: Sequence[bytes], place: int, listed: bytes, root: str
 ) -> str:
-    """Return that a directory lists another name, and which to write; its bytes where they matter.
+    """Return the message that a directory lists another name, and what to write instead.
 
-    Two forms of one letter look the same.
+    Non-ASCII names are given in bytes, because two forms of one letter look the same.
     """
     here, name = _shown(parts[place]), _shown(listed)
     if not listed:
         return (
-            f"exempt {exemption.shown} is not part of any scan, because its directory does not "
-            f"list {here}: nothing is exempt"
+            f"exempt {exemption.shown} is in no scan, because its directory does not list {here}: "
+            "nothing is exempt"
         )
     if not listed.isascii():
         path = b"/".join([os.fsencode(root), *parts[:place], listed, *parts[place + 1 :]])
         return (
-            f"exempt {exemption.shown} exempts nothing, because the directory lists {here} in "
+            f"exempt {exemption.shown} exempts nothing, because the directory lists {here} with "
             f'other bytes: write path_hex = "{path.hex()}"'
         )
     return (

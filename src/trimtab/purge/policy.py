@@ -1,6 +1,6 @@
-"""What a site has decided about purging: plain values, read from its policy file.
+"""A site's purge policy: plain values, read from its policy file.
 
-Every default is the careful one, with its reason beside it.
+Every default is the cautious one, with its reason beside it.
 """
 
 from __future__ import annotations
@@ -42,37 +42,40 @@ ExemptionKind = Literal["path", "user", "group", "project"]
 ArmingKind = Literal["delay", "second-person"]
 
 TIMES: Final[tuple[TimeName, ...]] = ("atime", "mtime", "ctime")
-"""The rule of [S1, V.A]: the most recent of the three. Files that arrive with their old times kept
-(``rsync -a``, ``tar``) live by their ctime; without it they would go at once."""
+"""The rule of [S1, V.A]: the most recent of the three.
+
+Files that arrive with preserved old times (``rsync -a``, ``tar``) are protected by their ctime;
+without it they would be deleted at once.
+"""
 
 
 POOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,15}")
-"""Of a pool of OSTs (``LOV_MAXPOOLNAME``), without the name of its file system."""
+"""Name of a pool of OSTs (``LOV_MAXPOOLNAME``), without that of its file system."""
 
 
 UNLIMITED: Final = "unlimited"
-"""In place of a cap: TOML has no null, and a cap that is left out has its default."""
+"""Written for no cap: TOML has no null, and an omitted cap has its default."""
 _PERIOD_MAX_S: Final = 20 * 366 * DAY_S
 _ACCOUNT_FORM: Final = re.compile(r"[^\s:,/\x00-\x1f\x7f-\x9f-][^\s:,/\x00-\x1f\x7f-\x9f]{0,254}")
-"""What passwd(5) could hold, names of directory services (``DOM\\alice``, ``a@b``) with it."""
+"""Names possible in passwd(5), including those of directory services (``DOM\\alice``, ``a@b``)."""
 _ID_MAX: Final = 2**32 - 2
-"""The last number, 2^32 - 1, is -1 to chown(2): nobody's."""
+"""The last number, 2^32 - 1, is -1 to chown(2), which no account has."""
 
 
 def _period(least_s: float, example: str) -> Kind:
-    # Whole seconds: what is compared with the times of files has no parts of them.
+    # Whole seconds, because they are compared with the times of files.
     return duration(least_s, _PERIOD_MAX_S, example=example, whole=True, most_text="20 years")
 
 
 def _days(least_s: float = 0, example: str = "8w") -> Kind:
-    """Return periods of days or weeks: ``8m`` is eight minutes, and nobody means that here."""
+    """Return the kind for periods of days or weeks; ``8m``, eight minutes, is surely a mistake."""
     kind = _period(least_s, example)
 
     def read(value: object) -> int:
         duration_s = kind.read(value)
         if 0 < duration_s < DAY_S:
             raise BadValue(
-                f"{shown(value)} is less than a day; m is minutes",
+                f"{shown(value)} is less than a day; m means minutes",
                 code="out-of-range",
                 hint='write "56d" or "8w"; months have no fixed length',
             )
@@ -99,7 +102,7 @@ def _read_pools(value: object) -> tuple[tuple[str, float], ...]:
 
 
 def _read_account(value: object) -> str | int:
-    """Return a name or a number. Digits in quotes are neither: which of the two is meant?"""
+    """Return a name or a number. Digits in quotes are rejected as ambiguous."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _ID_MAX:
         return value
     if not isinstance(value, str) or not _ACCOUNT_FORM.fullmatch(value):
@@ -150,21 +153,21 @@ _ACCOUNT: Final = Kind(
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """What stays, whatever its age.
+    """Files retained regardless of age.
 
     Attributes
     ----------
     kind
-        ``path``: what lies at or under it. The others: what belongs to them.
+        ``path``: everything at or under it. Others: everything that belongs to them.
     value
-        Of a path its bytes relative to the root, without a leading slash, empty for the root
-        itself; of the others the number (uid, gid, project id).
+        For a path its bytes relative to the root, without a leading slash, empty for the root
+        itself; otherwise the number (uid, gid, project id).
     until
-        The last day, in UTC, on which it holds; ``None``: for ever.
+        The last day, in UTC, on which it applies; ``None`` for ever.
     reason
         Why, in the site's words.
     name
-        As the policy file has it: a path in full, a user's name.
+        As in the policy file: a full path, or a user's name.
     """
 
     kind: ExemptionKind
@@ -174,12 +177,12 @@ class Exemption:
     name: str = ""
 
     def is_in_force(self, at_s: int) -> bool:
-        """Whether it holds at a time, in seconds since 1970: to the end of its last day."""
+        """Whether it applies at a time, in seconds since 1970: until the end of its last day."""
         return self.until is None or datetime.fromtimestamp(at_s, UTC).date() <= self.until
 
     @property
     def shown(self) -> str:
-        """Whom or what it keeps, in words: ``user alice``."""
+        """What it protects, in words: ``user alice``."""
         if self.name:
             return f"{self.kind} {visible(self.name)}"
         if isinstance(self.value, bytes):
@@ -189,9 +192,9 @@ class Exemption:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The most that one run may delete; ``None`` is no limit.
+    """The most that one run may delete; ``None`` for no limit.
 
-    No cap of bytes by default: the share of the file system says the same of every size. Users who
+    No cap of bytes by default, because the share of the file system scales with its size. Users who
     missed their notice lose a quarter, ask, and keep the rest.
     """
 
@@ -207,10 +210,9 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Arming:
-    """What has to happen before a run may delete.
+    """What must happen before a run may delete.
 
-    The delay is the default because every site can keep to it, also one with a single
-    administrator.
+    The delay is the default because it works at every site, even with a single administrator.
     """
 
     kind: ArmingKind = key(
@@ -223,13 +225,13 @@ class Arming:
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """When a run stops or does not begin.
+    """Conditions under which a run stops or does not begin.
 
-    The kill switch is not below ``/run``, so that it outlives a restart. Files that were used after
-    the index was made are retained one by one at deletion, but a list full of them tells its
-    readers nothing. Candidates that grow by ``jump_factor`` in files or bytes are more likely a
-    mistake of the index or the clock than old data. Lustre's ``df`` lags behind a deletion: without
-    ``settle_s`` a run would delete twice as much.
+    The kill switch is not below ``/run``, so it survives a restart. Files used after the scan are
+    retained one by one at deletion, but a list full of them is useless to its readers. Candidates
+    that grow by ``jump_factor`` in files or bytes are more likely an error of the index or the
+    clock than old data. Lustre's ``df`` lags behind deletions: without ``settle_s`` a run would
+    delete twice as much.
     """
 
     allow_list: str = key(
@@ -242,25 +244,23 @@ class Guards:
         _SECONDS, "The oldest index that a plan is made from.", WEEK_S, at="index_age"
     )
     clock_difference_max_s: int = key(
-        _SECONDS, "By how much clocks may disagree.", 60, at="clock_difference"
+        _SECONDS, "Tolerated difference of clocks.", 60, at="clock_difference"
     )
-    jump_factor: float = key(
-        real(1, 1000), "By how much candidates may grow from plan to plan.", 3.0
-    )
-    settle_s: int = key(_SECONDS, "The longest wait for space to come back before measuring.", 1800)
+    jump_factor: float = key(real(1, 1000), "Largest growth of candidates from plan to plan.", 3.0)
+    settle_s: int = key(_SECONDS, "Longest wait for freed space before measuring.", 1800)
 
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
     """How gently a run deletes.
 
-    By latency and not by a rate: a rate that is gentle at night is not when the metadata server is
-    busy. Lustre takes at most 4,096 files in one call.
+    By latency, not by a rate: a rate that is gentle at night is not gentle while the metadata
+    server is busy. Lustre accepts at most 4,096 files per call.
     """
 
     latency_s: float = key(
         duration(example="50ms"),
-        "Of one deletion, 99th percentile, above which it slows down.",
+        "99th percentile latency of a deletion above which it slows down.",
         0.05,
     )
     batch_files: int = key(
@@ -281,7 +281,7 @@ class Notices:
     )
     names_most: int | None = key(
         whole(1, 10**9),
-        "Users with more files get counts by directory; else all names.",
+        "Users with more files get counts by directory, not names.",
         None,
         example="100000",
     )
@@ -290,30 +290,31 @@ class Notices:
     )
     mail_map: str | None = key(
         TEXT,
-        "File of lines: user, address. Goes before mail_to.",
+        "File of lines: user, address. Takes precedence over mail_to.",
         None,
         example='"/etc/trimtab/addresses"',
     )
     mail_from: str | None = key(TEXT, "Sender.", None, example='"storage@example.org"')
     contact: str | None = key(
-        TEXT, "Whom to ask, in a few words.", None, example='"the help desk, storage@example.org"'
+        TEXT,
+        "Contact for questions, in a few words.",
+        None,
+        example='"the help desk, storage@example.org"',
     )
-    mail: MailServer = table(MailServer, "The mail server that takes the notices.")
+    mail: MailServer = table(MailServer, "Mail server for the notices.")
 
 
 @dataclass(frozen=True, slots=True)
 class ExemptTable:
-    """One ``[[exempt]]`` as a file has it; `Exemption` is what it means."""
+    """One ``[[exempt]]`` as in the file; `Exemption` is its meaning."""
 
-    path: str | None = key(TEXT, "In full, beneath root: it and everything under it.", None)
-    path_hex: str | None = key(
-        TEXT, "The same, its bytes in hexadecimal, where they are no UTF-8.", None
-    )
+    path: str | None = key(TEXT, "Full path beneath root, with everything under it.", None)
+    path_hex: str | None = key(TEXT, "The path's bytes in hexadecimal, if not UTF-8.", None)
     user: str | int | None = key(_ACCOUNT, "Name or number.", None)
     group: str | int | None = key(_ACCOUNT, "Name or number.", None)
     project: int | None = key(_ID, "Number.", None)
-    id: int | None = key(_ID, "Number of the named user or group, where it is to be fixed.", None)
-    until: date | None = key(DAY, "The last day, in UTC; else for ever.", None)
+    id: int | None = key(_ID, "Number of the named user or group, to fix it.", None)
+    until: date | None = key(DAY, "Last day, in UTC; default: for ever.", None)
     reason: str | None = key(TEXT, "Why.", None)
 
 
@@ -324,54 +325,53 @@ class Policy:
     Attributes
     ----------
     root
-        Absolute path of what is purged; an index of another root does not serve.
+        Absolute path of the purged directory; an index of another root cannot be used.
     target, target_ost, target_pool
-        One of the three is set, pools sorted by name. Candidates are the oldest files wherever they
-        lie, so all three end as a target of the whole.
+        One of the three is set, pools sorted by name. Candidates are the oldest files on any OST,
+        so all three become a target of the whole.
     counted
-        Reads count only where the site declares that every class of client records them (see
+        Reads count only if the site declares that every class of client records them (see
         `trimtab.purge.rules`).
     minimum_age_s
-        Eight weeks, as users of NERSC are told [S1, V.A].
+        Eight weeks, the policy of NERSC [S1, V.A].
     minimum_size_bytes
-        0: size does not matter. Small files free little and are many.
+        0: no minimum. Small files are many and free little.
     keep_root_files
-        Nobody reads the notice that is sent to root, and quota files are root's.
+        Nobody reads notices to root, and quota files belong to root.
     open_files
-        A file that somebody has open is in use whatever its times say: they are written at close.
+        An open file is in use whatever its times, which are written at close.
     linked_files
-        A file with other names frees nothing until the last one goes.
+        A file with several names frees nothing until the last one is deleted.
     immutable_files, moved_files
-        Only ``keep``: the flag was set on purpose; nobody was notified of the new path.
+        Only ``keep``: the flag was set on purpose; users were not notified of the new path.
     publish_factor
-        So that a run finds enough on its lists after everything that is retained at the last
-        moment.
+        Ensures that the lists suffice after files are retained at the last moment.
     forecast_s
-        ``None``: as long as the notice period and a plan's validity.
+        ``None`` for the notice period plus a plan's validity.
     """
 
-    name: str = key(TEXT, "Of the policy: small letters, digits, dashes.", example='"scratch"')
-    root: str = key(
-        TEXT, "What is purged, in full: a mount, or a directory of it.", example='"/scratch"'
+    name: str = key(
+        TEXT, "Name of the policy: lower-case letters, digits, dashes.", example='"scratch"'
     )
+    root: str = key(TEXT, "Full path to purge: a mount or a directory in it.", example='"/scratch"')
     target: float | None = key(
         PERCENT,
-        "Fullness of the whole to come to, used / (used + available).",
+        "Target fullness of the whole, used / (used + available).",
         None,
         example='"70%"',
     )
     target_ost: float | None = key(
-        PERCENT, "Or: the fullness that no OST may exceed.", None, example='"75%"'
+        PERCENT, "Or: the maximum fullness of any OST.", None, example='"75%"'
     )
     target_pool: tuple[tuple[str, float], ...] = key(
-        _POOLS, "Or: pools of OSTs, each with the fullness that it may not exceed.", ()
+        _POOLS, "Or: pools of OSTs, each with its maximum fullness.", ()
     )
     counted: tuple[TimeName, ...] = key(
         _COUNTED, "Times whose most recent is a file's last use.", TIMES, at="age.counted"
     )
     minimum_age_s: int = key(
         _days(),
-        "Younger files are retained; twice that where reads do not count.",
+        "Younger files are retained; doubled if reads do not count.",
         8 * WEEK_S,
         at="age.minimum",
     )
@@ -386,13 +386,11 @@ class Policy:
     )
     keep_root_files: bool = key(
         SWITCH,
-        "Files of root: nobody reads a notice that is sent to root.",
+        "Files of root: nobody reads notices to root.",
         True,
         at="keep.root_files",
     )
-    open_files: Treatment = key(
-        _TREATMENT, "Files that somebody has open.", "keep", at="keep.open_files"
-    )
+    open_files: Treatment = key(_TREATMENT, "Files that are open.", "keep", at="keep.open_files")
     linked_files: Treatment = key(
         _TREATMENT, "Files with other names.", "keep", at="keep.linked_files"
     )
@@ -404,7 +402,7 @@ class Policy:
     )
     notice_s: int = key(
         _days(),
-        "How long a list is published before anything on it is deleted.",
+        "How long a list is published before files on it are deleted.",
         2 * WEEK_S,
         at="notice.period",
     )
@@ -413,25 +411,25 @@ class Policy:
     )
     publish_factor: float = key(
         real(1, 100),
-        "Lists name this many times what is forecast to be needed.",
+        "Lists cover this many times the forecast need.",
         2.0,
         at="notice.publish_factor",
     )
     forecast_s: int | None = key(
         _days(1, "7d"),
-        "How far ahead growth is forecast; else period and valid.",
+        "How far growth is forecast; default: period plus valid.",
         None,
         at="notice.forecast",
     )
-    caps: Caps = table(Caps, 'The most that one run deletes; "unlimited" is no cap.')
+    caps: Caps = table(Caps, 'The most that one run deletes; "unlimited" for no cap.')
     arming: Arming = table(Arming, "What a run waits for before it may delete.")
-    guards: Guards = table(Guards, "When a run stops, or does not begin.")
+    guards: Guards = table(Guards, "When a run stops or does not begin.")
     throttle: Throttle = table(Throttle, "How gently a run deletes.")
     notices: Notices = table(Notices, "", at="notice")
 
     @property
     def is_of_osts(self) -> bool:
-        """Whether its target is one of single OSTs or pools, which takes the layout of files."""
+        """Whether its target is for OSTs or pools, which requires the layout of files."""
         return self.target_ost is not None or bool(self.target_pool)
 
     def exempt_paths(self, at_s: int) -> set[bytes]:
@@ -455,7 +453,7 @@ class Policy:
 
     @property
     def horizon_ahead_s(self) -> int:
-        """How far ahead the lists look: a plan made now is used until it expires."""
+        """How far ahead the lists look, in seconds: a plan made now is used until it expires."""
         return self.notice_s + self.valid_s if self.forecast_s is None else self.forecast_s
 
 
@@ -463,48 +461,48 @@ SCHEMA: Final = Schema(
     Policy,
     home="policy",
     tables={
-        "policy": "What is purged, and down to where.",
-        "age": "How old a file is, and how old it has to be.",
-        "keep": "What is retained whatever its age.",
+        "policy": "What is purged, and to which target.",
+        "age": "How the age of a file is determined, and the minimum age.",
+        "keep": "What is retained regardless of age.",
         "notice": "How long ahead users are notified, and how.",
         "caps": "",
     },
 )
-"""What may stand in a policy file."""
+"""Keys and tables of a policy file."""
 
 
 def loosened(before: Policy, after: Policy, *, at_s: int) -> tuple[str, ...]:
-    """Return what ``after`` allows to be deleted that ``before`` did not; empty: nothing.
+    """Return where ``after`` allows more deletion than ``before``; empty if nowhere.
 
-    A plan is made under one policy and carried out weeks later. Who was granted an exemption
-    meanwhile need not wait for a new plan: a policy that only keeps more may take its place.
+    A plan is made under one policy and carried out weeks later. Users granted an exemption in the
+    meantime need not wait for a new plan: a policy that only retains more may replace the old one.
 
     Parameters
     ----------
     at_s
-        Seconds since 1970; exemptions that have expired by then kept nothing any more.
+        Seconds since 1970; exemptions expired by then are ignored.
 
     Notes
     -----
-    Judged rule by rule, each by itself: a policy that is stricter in one thing and looser in
-    another is looser. Caps, arming, guards and the notice period are compared too, since they hold
-    deletions back; to whom mail goes and how gently a run deletes are not.
+    Rules are compared one by one: a policy stricter in one and looser in another is looser. Caps,
+    arming, guards and the notice period are compared too, since they limit deletion; mail and
+    throttling are not.
     """
     return tuple(_loosened(before, after, at_s))
 
 
 def _loosened(before: Policy, after: Policy, at_s: int) -> Iterator[str]:
     if before.root != after.root:
-        yield f"it is of {visible(after.root)}, not of {visible(before.root)}"
+        yield f"its root is {visible(after.root)}, not {visible(before.root)}"
     yield from _lower_target(before, after)
     for name in before.counted:
         if name not in after.counted:
-            yield f"{name} does not count any more"
+            yield f"{name} no longer counts"
     for exemption in before.exemptions:
         if exemption.is_in_force(at_s) and not any(
             _covers(other, exemption) for other in after.exemptions
         ):
-            yield f"{exemption.shown} is exempt no more, or not as long"
+            yield f"{exemption.shown} is no longer exempt, or not as long"
     yield from _fewer_kept(before, after)
     yield from _less_time(before, after)
     yield from _looser_limits(before, after)
@@ -514,11 +512,11 @@ def _fewer_kept(before: Policy, after: Policy) -> Iterator[str]:
     if after.minimum_size_bytes < before.minimum_size_bytes:
         yield f"the minimum size falls to {format_bytes(after.minimum_size_bytes)}"
     if before.keep_root_files and not after.keep_root_files:
-        yield "root's files are not kept any more"
+        yield "root's files are no longer retained"
     for noun in ("open", "linked", "immutable", "moved"):
         key = f"{noun}_files"
         if getattr(before, key) == "keep" and getattr(after, key) == "delete":
-            yield f"{noun} files are not kept any more"
+            yield f"{noun} files are no longer retained"
 
 
 def _less_time(before: Policy, after: Policy) -> Iterator[str]:
@@ -552,21 +550,21 @@ def _looser_limits(before: Policy, after: Policy) -> Iterator[str]:
     for noun in ("files", "bytes", "user_fraction", "filesystem_fraction"):
         old, new = getattr(before.caps, noun), getattr(after.caps, noun)
         if old is not None and (new is None or new > old):
-            yield f"the cap of {noun} of a run rises"
+            yield f"the cap of {noun} per run rises"
     if before.arming.kind != after.arming.kind or after.arming.delay_s < before.arming.delay_s:
-        yield "arming is another, or its delay shorter"
+        yield "arming differs, or its delay is shorter"
     for noun in ("index_age_max_s", "clock_difference_max_s", "jump_factor"):
         if getattr(after.guards, noun) > getattr(before.guards, noun):
             yield f"the guard {noun} is looser"
     if after.guards.settle_s < before.guards.settle_s:
-        yield "the wait for objects to be destroyed is shorter"
+        yield "the wait for destroyed objects is shorter"
     for noun in ("allow_list", "kill_switch"):
         if getattr(after.guards, noun) != getattr(before.guards, noun):
-            yield f"{noun} is another file"
+            yield f"{noun} names another file"
 
 
 def _covers(other: Exemption, exemption: Exemption) -> bool:
-    """Whether ``other`` keeps everything that ``one`` keeps, for as long."""
+    """Whether ``other`` protects everything that ``exemption`` does, for as long."""
     if other.kind != exemption.kind:
         return False
     if other.until is not None and (exemption.until is None or other.until < exemption.until):
@@ -577,7 +575,7 @@ def _covers(other: Exemption, exemption: Exemption) -> bool:
 
 
 def is_at_or_under(path: bytes, top: bytes) -> bool:
-    """Whether a path relative to the root is ``top`` or lies under it; empty is the root.
+    """Whether a path relative to the root is ``top`` or under it; empty is the root.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Contradictions and doubtful choices in a policy: pure, over plain values."""
+"""Check a policy for contradictions and doubtful choices. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from trimtab.visible import visible
 _USUAL_NOTICE_S: Final = WEEK_S
 _USUAL_AGE_S: Final = 4 * WEEK_S
 _EMPTY_TARGET: Final = 0.2
-"""A target under it is more likely the part to be freed than the part to be left."""
+"""A lower target is probably meant as the part to free, not the part to leave."""
 
 
 def problems(policy: Policy) -> Iterator[Problem]:
-    """Yield what contradicts itself, or asks for what this version cannot do."""
+    """Yield contradictions and requests that this version cannot satisfy."""
     yield from name_problems(policy.name, ("policy", "name"))
     yield from _root(policy.root)
     yield from _targets(policy)
     for noun, why in (
-        ("immutable", "somebody set that flag on purpose: take it off with chattr -i first"),
-        ("moved", "no list names the path where such a file is now; the next plan does"),
+        ("immutable", "the flag was set on purpose: remove it with chattr -i first"),
+        ("moved", "no list has the file's new path; the next plan will"),
     ):
         if getattr(policy, f"{noun}_files") != "keep":
             yield Problem(
@@ -36,7 +36,7 @@ def problems(policy: Policy) -> Iterator[Problem]:
 
 
 def warnings(policy: Policy) -> Iterator[Message]:
-    """Yield what is allowed and probably not intended."""
+    """Yield what is allowed but probably not intended."""
     yield from _short_times(policy)
     limits = [limit for _, limit in policy.target_pool]
     whole = [limit for limit in (policy.target, policy.target_ost) if limit is not None]
@@ -46,13 +46,13 @@ def warnings(policy: Policy) -> Iterator[Message]:
         (
             "ctime" not in policy.counted,
             "ctime-not-counted",
-            "[age] counted leaves ctime out: files that arrived with their old times "
-            "(rsync -a, tar) are as old as they say",
+            "[age] counted omits ctime: files that arrived with preserved old times (rsync -a, "
+            "tar) count as old",
         ),
         (
             "mtime" not in policy.counted,
             "mtime-not-counted",
-            "[age] counted leaves mtime out: writing to a file does not make it young",
+            "[age] counted omits mtime: writing to a file does not make it young",
         ),
         (
             lowest < _EMPTY_TARGET,
@@ -67,17 +67,17 @@ def warnings(policy: Policy) -> Iterator[Message]:
         (
             caps.bytes is None and caps.filesystem_fraction is None,
             "bytes-uncapped",
-            "[caps] sets no limit of bytes: one run may empty the file system",
+            "[caps] has no limit of bytes: one run may empty the file system",
         ),
         (
             caps.user_fraction is None,
             "user-uncapped",
-            "[caps] user is unlimited: one run may delete everything that a user has",
+            "[caps] user is unlimited: one run may delete all files of a user",
         ),
         (
             not policy.keep_root_files,
             "root-files-deleted",
-            "[keep] root_files is false: quota files and the like are root's",
+            "[keep] root_files is false: quota files and similar belong to root",
         ),
         (
             policy.notices.directory is None and policy.notices.mail_to is None,
@@ -105,7 +105,8 @@ def _targets(policy: Policy) -> Iterator[Problem]:
             yield Problem(
                 ("policy", "target_pool"),
                 f"{visible(name[:80])!r} is not the name of a pool",
-                "as lfs pool_list has it, without the file system's: 15 letters, digits, _ and -",
+                "as in lfs pool_list, without the file system's name: up to 15 letters, digits, _ "
+                "and -",
                 "name-invalid",
             )
 
@@ -116,14 +117,18 @@ def _short_times(policy: Policy) -> Iterator[Message]:
     elif policy.notice_s < _USUAL_NOTICE_S:
         yield Message(
             "notice-short",
-            f"[notice] period is {format_duration(policy.notice_s)}: users who are away for a week "
-            "never see the list",
+            f"[notice] period is {format_duration(policy.notice_s)}: users away for a week never "
+            "see the list",
         )
     if policy.minimum_age_s < _USUAL_AGE_S:
         age = format_duration(policy.minimum_age_s) if policy.minimum_age_s else "0"
-        yield Message("age-short", f"[age] minimum is {age}: files of running projects can go")
+        yield Message(
+            "age-short", f"[age] minimum is {age}: files of running projects may be deleted"
+        )
     if policy.arming.kind == "delay" and policy.arming.delay_s < DAY_S:
-        yield Message("delay-short", "[arming] delay is under a day: nobody can object in time")
+        yield Message(
+            "delay-short", "[arming] delay is under a day: too short for anyone to object"
+        )
 
 
 def _root(root: str) -> Iterator[Problem]:
@@ -132,7 +137,7 @@ def _root(root: str) -> Iterator[Problem]:
         code, text = "path-relative", f"{shown} is not an absolute path"
         hint = 'write it in full: root = "/scratch"'
     elif ".." in PurePosixPath(root).parts or "." in root.split("/"):
-        code, text = "path-with-dots", f'{shown} holds "." or ".."'
+        code, text = "path-with-dots", f'{shown} contains "." or ".."'
     elif PurePosixPath(root) in (PurePosixPath("/"), PurePosixPath("//")):
         code, text = "root-of-host", "the root of this host cannot be purged"
     elif root != str(PurePosixPath(root)) or root.startswith("//"):
@@ -144,7 +149,7 @@ def _root(root: str) -> Iterator[Problem]:
 
 
 def _files(policy: Policy) -> Iterator[Problem]:
-    """Yield what is wrong with the names of files and directories on this host."""
+    """Yield problems with the paths of files and directories on this host."""
     root = PurePosixPath(policy.root)
     for location, path, outside in (
         (("guards", "allow_list"), policy.guards.allow_list, True),
@@ -165,7 +170,7 @@ def _files(policy: Policy) -> Iterator[Problem]:
             yield Problem(
                 location,
                 f"{shown!r} is below the purged root: its users could create it",
-                "take a place that only root can write, such as /etc/trimtab",
+                "use a directory that only root can write, such as /etc/trimtab",
                 "path-below-root",
             )
 
@@ -182,14 +187,14 @@ def _mail(policy: Policy) -> Iterator[Problem]:
         if rest == notices.mail_to or "{" in rest or "}" in rest or notices.mail_to.count("@") > 1:
             yield Problem(
                 ("notice", "mail_to"),
-                f"{visible(notices.mail_to[:80])!r} is not the pattern of an address",
+                f"{visible(notices.mail_to[:80])!r} is not an address pattern",
                 'write mail_to = "{user}@example.org"',
                 "address-pattern",
             )
     if (notices.mail_to or notices.mail_map) and notices.mail_from is None:
         yield Problem(
             ("notice", "mail_from"),
-            "is missing: mail has a sender, and users answer to it",
+            "is missing: mail needs a sender, to which users reply",
             'mail_from = "storage@example.org"',
             "missing-key",
         )

@@ -1,7 +1,7 @@
-"""Reading a site's policy file: strict, every error with the line, the table and the key.
+"""Read a site's policy file strictly, reporting every error with line, table and key.
 
-An exemption that does not hold deletes somebody's files, so nothing here is passed over: a user
-that does not exist, a path that is relative or lies elsewhere, a key that is misspelt are errors.
+An ineffective exemption would delete users' files, so nothing is ignored: an unknown user, a
+relative path or one outside the root, and a misspelt key are errors.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HEAD: Final = """\
 # example: take the # away to change it.
 """
 _EXAMPLE_EXEMPTION: Final = """\
-# What is retained whatever its age: one [[exempt]] for each path, user, group or project.
+# Files retained regardless of age: one [[exempt]] for each path, user, group or project.
 # [[exempt]]
 # path = {path}
 # until = 2030-01-31
@@ -43,12 +43,12 @@ _EXAMPLE_EXEMPTION: Final = """\
 
 
 Accounts = Callable[[str, str], int | None]
-"""The number of a ``user`` or ``group`` by name: `trimtab.purge.index.owners.number_of`."""
+"""Returns the number of a ``user`` or ``group`` by name: `trimtab.purge.index.owners.number_of`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPolicy:
-    """A policy, its file's text, and what in it is allowed and probably not meant."""
+    """A policy, the text of its file, and warnings about it."""
 
     policy: Policy
     text: str
@@ -56,34 +56,34 @@ class LoadedPolicy:
 
     @property
     def sha256(self) -> str:
-        """Of the text, as UTF-8."""
+        """SHA-256 of the text, as UTF-8."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 def load_policy(path: str | os.PathLike[str]) -> LoadedPolicy:
-    """Return the policy that a file describes, with the accounts of this host.
+    """Return the policy of a file, with the accounts of this host.
 
     Raises
     ------
     UsageError
-        It cannot be read, is not TOML, holds what does not belong there, contradicts itself,
-        names somebody who does not exist, or, where we are root, can be changed by others.
+        It cannot be read, is not TOML, has unknown keys, is contradictory, names an unknown
+        account, or, when running as root, can be changed by others.
     """
     text = read_text(Path(path), "the policy file")
     return parse_policy(text, os.fspath(path), number_of)
 
 
 def parse_policy(text: str, source: str, accounts: Accounts | None = None) -> LoadedPolicy:
-    """Return the policy that the text of a file describes.
+    """Return the policy from the text of a file.
 
     Parameters
     ----------
     source
-        What errors call it.
+        Name of the file in errors.
     accounts
-        Who has which number. ``None``: nobody is asked, and each user and group has to stand
-        with its number, as `policy_text` writes them: a plan holds its
-        policy so, and means the same people wherever and whenever it is read.
+        Finds numbers of accounts. ``None``: each user and group must have its number, as written by
+        `policy_text`. A plan has its policy in this form, so it means the same accounts wherever
+        and whenever it is read.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def _exemption(table: ExemptTable, root: str, accounts: Accounts | None) -> Exem
     named = [key for key in (*_KINDS, "path_hex") if getattr(table, key) is not None]
     if len(named) != 1:
         raise BadValue(
-            f"it names {' and '.join(named) or 'nothing'}: an exemption is of one thing",
+            f"it names {' and '.join(named) or 'nothing'}: an exemption has exactly one subject",
             code="exemption-ambiguous",
             hint="one of path, user, group and project; write another [[exempt]] for the next",
         )
@@ -130,7 +130,7 @@ def _exemption(table: ExemptTable, root: str, accounts: Accounts | None) -> Exem
     (key,) = named
     if key in ("path", "path_hex"):
         if table.id is not None:
-            raise BadValue("a path has no id", code="exemption-id", hint="leave id out")
+            raise BadValue("a path has no id", code="exemption-id", hint="omit id")
         value, name = _path(table, root)
         return Exemption("path", value, until, reason, name)
     if table.project is not None:
@@ -144,10 +144,10 @@ def _exemption(table: ExemptTable, root: str, accounts: Accounts | None) -> Exem
 
 def _project(project: int, id_: int | None, until: Any, reason: str) -> Exemption:
     if id_ is not None:
-        raise BadValue("a project is its number already", code="exemption-id", hint="leave id out")
+        raise BadValue("a project is a number itself", code="exemption-id", hint="omit id")
     if project == 0:
         raise BadValue(
-            "project 0 is every file that has none",
+            "project 0 means all files without a project",
             code="out-of-range",
             hint="exempt a path, or the root itself",
         )
@@ -155,7 +155,7 @@ def _project(project: int, id_: int | None, until: Any, reason: str) -> Exemptio
 
 
 def _path(table: ExemptTable, root: str) -> tuple[bytes, str]:
-    """Return a path relative to the root, and as the file has it."""
+    """Return a path relative to the root, and as in the file."""
     if table.path_hex is not None:
         try:
             whole, name = bytes.fromhex(table.path_hex), ""
@@ -173,14 +173,14 @@ def _path(table: ExemptTable, root: str) -> tuple[bytes, str]:
         )
     if b"\0" in whole:
         raise BadValue(
-            f"{shown!r} holds a zero byte, which no file name can", code="control-character"
+            f"{shown!r} contains a zero byte, which no file name can", code="control-character"
         )
     parts = [part for part in whole.split(b"/") if part]
     if b".." in parts or b"." in parts:
         raise BadValue(
-            f'{shown!r} holds "." or "..": names are compared, not followed',
+            f'{shown!r} contains "." or "..": names are compared, not followed',
             code="path-with-dots",
-            hint="write the path as it is",
+            hint="write the actual path",
         )
     above = [part for part in root.encode().split(b"/") if part]
     if parts[: len(above)] != above:
@@ -193,10 +193,10 @@ def _path(table: ExemptTable, root: str) -> tuple[bytes, str]:
 
 
 def _number(kind: ExemptionKind, who: str | int, id_: int | None, accounts: Accounts | None) -> int:
-    """Return an account's number: as the name service has it, or as the file fixes it."""
+    """Return an account's number from the name service, or as fixed by the file."""
     if isinstance(who, int):
         if id_ not in (None, who):
-            raise BadValue(f"{kind} {who} has id {id_}", code="account-number", hint="leave id out")
+            raise BadValue(f"{kind} {who} has id {id_}", code="account-number", hint="omit id")
         return who
     known = None if accounts is None else accounts(kind, who)
     if id_ is None and accounts is None:
@@ -207,7 +207,7 @@ def _number(kind: ExemptionKind, who: str | int, id_: int | None, accounts: Acco
         )
     if id_ is None and known is None:
         raise BadValue(
-            f"there is no {kind} {visible(who)!r}: nothing would be exempt",
+            f"unknown {kind} {visible(who)!r}: nothing would be exempt",
             code="account-unknown",
             hint=f"if the account is gone, write its number: {kind} = 1234",
         )
@@ -215,7 +215,7 @@ def _number(kind: ExemptionKind, who: str | int, id_: int | None, accounts: Acco
         raise BadValue(
             f"{kind} {visible(who)!r} is {known} here and {id_} in the file",
             code="account-number",
-            hint="leave id out for the name, the name out for the number",
+            hint="omit id to use the name, or give only the number",
         )
     number = known if id_ is None else id_
     assert number is not None
@@ -225,19 +225,19 @@ def _number(kind: ExemptionKind, who: str | int, id_: int | None, accounts: Acco
 def policy_text(policy: Policy, *, every_key: bool = False) -> str:
     """Return the text of a policy file that reads back to ``policy``.
 
-    Users and groups stand with their numbers, so that it means the same people wherever it is
-    read (`parse_policy` without accounts).
+    Users and groups have their numbers, so it means the same accounts wherever it is read
+    (`parse_policy` without accounts).
 
     Parameters
     ----------
     every_key
-        Write what has its default too, not behind a ``#``: a plan's policy must not change with
-        the defaults of another version.
+        Also write defaults, without a ``#``: a plan's policy must not change with the defaults of
+        another version.
 
     Raises
     ------
     UsageError
-        The policy contradicts itself, or holds what no file can say.
+        The policy is contradictory, or has a value that cannot be written.
     """
     texts = [_HEAD.format(name=visible(policy.name), root=visible(policy.root))]
     texts += Writer(SCHEMA, every_key=every_key).tables(policy)
@@ -247,7 +247,7 @@ def policy_text(policy: Policy, *, every_key: bool = False) -> str:
     text = "\n".join(texts)
     if parse_policy(text, f"the policy {policy.name}").policy != policy:
         raise UsageError(
-            f"the policy {visible(policy.name)!r} holds a value that a file cannot say exactly",
+            f"the policy {visible(policy.name)!r} has a value that cannot be written exactly",
             code="value-inexact",
         )
     return text

@@ -1,7 +1,7 @@
-"""What was purged, day by day, from the journals alone: files, bytes, refusals and why.
+"""Report purges by day, from the journals alone: files, bytes, and rows retained with the reason.
 
-Nothing is counted twice and nothing is guessed: a row is of the day on which its batch ended, and a
-run that never said how it ended is told as such.
+Nothing is counted twice or guessed: a row belongs to the day on which its batch ended, and a run
+without a recorded end is reported as such.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from trimtab.purge.run.state import DELETED, GONE, NOT_BEGUN, WOULD_DELETE, Rows
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How full the file system was at a time."""
+    """Usage of the file system at a time."""
 
     at: datetime
     usage: Usage
@@ -43,7 +43,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class UserDay:
-    """What of one user went on a day; bytes as the plan listed them."""
+    """Deletions of one user's files on a day; bytes as listed in the plan."""
 
     uid: int
     files: int
@@ -52,18 +52,18 @@ class UserDay:
 
 @dataclass(frozen=True, slots=True)
 class RunDay:
-    """A run that was at work on a day.
+    """A run that was active on a day.
 
     Attributes
     ----------
     end, text
-        Why it ended and in words; ``None`` where it did not end on that day, or never said so.
+        Reason of its end, as code and sentence; ``None`` if no end was recorded on that day.
     objections
-        What held it back or, of a dry run, would have.
+        Why the guards held it back, or would have in a dry run.
     unexplained
-        Files that it found moved aside and that no row explains: a person has to look.
+        Files set aside that no row explains: an administrator must check them.
     pace
-        How fast it went on that day.
+        Its speed on that day.
     """
 
     run: str
@@ -80,26 +80,26 @@ class RunDay:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What was deleted on one day, or by dry runs would have been.
+    """Deletions of one day, or those that dry runs would have made.
 
     Attributes
     ----------
     day
-        In the time zone that was asked for.
+        Date in the requested time zone.
     dry
-        Of dry runs; they are never mixed with others.
+        Whether the day is of dry runs; these are never mixed with others.
     files, bytes, freed_bytes
-        Deleted; bytes as listed, and as freed. Of a batch that was interrupted, files that were
-        found gone are among them.
+        Deleted files; bytes as listed, and as freed. In an interrupted batch, files found gone
+        count too.
     kept
-        Rows that were kept, by why; those that a cap left alone are among them.
+        Rows retained, by reason, including those left because of a cap.
     horizons
-        The cut-offs of the plans, in order.
+        Cut-offs of the plans, in order.
     before, after
-        First measurement of the day, and the last; ``after`` is ``None`` where there was one only,
-        or where files were deleted after it.
+        First and last measurement of the day; ``after`` is ``None`` if there was only one, or if
+        files were deleted after it.
     users
-        By bytes, most first.
+        Users, most bytes first.
     """
 
     day: date
@@ -117,14 +117,14 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class PlanStanding:
-    """How far a plan is, over all its runs.
+    """Progress of a plan over all its runs.
 
     Attributes
     ----------
     outcomes
-        Its rows by what became of them; the rest is ``waiting``.
+        Number of rows by outcome; the rest is waiting.
     interrupted_rows
-        Rows of a batch whose run was interrupted: the next run says what became of them.
+        Rows of an interrupted batch; the next run determines their outcome.
     """
 
     plan: str
@@ -138,7 +138,7 @@ class PlanStanding:
 
 @dataclass(frozen=True, slots=True)
 class PurgeReport:
-    """What became of plans, day by day."""
+    """Days of purging, and the progress of plans."""
 
     days: tuple[Day, ...]
     plans: tuple[PlanStanding, ...]
@@ -151,19 +151,19 @@ def report(
     last: date | None = None,
     timezone: tzinfo = UTC,
 ) -> PurgeReport:
-    """Return what the journals say, in order of days; of a day what was deleted comes first.
+    """Return the report of journals by day; on each day real runs come before dry runs.
 
     Parameters
     ----------
     first, last
-        The days that are told of, both included; all, where they are not given.
+        First and last day reported, inclusive; ``None`` for no limit.
     timezone
-        Whose days.
+        Time zone of the days.
 
     Raises
     ------
     DataError
-        Lines of a journal do not fit together.
+        Lines of a journal are contradictory.
     """
     days: dict[tuple[date, bool], _Gathered] = {}
     for chronicle in chronicles:
@@ -179,12 +179,12 @@ def report(
 
 
 _SILENT: Final = (ClaimLine, TakeoverLine, SharedLine, PlanLine, SyncedLine, ReleasedLine)
-"""Lines that say nothing of a day."""
+"""Lines without daily totals."""
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """A day while its lines come in."""
+    """Totals of a day while its lines are read."""
 
     files: int = 0
     bytes: int = 0
@@ -210,7 +210,7 @@ class _Gathered:
                 self.kept[outcome] += count
 
     def undo(self, line: UndoneLine) -> None:
-        """Take back what was counted as deleted and was not."""
+        """Subtract rows that were counted as deleted but were not."""
         self._count(line, -1)
         self.freed_bytes -= min(self.freed_bytes, line.bytes)
 

@@ -1,7 +1,7 @@
-"""From a policy and the facts of an index to the rules in force, with their reasons in words.
+"""Derive the rules in force from a policy and an index, with their reasons as sentences.
 
-Pure. The rules themselves are applied in one place, `trimtab._core.Rules`: by the curve, by the
-selection of candidates and by the last check before a deletion.
+Pure. The rules are applied in one place, `trimtab._core.Rules`, which the curve, the selection of
+candidates and the last check before a deletion share.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReadRecording:
-    """Whether reads move the access time on every class of client.
+    """Whether reads update the access time on every class of client.
 
     Attributes
     ----------
     declared
-        The site file says that every class of client records reads.
+        The site file declares that every class of client records reads.
     unrecorded
-        Classes of clients through which a canary was read and its atime did not move.
+        Classes of clients on which reading a canary did not update its atime.
     unchecked
-        Classes that could not be checked: an unchecked declaration does not count.
+        Classes that could not be checked; an unchecked declaration does not count.
     """
 
     declared: bool = False
@@ -57,42 +57,42 @@ class ReadRecording:
 
     @property
     def reason(self) -> str:
-        """Why it does or does not, in words."""
+        """Why reads count or not, in words."""
         if not self.declared:
             return "the site does not declare that every class of client records reads"
         if self.unrecorded:
             return f"reads through {_listed(self.unrecorded)} are not recorded"
         if self.unchecked:
-            return f"whether {_listed(self.unchecked)} record reads could not be checked"
+            return f"it could not be checked whether {_listed(self.unchecked)} record reads"
         return "every class of client records reads"
 
 
 @dataclass(frozen=True, slots=True)
 class RulesInForce:
-    """The plain values of `trimtab._core.Rules`, and what a reader has to know of them.
+    """Values for `trimtab._core.Rules`, and explanations for readers.
 
     Attributes
     ----------
     counted
         Times whose most recent is a file's last use.
     as_of_s
-        When the metadata were taken.
+        End of the scan, in seconds since 1970.
     old_enough_before_s
-        What was last used before this is old enough, whatever the horizon: a whole hour, UTC.
+        Files last used before this reach the minimum age, whatever the horizon: a whole hour, UTC.
     minimum_size_bytes
-        Files of fewer bytes stay.
+        Smaller files are retained.
     exempt_paths
-        Relative to the root; sorted, as are the numbers.
+        Relative to the root; sorted, like the numbers.
     exempt_users, exempt_groups, exempt_projects
         Numbers.
     linked
-        Whether files with other names may go.
+        Whether files with other names may be deleted.
     minimum_age_s
-        As it holds: twice the policy's where reads do not count.
+        Effective minimum age: twice the policy's if reads do not count.
     reads_count
         Whether a read extends a file's life.
     exemptions, expired
-        Those in force, and those whose last day is over.
+        Exemptions in force, and those past their last day.
     words
         Sentences for plans, notices and reports.
     """
@@ -144,35 +144,35 @@ def rules_in_force(
     now_s
         Current time, in seconds since 1970.
     quarantines
-        Directories of the root that are exempt: files of plans wait there for a person.
+        Exempt directories of the root, where files of plans wait for an administrator.
 
     Raises
     ------
     UsageError
         The index is of another root, lacks a time that counts, or is from the future.
     RefusedError
-        No time would be left that gives a file an age.
+        No time would be left to determine a file's age.
 
     Notes
     -----
-    If reads do not count, because they are not recorded everywhere or because the policy leaves
-    them out, the minimum age doubles. Users cannot follow a rule under which only some reads
-    count, so no such promise is made, and age compensates for it. Ages are counted back from the
-    end of the scan, not from now: later use is unknown, and an index may be days old.
+    If reads do not count, because they are not recorded everywhere or the policy excludes them, the
+    minimum age doubles. Users cannot follow a rule under which only some reads count, so no such
+    promise is made, and the age compensates for it. Ages are counted back from the end of the scan,
+    not from now: later use is unknown, and an index may be days old.
     """
     _require_root(policy, index)
     if index.as_of_s > now_s + policy.guards.clock_difference_max_s:
         raise UsageError(
-            f"the index ends at {moment(index.as_of_s)}, which is after now, {moment(now_s)}",
+            f"the index ends at {moment(index.as_of_s)}, later than now, {moment(now_s)}",
             code="clocks-disagree",
-            hint="clocks disagree: set them right, and scan again",
+            hint="clocks disagree: correct them and scan again",
         )
     counted: tuple[TimeName, ...] = tuple(
         name for name in TIMES if name in policy.counted and (name != "atime" or reads.counts)
     )
     if not counted:
         raise RefusedError(
-            f"only reads count for the age of a file, and {reads.reason}",
+            f"only reads count for the age of a file, but {reads.reason}",
             code="reads-only",
             hint='[age] counted = ["atime", "mtime", "ctime"]',
         )
@@ -199,7 +199,7 @@ def rules_in_force(
 
 
 def moment(at_s: int) -> str:
-    """Return a time in seconds since 1970 as text in UTC; files may bear times beyond any calendar.
+    """Return a time in seconds since 1970 as text in UTC; files may have times beyond any calendar.
 
     Examples
     --------
@@ -217,17 +217,17 @@ def _require_root(policy: Policy, index: Manifest) -> None:
         raise UsageError(
             f"the index is of {visible(root)}, the policy of {visible(policy.root)}",
             code="root-mismatch",
-            hint="both have to name the root in the same way, links resolved",
+            hint="both must name the root in the same way, with links resolved",
         )
 
 
 def _require_columns(
     policy: Policy, index: Manifest, counted: tuple[TimeName, ...], now_s: int
 ) -> None:
-    """Refuse an index in which a rule would find nothing to look at.
+    """Refuse an index without the data that a rule needs.
 
-    Without a time that counts every file would stay; without owners an exemption would keep
-    nothing, which is worse.
+    Without a time that counts, every file would be retained; without owners, an exemption would
+    protect nothing, which is worse.
     """
     needed = {_LACKS[name]: f"{name} counts for the age of a file" for name in counted}
     exempt = {exemption.kind for exemption in policy.exemptions if exemption.is_in_force(now_s)}
@@ -237,11 +237,11 @@ def _require_columns(
     for lack, why in needed.items():
         if lack in index.lacking:
             raise UsageError(
-                f"the index does not tell the {lack.value} of files, and {why}",
+                f"the index lacks the {lack.value} of files, but {why}",
                 code="column-lacking",
                 hint="trimtab purge scan ROOT --index DIR --with project"
                 if lack is Lack.PROJECT
-                else "scan anew, or import from a source that has it",
+                else "scan again, or import from a source that has it",
             )
 
 
@@ -249,43 +249,43 @@ def _words(
     rules: RulesInForce, policy: Policy, index: Manifest, reads: ReadRecording
 ) -> Iterator[str]:
     uses = " or ".join(_NAMES[name] for name in rules.counted)
-    yield f"A file's last use is when it was last {uses}, whichever is the most recent."
+    yield f"A file's last use is the most recent time it was {uses}."
     if rules.reads_count:
         yield "Reading a file extends its life."
     else:
-        yield "Reads do not extend life: opening a file to read it does not make it younger."
+        yield "Reading a file does not extend its life."
         if "atime" in policy.counted:
             yield f"Reads do not count because {reads.reason}."
-    doubled = "" if rules.reads_count else ", twice the usual, since reads do not count"
+    doubled = "" if rules.reads_count else ", doubled because reads do not count"
     yield (
-        f"Only files are eligible that were last used before {moment(rules.old_enough_before_s)} "
-        f"({format_duration(rules.minimum_age_s)}{doubled})."
+        f"Only files last used before {moment(rules.old_enough_before_s)} "
+        f"({format_duration(rules.minimum_age_s)}{doubled}) are eligible."
     )
     if rules.minimum_size_bytes:
-        yield f"Files smaller than {format_bytes(rules.minimum_size_bytes)} stay."
+        yield f"Files smaller than {format_bytes(rules.minimum_size_bytes)} are kept."
     if rules.exemptions:
         yield f"{plural(len(rules.exemptions), 'exemption')} in force."
-    if rules.expired:  # without whose: every user of a plan is shown these words
-        yield f"{plural(len(rules.expired), 'exemption')} ended."
+    if rules.expired:  # without names: every user of a plan sees these words
+        yield f"{plural(len(rules.expired), 'exemption')} expired."
     if not rules.linked:
-        yield "Files with other names (hard links) stay."
+        yield "Files with other names (hard links) are kept."
         if Lack.LINKS in index.lacking:
-            yield "The index does not count names: such files are told apart at deletion only."
+            yield "The index has no link counts: such files are detected only at deletion."
     if policy.open_files == "keep":
-        yield "Files that somebody has open stay."
+        yield "Open files are kept."
     yield from _late_uses(index)
 
 
 def _late_uses(index: Manifest) -> Iterator[str]:
     if Lack.IN_PLACE in index.lacking:
         yield (
-            "Of files in directories whose names did not change the times are of an earlier scan, "
-            "and may have missed a later use: the exact times are read before each deletion."
+            "Times of files in directories with unchanged names are from an earlier scan and may "
+            "miss a later use: the exact times are read before each deletion."
         )
     if index.times is TimeTrust.MDS_ONLY:
         yield (
-            "The times are the metadata server's, which may have missed a late use: the exact "
-            "times are read before each deletion."
+            "The times are from the metadata server and may miss a late use: the exact times are "
+            "read before each deletion."
         )
 
 

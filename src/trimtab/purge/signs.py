@@ -1,4 +1,4 @@
-"""Kinds of signs that files are kept alive, their thresholds, and their innocent causes.
+"""Kinds of signs that files are kept artificially young, their thresholds, and innocent causes.
 
 None is proof, and no decision depends on them; `trimtab.purge.evasion` describes the detection.
 """
@@ -21,13 +21,13 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 MAY_BE: Final[Mapping[Kind, str]] = MappingProxyType(
     {
-        "touched": "a program that sets times when it has checked or restored its files",
-        "read together": "a job, a copy or a checksum of a data set that is all its owner has",
-        "future": "a clock that was wrong, or an archive from a host whose clock is",
-        "renewed": "a service that sets rights or owners at intervals, a quota or project set anew",
+        "touched": "a program that sets times after checking or restoring its files",
+        "read together": "a job, copy or checksum of a data set that is all its owner has",
+        "future": "a wrong clock, here or on the host that made an archive",
+        "renewed": "a service that sets modes or owners regularly, or a quota or project set again",
     }
 )
-"""What leaves the same signs and is nobody's fault."""
+"""Innocent causes that leave the same signs."""
 
 _NEEDED: Final[Mapping[Kind, tuple[Lack, ...]]] = MappingProxyType(
     {
@@ -66,7 +66,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class EvasionLimits:
-    """Thresholds from which a sign is reported.
+    """Thresholds for reporting a sign.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class EvasionLimits:
     gap_s
         Files within this many seconds of one another belong to one pass.
     grown_s
-        A file older than this is complete: copying and unpacking set times within it. Seconds.
+        Age in seconds from which a file is complete: copying and unpacking set times earlier.
     old_s
         Files unused for this many seconds are those that an owner may want to keep alive.
     share
@@ -83,7 +83,7 @@ class EvasionLimits:
     skew_s
         Tolerated difference of clocks, in seconds, before a time is in the future.
     counted
-        Times that extend a file's life; moving any other keeps nothing.
+        Times that extend a file's life; changing others has no effect.
     """
 
     files: int = 1000
@@ -97,7 +97,7 @@ class EvasionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What of one owner looks as if it were kept alive.
+    """An owner's files that appear to be kept artificially young.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Signs:
     Attributes
     ----------
     manifest
-        Of the index.
+        Manifest of the index.
     earlier
         Manifests of the older indexes, oldest first.
     limits
@@ -137,9 +137,9 @@ class Signs:
     found
         The signs, most files first.
     passed_over
-        Why a kind was not looked for.
+        Why a kind could not be looked for.
     notes
-        Sentences on what limits the result.
+        Sentences on the limits of the result.
     """
 
     manifest: Manifest
@@ -153,7 +153,7 @@ class Signs:
 def unseen(
     lacking: Sequence[frozenset[Lack]], *, births: bool, limits: EvasionLimits
 ) -> dict[Kind, str]:
-    """Return the signs that cannot be looked for, or would keep no file alive, and why.
+    """Return the signs that cannot be looked for, or would have no effect, each with the reason.
 
     Parameters
     ----------
@@ -169,11 +169,11 @@ def unseen(
         of = lacking if kind == "renewed" else lacking[-1:]
         for lack in needed:
             if any(lack in lacks for lacks in of):
-                over[kind] = f"the {lack.value} of a file is not told"
+                over[kind] = f"the index lacks the {lack.value} of files"
     if not births or Lack.BIRTH in lacking[-1]:
-        over["touched"] = "no birth times are known, and unpacking an archive looks the same"
+        over["touched"] = "without birth times, unpacking an archive looks the same"
     if len(lacking) < 3:
-        over["renewed"] = "it takes three indexes: two earlier ones"
+        over["renewed"] = "requires two earlier indexes"
     for kind, (time, why) in _KEPT_BY.items():
         if time not in limits.counted:
             over[kind] = why

@@ -211,7 +211,7 @@ def test_the_page_names_the_osts_and_what_helps(place):
     assert "Each OST" in text
     assert "75.0 %" in text
     assert "no horizon fixes it" in text
-    assert "Move files off it, or stop new ones" in text
+    assert "Move files off it, or close it to new ones" in text
 
 
 def test_the_horizon_is_what_the_pools_need(place):
@@ -268,7 +268,7 @@ def test_a_higher_limit_asks_for_nothing(place):
 def test_without_a_site_it_says_who_knows_how_full_each_ost_is(place):
     ended = place.purge("horizon", "--index", place.index, "--policy", place.policy)
     assert ended.code == 2
-    assert "how full each of them is is not known" in ended.stderr
+    assert "the fullness of each of them is unknown" in ended.stderr
     assert "--site" in ended.stderr
 
 
@@ -337,5 +337,5 @@ def test_an_imported_list_with_osts_answers_the_same(place):
     }
     refused = place.purge("query", "--index", index, "--by", "pool")
     assert refused.code == 2
-    assert "does not tell the pool" in refused.stderr
+    assert "lacks the pool of files" in refused.stderr
     assert json.dumps(imported["needed"]["freed"]) == json.dumps(scanned["needed"]["freed"])

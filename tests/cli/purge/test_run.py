@@ -20,7 +20,7 @@ from trimtab.purge.run.result import RunResult
 SINCE = datetime(2026, 11, 28, 3, tzinfo=UTC)
 PACE = RunPace(57_861, SINCE, SINCE.replace(second=30), 1.2)
 DRY = RunResult(
-    id="r", apply=False, reason=StopReason.EXHAUSTED, text="every file of the plan was dealt with",
+    id="r", apply=False, reason=StopReason.EXHAUSTED, text="all files of the plan are done",
     objections=(), files=57_860, bytes=1_105_954_079, freed_bytes=0,
     outcomes={"would_delete": 57_860, "touched": 1}, before=None, after=None, rows_left=0,
     recovered_rows=0, unexplained=(), journal=Path("j"), users=5, pace=PACE,

@@ -71,7 +71,7 @@ def test_a_user_dropped_by_garbage_collection_is_a_reason_to_scan_again(
     lustre.write(file_of(lustre), 77)
     obstacles = follower.round().manifest.obstacles
     (obstacle,) = obstacles
-    assert obstacle.startswith("MDT0001 has to be scanned again (purge follow --rescan): ")
+    assert obstacle.startswith("MDT0001 must be scanned again (purge follow --rescan): ")
     assert obstacle.endswith(": its changelog user cl1-trimtab is gone")
     lustre.register()
     assert follower.round().manifest.obstacles == obstacles, "what was missed stays missed"
@@ -168,7 +168,7 @@ def test_a_file_that_cannot_be_looked_at_is_tried_again_and_then_told(
     lustre.write(file, 10)
     manifest = [follower.round().manifest for _ in range(TRIES_MAX)][-1]
     assert manifest.obstacles == (
-        "it has to be scanned again: 1 file could not be looked at: Input/output error",
+        "it must be scanned again: 1 file could not be looked at: Input/output error",
     )
     assert manifest.followed is not None
     assert manifest.followed.again is None
@@ -202,7 +202,7 @@ def test_what_cannot_be_read_for_long_is_told_with_its_error(
     lustre.unreadable[moved] = errno.EIO
     manifest = [follower.round().manifest for _ in range(TRIES_MAX)][-1]
     assert manifest.obstacles == (
-        "it has to be scanned again: 1 file could not be looked at: Input/output error",
+        "it must be scanned again: 1 file could not be looked at: Input/output error",
     )
 
 
@@ -246,8 +246,8 @@ def test_an_mdt_that_is_added_is_a_reason_to_scan_again(
 ) -> None:
     lustre.logs.append(type(lustre.logs[0])())
     (obstacle,) = follower.round().manifest.obstacles
-    assert obstacle.startswith("MDT0002 has to be scanned again (purge follow --rescan): ")
-    assert obstacle.endswith(": it was added after the scan")
+    assert obstacle.startswith("MDT0002 must be scanned again (purge follow --rescan): ")
+    assert obstacle.endswith(": added after the scan")
 
 
 def test_small_shards_are_merged(

@@ -171,7 +171,7 @@ def test_unchanged_directories_are_not_read_and_changed_ones_are(
     assert (scan.unchanged, scan.carried) == (4 + 18, 180)
     assert Lack.IN_PLACE in manifest.lacking
     assert manifest.can_delete
-    assert "180 names in directories that did not change" in " ".join(manifest.notes)
+    assert "180 names in unchanged directories" in " ".join(manifest.notes)
     found = names(tmp_path / "next")
     assert b"d1/s1/new" in found
     assert b"d2/s2/f0" not in found
@@ -428,8 +428,8 @@ SOUND = FileSystemIdentity("ext4", "/dev/x", 5, 6, "uuid")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"source": Source.CSV}, "not made by a scan"),
-        ({"started_ns": None}, "not made by a scan"),
+        ({"source": Source.CSV}, "not from a scan"),
+        ({"started_ns": None}, "not from a scan"),
         ({"followed": Followed(1, ())}, "follows changelogs"),
         ({"root": b"/elsewhere"}, "/elsewhere"),
         ({"filesystem": replace(SOUND, uuid="other", fsid=7)}, "another file system"),

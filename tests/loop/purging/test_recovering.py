@@ -139,11 +139,13 @@ def test_another_plans_unended_batch_and_files_are_an_objection(root: Path, tmp_
     sentences = leftovers(files, ["other"], ".trimtab-purge-another")
     assert sentences == (
         "a run of plan other was interrupted",
-        f"1 file of another plan lies aside in {NAME}",
+        f"1 file of another plan is set aside in {NAME}",
     )
     assert leftovers(files, [], NAME) == ()
     (sentence,) = stranded(files, NAME)
-    assert sentence.startswith(f"a/b/file could not be put back and waits in {NAME}/cell-1-2-0/00")
+    assert sentence.startswith(
+        f"a/b/file could not be restored and remains in {NAME}/cell-1-2-0/00"
+    )
 
 
 def test_a_batch_of_a_lost_host_is_ended_once_its_lease_is_over(root: Path) -> None:
@@ -175,7 +177,7 @@ def test_many_files_are_told_with_their_number() -> None:
     name = NAME.encode()
     files = [AsideFile(name, name + b"/x", b"f", 1, 0, 1, "waits")] * 30
     *_, last = stranded(files, NAME)
-    assert last == "10 more lie beside them"
+    assert last == "10 more files with them"
 
 
 def test_the_command_lists_and_restores(root: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_records_out_of_order_are_taken_and_a_missing_one_is_waited_for_once() -
     found = after([close(12), close(13)], first)
     assert (found.mark, found.missing, found.stale) == (13, None, ())
     lost = after([close(13)], first)
-    assert (lost.mark, lost.missing, lost.stale) == (13, None, ("record 12 is not there",))
+    assert (lost.mark, lost.missing, lost.stale) == (13, None, ("record 12 is missing",))
     assert after([close(14)], lost).stale == lost.stale, "it stays so until somebody scans"
 
 
@@ -89,7 +89,7 @@ def test_a_log_that_ends_before_its_index_lacks_records() -> None:
     assert (first.mark, first.missing) == (10, 11)
     assert decide([MDT], {"MDT0000": Seen(users(index=12), ended=False)}).mdts[0].missing is None
     lost = decide([first], {"MDT0000": Seen(users(index=12))}).mdts[0]
-    assert (lost.mark, lost.stale) == (12, ("record 11 is not there",))
+    assert (lost.mark, lost.stale) == (12, ("record 11 is missing",))
 
 
 def test_a_user_that_is_gone_may_have_lost_changes() -> None:
@@ -100,27 +100,27 @@ def test_a_user_that_is_gone_may_have_lost_changes() -> None:
 
 def test_what_others_cleared_is_lost() -> None:
     mdt = decide([MDT], {"MDT0000": Seen(users(15, index=20), ended=False)}).mdts[0]
-    assert mdt.stale == ("somebody cleared records up to 15 for cl2-trimtab",)
+    assert mdt.stale == ("records up to 15 were cleared for cl2-trimtab by others",)
     assert mdt.mark == 15, "clearing below that would remove the user"
 
 
 def test_recording_that_was_off_is_told_by_its_mark() -> None:
     mark = Record(11, RecordType.MARK, 0, None, None, mark=STARTED)
-    assert after([mark]).stale == ("recording was switched off for a time",)
+    assert after([mark]).stale == ("recording was off for a time",)
     assert after([replace(mark, mark=0x40000)]).stale == ()
 
 
 def test_types_that_are_not_written_are_told() -> None:
     bare = replace(users(), mask=NEEDED - {"SATTR", "CLOSE"})
     stale = decide([MDT], {"MDT0000": Seen(bare)}).mdts[0].stale
-    assert stale == ("records of CLOSE, SATTR are not written",)
+    assert stale == ("record types CLOSE, SATTR are not enabled",)
 
 
 def test_an_mdt_that_came_later_and_one_that_is_silent() -> None:
     decision = decide([MDT], {"MDT0001": Seen(users())})
     assert decision.mdts[0] == MDT
     assert decision.mdts[1].mdt == "MDT0001"
-    assert decision.mdts[1].stale == ("it was added after the scan",)
+    assert decision.mdts[1].stale == ("added after the scan",)
     assert decide(decision.mdts, {"MDT0001": Seen(users())}).mdts[1].stale
 
 

@@ -113,11 +113,11 @@ def packed(days: list[int], counts: list[int], sizes: list[int]) -> tuple[bytes,
 @pytest.mark.parametrize(
     ("one", "why"),
     [
-        (packed([1, 2], [1], [1, 1]), "as many days"),
+        (packed([1, 2], [1], [1, 1]), "as many counts and bytes as days"),
         (packed([2, 1], [1, 1], [1, 1]), "ascending"),
         (packed([1, 1], [1, 1], [1, 1]), "ascending"),
         (packed([1], [1], [2**63]), "63 bits"),
-        (packed([1, 2], [1, 1], [2**62, 2**62]), "more than there can be"),
+        (packed([1, 2], [1, 1], [2**62, 2**62]), "more than possible"),
     ],
 )
 def test_days_that_cannot_be_are_refused(one: tuple[bytes, bytes, bytes], why: str) -> None:
@@ -141,12 +141,12 @@ def integers(*values: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("hours", "counts", "sizes", "why"),
     [
-        ((1, 2), (1,), (1, 1), "as many hours"),
+        ((1, 2), (1,), (1, 1), "as many counts and bytes as hours"),
         ((2, 1), (1, 1), (1, 1), "ascending"),
         ((1, 1), (1, 1), (1, 1), "ascending"),
-        ((1, 2), (1, -1), (1, 1), "less than no files"),
-        ((1, 2), (1, 1), (1, -1), "less than no bytes"),
-        ((1, 2), (1, 1), (2**62, 2**62), "more bytes than there can be"),
+        ((1, 2), (1, -1), (1, 1), "negative number of files"),
+        ((1, 2), (1, 1), (1, -1), "negative number of bytes"),
+        ((1, 2), (1, 1), (2**62, 2**62), "more bytes than possible"),
     ],
 )
 def test_what_is_no_curve_is_refused(hours, counts, sizes, why: str) -> None:

@@ -59,7 +59,7 @@ def test_too_little_is_no_forecast(count: int) -> None:
     growth = forecast_growth(points_of(np.full(DAYS_MINIMUM, TIB))[:count], ahead_s=DAY_S)
     assert growth.high_bytes is None
     assert growth.reason
-    assert "cannot be said" in growth.words
+    assert "No forecast of growth" in growth.words
 
 
 def test_a_gap_is_no_forecast() -> None:
@@ -79,8 +79,8 @@ def test_several_snapshots_a_day_are_one_number_a_day() -> None:
 def test_the_words() -> None:
     words = forecast_growth(points_of(np.full(30, 3 * TIB)), ahead_s=7 * DAY_S).words
     assert words == (
-        "Within 7.0 d use is expected to grow by 21.0 TiB (21.0 TiB to 21.0 TiB, 90%), "
-        "from 30 days."
+        "Within 7.0 d usage is expected to grow by 21.0 TiB (21.0 TiB to 21.0 TiB, 90%), "
+        "based on 30 days."
     )
 
 

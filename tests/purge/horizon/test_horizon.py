@@ -92,7 +92,7 @@ def test_ties_go_together() -> None:
 def test_a_target_that_is_exactly_met_needs_nothing() -> None:
     horizon = find_horizon(AgeCurve.together(()), Usage(70, 30), 0.7, youngest_hour=0)
     assert horizon.status is HorizonStatus.MET_ALREADY
-    assert "nothing has to go" in " ".join(horizon.words(AT_S))
+    assert "nothing must be deleted" in " ".join(horizon.words(AT_S))
 
 
 def test_targets_count_as_they_are_written() -> None:
@@ -137,7 +137,7 @@ def test_everything_is_exempt() -> None:
 def test_an_index_that_holds_more_than_is_used_promises_nothing() -> None:
     horizon = find_horizon(AgeCurve.of([1], [1], [500]), Usage(80, 20), 0.7, youngest_hour=20)
     assert horizon.after is None
-    assert "cannot be told" in horizon.doubts[0]
+    assert "fullness afterwards is unknown" in horizon.doubts[0]
     assert "leaves" not in " ".join(horizon.words(AT_S))
 
 

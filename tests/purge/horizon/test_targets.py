@@ -112,10 +112,10 @@ def test_an_ost_of_young_files_is_helped_by_no_horizon() -> None:
     assert got.target == 0.69
     at_s = 100 * 86400
     assert got.words(at_s)[-1] == (
-        "No horizon down to 90.0 d fixes OST0012: it is at 90.0 %, at best 88.0 %. "
-        "Move files off it, or stop new ones."
+        "No horizon down to 90.0 d fixes OST0012: it is at 90.0 %, at best 88.0 %. Move files off "
+        "it, or close it to new ones."
     )
-    assert "every OST that a horizon can bring there to 75.0 %" in got.words(at_s)[0]
+    assert "every OST that a horizon can help to 75.0 %" in got.words(at_s)[0]
 
 
 def test_nothing_is_needed_where_every_ost_is_under_the_limit() -> None:
@@ -129,7 +129,7 @@ def test_nothing_is_needed_where_every_ost_is_under_the_limit() -> None:
     )
     assert got.cut_off_hour is None
     assert got.target is None
-    assert got.words(0) == ("Every OST is at or under 75.0 %: nothing has to go.",)
+    assert got.words(0) == ("Every OST is at or under 75.0 %: nothing must be deleted.",)
 
 
 def test_what_does_not_fit_together_is_said() -> None:
@@ -138,8 +138,8 @@ def test_what_does_not_fit_together_is_said() -> None:
         curves, {0: Usage(10, 90)}, ost_groups(0.75, {0: Usage(10, 90)}),
         whole=AgeCurve.of([1], [1], [100]), usage=Usage(10, 90), youngest_hour=5,
     )  # fmt: skip
-    assert any("OST0005, of which no use is known" in doubt for doubt in got.doubts)
-    assert any("OST0000, which uses" in doubt for doubt in got.doubts)
+    assert any("OST0005, whose usage is unknown" in doubt for doubt in got.doubts)
+    assert any("OST0000, which reports only" in doubt for doubt in got.doubts)
 
 
 def test_names_are_lustre_s() -> None:
@@ -251,11 +251,11 @@ def test_a_pool_that_no_horizon_fixes_is_named_with_what_is_the_matter() -> None
     assert [one.name for one in got.unfixable] == ["flash"]
     assert got.groups[0].usage == Usage(185, 15)
     said = got.words(100 * 86400)
-    assert "brings every pool that a horizon can bring there to its limit or under" in said[0]
+    assert "brings every pool that a horizon can help to its limit or under" in said[0]
     assert "(flash 75.0 %, disk 70.0 %)" in said[0]
     assert said[-1] == (
-        "No horizon down to 90.0 d fixes pool flash: it is at 92.5 %, at best 91.5 %. "
-        "Move files off it, or stop new ones."
+        "No horizon down to 90.0 d fixes pool flash: it is at 92.5 %, at best 91.5 %. Move files "
+        "off it, or close it to new ones."
     )
 
 
@@ -266,7 +266,7 @@ def test_pools_under_their_limits_need_nothing() -> None:
         whole=AgeCurve.together(()), usage=Usage(150, 50), youngest_hour=0,
     )  # fmt: skip
     assert got.cut_off_hour is None
-    assert got.words(0) == ("Every pool is at or under 75.0 %: nothing has to go.",)
+    assert got.words(0) == ("Every pool is at or under 75.0 %: nothing must be deleted.",)
 
 
 def test_a_pool_that_is_not_known_is_refused_with_those_that_are() -> None:

@@ -40,7 +40,7 @@ def test_a_real_tree_becomes_what_lstat_says(tmp_path: Path) -> None:
     assert manifest.refused == 0
     assert manifest.times is TimeTrust.EXACT_NS
     assert manifest.started_ns is not None
-    assert manifest.obstacles == ("it is not known which file system it is of",)
+    assert manifest.obstacles == ("its file system is unknown",)
 
 
 def test_a_complete_list_of_a_known_file_system_can_delete(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_format_of_ones_own_is_read(tmp_path: Path) -> None:
     assert {row["allocated_bytes"] == row["size_bytes"] for row in rows} == {True}
     assert {row["last_use_s"] for row in rows} == {None}
     assert manifest.lacking >= {Lack.IDENTITY, Lack.BLOCKS, Lack.LINKS, Lack.ACCESS, Lack.CHANGE}
-    assert "by their names" in manifest.obstacles[0]
+    assert "only by name" in manifest.obstacles[0]
 
 
 def test_a_line_feed_in_a_list_of_lines_costs_the_record(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_damaged_list_never_gives_a_row_that_the_whole_one_does_not_have(
 def test_a_name_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
     manifest, rows = imported(tmp_path, (RECORD % b"a") * 2 + RECORD % b"b", Source.GNU_FIND)
     assert only(rows, "name") == [(b"a",), (b"b",)]
-    assert "1 names stood in the list twice and were taken once" in manifest.notes
+    assert "1 names were in the list twice and were imported once" in manifest.notes
 
 
 def test_reasons_are_told(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_what_a_person_says_is_kept_and_told_apart(tmp_path: Path) -> None:
     manifest, _ = imported(tmp_path, content, Source.GNU_FIND, told=told)
     assert (manifest.started_ns, manifest.ended_ns) == (3, 9)
     assert manifest.can_delete
-    assert any("was said when it was imported" in note for note in manifest.notes)
+    assert any("was declared complete at the import" in note for note in manifest.notes)
 
 
 def test_what_nobody_says_is_not_made_up(tmp_path: Path) -> None:

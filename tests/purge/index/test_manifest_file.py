@@ -97,8 +97,8 @@ def test_every_key_of_a_manifest_is_required(key: str) -> None:
         (_changed(schema_version=3), "version 3"),
         (_changed(surprise=1), "surprise is unknown"),
         (_changed(root="scratch"), "absolute"),
-        (_changed(root="/a b"), "root is not as"),
-        (_changed(root="/%zz"), "root is not as"),
+        (_changed(root="/a b"), "root is not in"),
+        (_changed(root="/%zz"), "root is not in"),
         (_changed(root=5), "root: "),
         (_changed(source="guess"), "source"),
         (_changed(times="exact"), "times"),
@@ -110,14 +110,14 @@ def test_every_key_of_a_manifest_is_required(key: str) -> None:
         (_changed(ended_ns=-1), "ended_ns"),
         (_changed(started_ns=3 * 10**18), "later"),
         (_changed(time_resolution_ns=0), "time_resolution_ns"),
-        (_changed(rows=4), "rows is not as"),
-        (_changed(size_bytes=4), "size_bytes is not as"),
+        (_changed(rows=4), "rows is not in"),
+        (_changed(size_bytes=4), "size_bytes is not in"),
         (_changed(can_delete="yes"), "can_delete"),
         (_changed(refused=1, can_delete=False), "complete is true"),
         (_changed(unread=[{"path": "", "reason": "x"}], can_delete=False), "complete is true"),
         (_changed(unread=[{"path": ""}]), "unread.0.reason: "),
-        (_changed(unread=[{"path": "", "reason": "x", "more": 1}]), "unread is not as"),
-        (_changed(filesystem={"kind": "ext4"}), "filesystem is not as"),
+        (_changed(unread=[{"path": "", "reason": "x", "more": 1}]), "unread is not in"),
+        (_changed(filesystem={"kind": "ext4"}), "filesystem is not in"),
         (_changed(shards=None), "shards: "),
     ],
 )
@@ -182,13 +182,13 @@ def test_a_directory_without_manifest_is_no_index(tmp_path: Path) -> None:
 def test_only_a_whole_index_of_known_identity_can_delete() -> None:
     assert WHOLE.can_delete
     shortcomings = {
-        "by their names": replace(WHOLE, lacking=frozenset({Lack.IDENTITY})),
+        "only by name": replace(WHOLE, lacking=frozenset({Lack.IDENTITY})),
         "line feed": replace(WHOLE, lacking=frozenset({Lack.PLAIN_NAMES})),
         "could not be read": replace(WHOLE, complete=False, refused=1),
         "subtrees": replace(WHOLE, complete=False, unread=(Unread(b"a", "EACCES"),)),
         "everything beneath": replace(WHOLE, complete=False),
-        "when the file system": replace(WHOLE, started_ns=None),
-        "which file system": replace(WHOLE, filesystem=None),
+        "time of the scan": replace(WHOLE, started_ns=None),
+        "its file system": replace(WHOLE, filesystem=None),
     }
     for said, manifest in shortcomings.items():
         assert not manifest.can_delete

@@ -66,7 +66,7 @@ def test_a_real_tree_becomes_what_lstat_says(tmp_path: Path, version: int) -> No
     assert manifest.times is TimeTrust.EXACT_NS
     assert manifest.refused == 0
     assert manifest.lacking >= {Lack.IDENTITY, Lack.LINKS, Lack.BLOCKS, Lack.BIRTH}
-    assert "by their names" in manifest.obstacles[0]
+    assert "only by name" in manifest.obstacles[0]
 
 
 def test_version_3_says_when_it_was_made(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_files_of_unknown_identity_are_not_taken_for_one(tmp_path: Path) -> None
     _index(tmp_path, rows, lacking=frozenset({Lack.IDENTITY}))
     answer = ask(tmp_path, "select count(*) n from files")
     assert answer.frame.item() == 2
-    assert "hard links are not known" in answer.notes[0]
+    assert "hard links unknown" in answer.notes[0]
     written = views.scanned(tmp_path, replace(_index(tmp_path, rows))).collect()
     assert written["id"].n_unique() == 2  # for whoever counts by identity
 

@@ -255,7 +255,7 @@ def test_a_table_that_was_cut_off_within_a_row_does_not_give_that_row() -> None:
         assert reading.refused == (not content.endswith(b"\n"))
         if reading.refused:
             (cut,) = reading.examples
-            assert cut.reason == "the list ends within it"
+            assert cut.reason == "the list ends within this record"
             assert cut.offset_bytes == content.rindex(b"\n") + 1
 
 

@@ -124,7 +124,7 @@ def test_more_names_than_a_site_wants_are_counted_by_directory(tmp_path: Path, s
         f"{day(50)}           1  4.00 KiB             1  /scratch/ada/\\xff\\n",
     ]
     whole = " ".join(text.split())
-    assert "too many to be named here" in whole
+    assert "too many to list" in whole
     assert f"find DIRECTORY -xdev -type f -uid {ADA}" in whole
     counts = [json.loads(line) for line in (place / "ada.jsonl").read_text().splitlines()]
     assert [(one["files"], one["new_files"]) for one in counts] == [(1, 1), (8, 6), (1, 1)]
@@ -304,7 +304,7 @@ def test_a_plan_before_that_cannot_be_read_is_said(tmp_path: Path, site: Path) -
     previous.candidates.write_bytes(b"rubbish")
     loaded = make(tmp_path / "plan", ROWS)
     result = run(loaded, site, previous=previous)
-    assert "what is new is not known" in result.notes[0]
+    assert "new files unknown" in result.notes[0]
     assert result.publication.lists[0].new_files is None
     assert result.publication.previous_plan_id is None
 
@@ -313,7 +313,7 @@ def test_a_plan_that_can_never_be_carried_out_says_so(tmp_path: Path, site: Path
     index = replace(draft().index, obstacles=("3 subtrees could not be read",))
     loaded = make(tmp_path / "plan", [Row(b"bob/x", BOB)], draft(index=index))
     (note,) = run(loaded, site).notes
-    assert note.startswith("nothing can be deleted by this plan")
+    assert note.startswith("this plan cannot delete anything")
     assert "3 subtrees" in note
 
 

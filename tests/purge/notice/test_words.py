@@ -46,12 +46,12 @@ def test_a_list_says_what_when_and_why(tmp_path: Path) -> None:
         "1,200 new, 11,145 again, 300 gone",
         "Not deleted before 2026-12-06 09:00 UTC",
         "last used before 2026-03-01 00:00 UTC",
-        "until the file system is no more than 70.0 % full",
+        "until the file system is at most 70.0 % full",
         "The file system is 80.0 % full.",
         "tar --create --file ARCHIVE.tar --null --files-from ada.nul",
         "After 2026-12-20 09:00 UTC nothing is deleted",
-        "eligible that were last used before 2026-09-27 06:00 UTC (56.0 d)",
-        "(hard links) stay",
+        "last used before 2026-09-27 06:00 UTC (56.0 d) are eligible",
+        "(hard links) are kept",
         "consult@example.org",
         "printf '%b' NAME",
     ):
@@ -64,7 +64,7 @@ def test_a_list_says_what_when_and_why(tmp_path: Path) -> None:
 def test_how_to_keep_a_file_fits_the_policy(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     reads = " ".join(list_header(facts(tmp_path / "a")).split())
-    assert "A file that you read or change before it is deleted stays" in reads
+    assert "A file that you read or change before its deletion is kept" in reads
     assert "does not keep" not in reads
     made = draft(rules=READS_DO_NOT_COUNT)
     (tmp_path / "b").mkdir()
@@ -80,10 +80,10 @@ def test_a_list_has_the_words_of_the_policy(tmp_path: Path) -> None:
     assert not rules.reads_count
     words = replace(READS_DO_NOT_COUNT, words=rules.words)
     text = " ".join(list_header(facts(tmp_path, draft(rules=words))).split())
-    assert "Reads do not extend life" in text
+    assert "Reading a file does not extend its life" in text
     assert "Reads do not count because the site does not declare" in text
     assert "Reading it does not keep it" in text
-    assert text.count("(hard links) stay") == 1
+    assert text.count("(hard links) are kept") == 1
 
 
 def example(tmp_path: Path) -> Facts:

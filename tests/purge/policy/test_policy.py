@@ -59,14 +59,14 @@ def test_a_policy_is_not_looser_than_itself(policy: Policy) -> None:
 @for_each(
     "change, why",
     [
-        ({"root": "/other"}, "of /other"),
+        ({"root": "/other"}, "root is /other"),
         ({"target": 0.6}, "60.0 %"),
         ({"target": None, "target_ost": 0.75}, "target_ost"),
         ({"target": None, "target_pool": (("flash", 0.75),)}, "target_pool of flash falls to 75"),
-        ({"counted": ("atime", "mtime")}, "ctime does not count"),
+        ({"counted": ("atime", "mtime")}, "ctime no longer counts"),
         ({"minimum_age_s": DAY_S}, "minimum age"),
         ({"minimum_size_bytes": 0}, "minimum size"),
-        ({"exemptions": ()}, "exempt no more"),
+        ({"exemptions": ()}, "no longer exempt"),
         ({"keep_root_files": False}, "root's files"),
         ({"open_files": "delete"}, "open files"),
         ({"linked_files": "delete"}, "linked files"),

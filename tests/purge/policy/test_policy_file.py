@@ -180,7 +180,7 @@ def test_an_exemption_that_would_not_hold_is_refused(lines: list[str], code: str
 def test_the_line_is_that_of_the_exemption_itself() -> None:
     text = LEAST + '[[exempt]]\nuser = "alice"\n\n[[exempt]]\n# gone\nuser = "mallory"\n'
     error = refused(text)
-    assert error.message.startswith("p.toml:10: [[exempt]] 2 user: there is no user 'mallory'")
+    assert error.message.startswith("p.toml:10: [[exempt]] 2 user: unknown user 'mallory'")
     assert "number" in (error.hint or "")
 
 

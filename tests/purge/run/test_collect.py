@@ -77,7 +77,7 @@ def test_the_kill_switch_is_a_file_that_is_there(tmp_path):
     # Nobody could pull it there, or see it: that stops a run too.
     missing = kill_switch(tmp_path / "none" / "stop")
     assert code_of(missing) == SWITCH_WITHOUT_DIRECTORY
-    assert f"{tmp_path}/none of" in str(missing)
+    assert f"{tmp_path}/none is missing" in str(missing)
     (tmp_path / "file").touch()
     assert code_of(kill_switch(tmp_path / "file" / "stop")) == SWITCH_UNREADABLE
 
@@ -134,7 +134,7 @@ def test_a_journal_beneath_the_root_would_purge_itself(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "top" / "deep")
     root = str(tmp_path / "top")
     for path in ("top", "top/deep", "top/none/yet", "link", "link/none", "other/../top/deep"):
-        assert "beneath the root" in (journal_trouble(tmp_path / path, root) or ""), path
+        assert "beneath the purged root" in (journal_trouble(tmp_path / path, root) or ""), path
     assert journal_trouble(tmp_path / "journals", root) is None
     assert journal_trouble(tmp_path / "journals", str(tmp_path / "none")) is not None
 
@@ -142,7 +142,7 @@ def test_a_journal_beneath_the_root_would_purge_itself(tmp_path):
 def test_a_journal_needs_room(tmp_path, monkeypatch):
     (tmp_path / "root").mkdir()
     monkeypatch.setattr(collect, "_JOURNAL_FREE_MIN_BYTES", 1 << 62)
-    assert "no room" in (journal_trouble(tmp_path, str(tmp_path / "root")) or "")
+    assert "no space" in (journal_trouble(tmp_path, str(tmp_path / "root")) or "")
 
 
 def test_a_canary_is_another_users_file_and_leaves_nothing(tmp_path):

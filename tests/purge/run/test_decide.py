@@ -83,7 +83,8 @@ def test_at_or_under_the_target_nothing_goes():
 def test_without_rows_it_is_over():
     state = replace(begin(TERMS, ()), settling_since_s=0.0)
     assert handle(state, Measured(20.0, FULL))[1] == Stop(
-        StopReason.EXHAUSTED, "every file of the plan was dealt with; 30 B more would have to go"
+        StopReason.EXHAUSTED,
+        "all files of the plan are done; 30 B more must go to reach the target",
     )
 
 
@@ -103,7 +104,7 @@ def test_an_objection_ends_it_before_the_next_batch():
 def test_no_batch_begins_after_its_time():
     state = running(replace(TERMS, ends_at_s=50.0))
     look = Looked(50.0, (), list_of(Rows(0, 2)))
-    assert handle(state, look)[1] == Stop(StopReason.OUT_OF_TIME, "the time of the run is over")
+    assert handle(state, look)[1] == Stop(StopReason.OUT_OF_TIME, "the run's end time is reached")
     assert isinstance(handle(state, replace(look, at_s=49.9))[1], Delete)
 
 
@@ -111,12 +112,12 @@ def test_caps_end_it():
     state = running(replace(TERMS, allowance=Allowance(files=5)), spent=Spent(5, 0))
     look = Looked(1.0, (), list_of(Rows(0, 2)))
     assert handle(state, look)[1] == Stop(
-        StopReason.FILES_CAP, "5 files of at most 5 in 20.0 h are deleted"
+        StopReason.FILES_CAP, "5 files deleted of at most 5 in 20.0 h"
     )
     state = running(replace(TERMS, allowance=Allowance(bytes=2**20)), spent=Spent(1, 2**20))
     assert handle(state, look)[1] == Stop(
         StopReason.BYTES_CAP,
-        "1.00 MiB of at most 1.00 MiB in 20.0 h are deleted, and the next file is too much",
+        "1.00 MiB deleted of at most 1.00 MiB in 20.0 h; the next file would exceed it",
     )
 
 
@@ -147,7 +148,7 @@ def test_when_as_much_is_freed_as_was_needed_it_waits_before_it_measures():
     stop = handle(state, Measured(102.0, FULL, 7))[1]
     assert stop == Stop(
         StopReason.NOT_SETTLED,
-        "7 objects are still being destroyed after 100.0 s: how much space there is cannot be told",
+        "7 objects are still being destroyed after 100.0 s: free space unknown",
     )
 
 
@@ -168,8 +169,8 @@ def test_deleting_that_frees_nothing_ends():
     state = running(freed_bytes=30, settling_since_s=0.0)
     assert handle(state, Measured(20.0, Usage(66, 34), 0))[1] == Stop(
         StopReason.NOT_FREED,
-        "30 B were deleted and use fell by 14 B: users write as fast, or snapshots, a trash can or "
-        "shared extents hold the space",
+        "30 B deleted, but usage fell by only 14 B: users write as fast, or snapshots, a trash can "
+        "or shared extents hold the space",
     )
     assert handle(state, Measured(20.0, Usage(65, 35), 0))[1] == Look(Rows(0, 2))
     # Before what was needed is freed, nothing can be said.
@@ -184,7 +185,7 @@ def test_many_troubles_end_it_and_few_do_not():
     many = ended(Batch(Rows(0, 100)), ("denied", 100))
     assert handle(state, Ended(1.0, many))[1] == Stop(
         StopReason.TROUBLES,
-        "19.0 % of the rows could not be dealt with: something else is wrong",
+        "19.0 % of the rows failed: something else is wrong",
     )
 
 
@@ -193,7 +194,10 @@ def test_a_late_file_system_is_given_a_pause():
         Batch(Rows(0, 2)), ("deleted", 2), latency_s_median=1.0, latency_s_p99=1.0, elapsed_s=1.0
     )
     state, instruction = handle(running(), Ended(1.0, late))
-    assert (state.pace, instruction) == (Pace(2, 0.25), Wait(0.25, "the file system answers late"))
+    assert (state.pace, instruction) == (
+        Pace(2, 0.25),
+        Wait(0.25, "the file system responds slowly"),
+    )
     assert handle(state, Waited(1.25))[1] == Look(Rows(2, 2))
 
 
@@ -207,7 +211,7 @@ def test_a_dry_run_ends_where_the_target_would_be_reached():
     )
     last = running(DRY, todo=(Rows(0, 10),), needed_bytes=None)
     assert handle(last, Ended(1.0, outcome))[1] == Stop(
-        StopReason.EXHAUSTED, "every file of the plan was dealt with"
+        StopReason.EXHAUSTED, "all files of the plan are done"
     )
 
 
@@ -311,8 +315,8 @@ def test_what_is_freed_and_not_seen_is_said_where_nobody_tells_of_it():
     state = running(late, freed_bytes=30, settling_since_s=0.0)
     assert handle(state, Measured(20.0, FULL, None))[1] == Stop(
         StopReason.NOT_SETTLED,
-        "as much was freed as is needed; 30 B of it are not to be seen in the use yet, and nobody "
-        "says whether they are still being destroyed",
+        "enough was deleted, but 30 B of it does not show in usage yet, and it is unknown whether "
+        "objects are still being destroyed",
     )
     # Users wrote 5 meanwhile: more is needed than was at first.
     assert handle(state, Measured(20.0, Usage(85, 15), None))[0].needed_bytes == 5

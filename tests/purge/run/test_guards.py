@@ -70,17 +70,21 @@ def canary(at_s, before_s=NOW_S - 1.0, after_s=NOW_S):
 
 BAD = [
     ("published", with_planned(GOOD, publication=None), "never published"),
-    ("published", published(not_before_s=NOW_S + 7200), "not over for another 2.0 h"),
-    ("published", published(NOW_S - 13 * DAY_S), "for another 1.0 d"),
-    ("made", made(NOW_S + 61, scanned_s=NOW_S), "61.0 s from now"),
+    ("published", published(not_before_s=NOW_S + 7200), "lasts another 2.0 h"),
+    ("published", published(NOW_S - 13 * DAY_S), "lasts another 1.0 d"),
+    ("made", made(NOW_S + 61, scanned_s=NOW_S), "61.0 s in the future"),
     ("valid", with_plan(GOOD, expires_at=time_of(NOW_S)), "expired 0.0 s ago"),
     ("signature", with_planned(GOOD, signature="the plan was changed"), "was changed"),
-    ("policy", with_planned(GOOD, changes=("mtime does not count any more",)), "mtime does not"),
-    ("allow-list", situation(allow_list=AllowList(None, frozenset({b"/other"}))), "not among"),
+    ("policy", with_planned(GOOD, changes=("mtime no longer counts",)), "mtime no longer"),
+    (
+        "allow-list",
+        situation(allow_list=AllowList(None, frozenset({b"/other"}))),
+        "not in the allow-list",
+    ),
     ("allow-list", situation(allow_list=AllowList("it belongs to user 7")), "user 7"),
-    ("allow-list", with_plan(GOOD, file_system={"root": "/other"}), "the policy of /scratch"),
-    ("allow-list", with_plan(GOOD, file_system={"root": "/scratch/"}), "the policy of /scratch"),
-    ("armed", armed(), "nobody armed"),
+    ("allow-list", with_plan(GOOD, file_system={"root": "/other"}), "the policy for /scratch"),
+    ("allow-list", with_plan(GOOD, file_system={"root": "/scratch/"}), "the policy for /scratch"),
+    ("armed", armed(), "not armed"),
     ("armed", armed(ALICE), "may be carried out in 23.0 h"),
     ("armed", armed(ALICE, BOB), "may be carried out in 23.0 h"),
     ("armed", armed(replace(ALICE, at_s=NOW_S + 1)), "in the future"),
@@ -101,21 +105,25 @@ BAD = [
         situation(root=replace(GOOD.root, file_system=replace(EXT4, kind="tmpfs"))),
         "tmpfs",
     ),
-    ("mount", situation(root=replace(GOOD.root, file_system=None)), "not known"),
+    ("mount", situation(root=replace(GOOD.root, file_system=None)), "unknown"),
     (
         "atime",
         situation(root=replace(GOOD.root, atime_settings={"mount options": "noatime"})),
         "mount options from relatime to noatime",
     ),
-    ("atime", situation(root=replace(GOOD.root, atime_settings=None)), "not known"),
-    ("atime", with_plan(GOOD, index={"atime_settings": None}), "not known"),
+    (
+        "atime",
+        situation(root=replace(GOOD.root, atime_settings=None)),
+        "recording of reads unknown",
+    ),
+    ("atime", with_plan(GOOD, index={"atime_settings": None}), "recording of reads unknown"),
     ("index", with_plan(GOOD, index={"obstacles": ("a subtree",)}), "a subtree"),
     (
         "index-age",
         made(NOW_S - 20 * DAY_S, scanned_s=NOW_S - 28 * DAY_S),
         "8.0 d old when the plan was made; at most 7.0 d",
     ),
-    ("index-age", made(NOW_S - 1, scanned_s=NOW_S), "after the plan"),
+    ("index-age", made(NOW_S - 1, scanned_s=NOW_S), "later than the plan"),
     ("clocks", canary(NOW_S + 61), "the file system by 61.0 s"),
     ("clocks", canary(NOW_S - 62), "the file system by 61.0 s"),
     (
@@ -123,19 +131,19 @@ BAD = [
         situation(clocks=(ServerClock("mds1", NOW_S + 100, NOW_S - 2, NOW_S),)),
         "mds1 by 100.0 s",
     ),
-    ("usage", situation(usage=None), "not known how full"),
+    ("usage", situation(usage=None), "usage of the file system unknown"),
     ("jump", listing(candidates(4501, 1)), "from 1,500 to 4,501 files"),
     ("jump", listing(candidates(1, 7 * 2**30)), "from 2.00 GiB to 7.00 GiB"),
     ("jump", listing(candidates(3001, 1), previous=candidates(0, 0)), "from 0 to"),
     (
         "caps",
         situation(policy=CAPPED, spent=Spent(10, 5)),
-        "10 files is used up by what runs of the last 20.0 h deleted",
+        "10 files is used up by deletions of the last 20.0 h",
     ),
     (
         "caps",
         situation(policy=CAPPED, spent=Spent(1, 1000)),
-        "1000 B is used up by what runs of the last 20.0 h deleted",
+        "1000 B is used up by deletions of the last 20.0 h",
     ),
     ("root-user", situation(root_user=False), "does not run as root"),
     ("space", situation(keeps_deleted="a trash can is on"), "trash can"),
@@ -215,7 +223,7 @@ def test_on_lustre_the_name_says_which_file_system_it_is():
     assert objections(now) == ()
     home = replace(scratch, name="home")
     (result,) = objections(replace(now, root=replace(now.root, file_system=home)))
-    assert "lustre home in place of lustre scratch" in result.reason
+    assert "lustre home instead of lustre scratch" in result.reason
 
 
 def test_a_file_system_without_an_identity_is_the_same_only_while_it_stays_mounted():

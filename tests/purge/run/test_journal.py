@@ -213,8 +213,8 @@ def test_dry_runs_deal_with_nothing():
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ((batch(0, 5), batch(5, 5)), "before the one before it has ended"),
-        ((batch(0, 5), batch(5, 5, run="r2")), "before the one before it has ended"),
+        ((batch(0, 5), batch(5, 5)), "before the previous one has ended"),
+        ((batch(0, 5), batch(5, 5, run="r2")), "before the previous one has ended"),
         ((batch(0, 5), done(0, ("deleted", 5)), batch(4, 2)), "not free"),
         ((batch(95, 6),), "not free"),
         ((done(0, ("deleted", 5)),), "does not have it"),
@@ -471,7 +471,7 @@ def test_a_batch_that_a_person_ended_counts_whole(tmp_path):
     assert (fate_of(standing, 0), fate_of(standing, 2)) == ("not_known", "capped")
     spent = spent_since(tmp_path, PLAN, AT - timedelta(hours=1))
     assert (spent.files, spent.bytes) == (9, 4096)
-    with pytest.raises(DataError, match="nobody has"):
+    with pytest.raises(DataError, match="released batch is not open"):
         replay(replace(chronicle, lines=(BEGIN, line)))
 
 

@@ -195,7 +195,7 @@ def test_every_guard_that_objects_is_told_and_nothing_is_touched(world):
     refusal = result.refusal()
     assert isinstance(refusal, RefusedError)
     assert "nothing was deleted, 2 guards object: published: " in refusal.message
-    assert "; armed: nobody armed the plan" in refusal.message
+    assert "; armed: the plan is not armed" in refusal.message
     (end,) = lines(result, EndLine)
     assert (end.reason, len(end.objections)) == ("refused", 2)
 
@@ -205,7 +205,7 @@ def test_a_dry_run_tells_what_would_hold_it_back_and_goes_on(world):
     result = run(dry(world), apply=False)
     assert result.files == 50
     assert [objection.guard for objection in result.objections] == ["armed"]
-    assert lines(result, BeginLine)[0].objections == ("armed: nobody armed the plan",)
+    assert lines(result, BeginLine)[0].objections == ("armed: the plan is not armed",)
     assert result.refusal() is None
 
 

@@ -144,7 +144,7 @@ def test_the_kill_switch_is_seen_at_once_and_the_mount_within_a_second(host):
     host.at_s += 1.0
     now = surroundings.situation()
     assert "mount" in host.guards(now)
-    assert "another directory than when the run began" in (now.root.trouble or "")
+    assert "not the directory it was when the run began" in (now.root.trouble or "")
 
 
 def test_the_root_that_was_looked_at_is_what_a_run_goes_by(host):

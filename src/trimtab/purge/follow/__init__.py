@@ -1,4 +1,4 @@
-"""An index kept up to date from the changelogs of a Lustre.
+"""Keep an index up to date from the changelogs of a Lustre file system.
 
 ::
 
@@ -6,7 +6,7 @@
        ▲         marks                                                            │
        └──────── clear up to the mark ◀──────────── one manifest with both ◀──────┘
 
-A record only says which files to look at: what an index has of a file is what the file system
-says of it now, under every name that it has now. So the order of records does not matter, nor that
-some come twice. `decide` and `place` are pure.
+A record only says which files to look at; the index then gets the file's current state under all
+its current names. So neither the order of records nor duplicates matter. `decide` and `place` are
+pure.
 """

@@ -1,8 +1,8 @@
-"""What records of a changelog ask for, how far they reach, and what may be cleared. Pure.
+"""Decide from changelog records which files to look at and which records to clear. Pure.
 
-Every record up to a *mark* is in the index, and the mark is kept with it. Clearing follows the mark
-and never leads. What shows that records were lost makes an MDT *stale*: that is kept too, until
-somebody scans again.
+Every record up to a *mark* is in the index, which also stores the mark. Records are cleared only up
+to the mark. Any evidence of lost records makes an MDT *stale*; this is stored too, until the next
+scan.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ from trimtab.drivers.lustre.changelog import (
 from trimtab.purge.index.manifest import FollowedMdt
 
 HEARTBEAT_S: Final = 6 * 3600
-"""An MDT drops a user that has cleared nothing for long; a quiet one is told so often that its
-reader lives. By default 30 days are long, and much less with a large backlog."""
+"""Interval at which even a quiet MDT gets a clear, in seconds.
+
+An MDT drops idle users: by default after 30 days, much sooner with a large backlog.
+"""
 
 TRIES_MAX: Final = 20
-"""So often a file that cannot be looked at is tried again."""
+"""Number of attempts to look at a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one reading of an MDT's changelog brought.
+    """Result of one reading of an MDT's changelog.
 
     Attributes
     ----------
     users
-        As they were before the records were read.
+        The changelog users, as of before the records were read.
     records
-        From behind the mark on, in any order, some perhaps twice.
+        Records after the mark, in any order, possibly with duplicates.
     ended
         Whether the log was read to its end.
     """
@@ -50,19 +52,18 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done about records.
+    """What to do about the records read.
 
     Attributes
     ----------
     mdts
-        How far each MDT is followed, once that was done.
+        State of each MDT after the decision is carried out.
     look
-        The files to look at, as an index keeps a FID.
+        FIDs of the files to look at, as an index stores them.
     migrated
-        New to old identifier of what was moved between MDTs.
+        New to old identifier of objects that moved between MDTs.
     walk
-        What was moved while the scan ran: if it is a directory, everything beneath it is to be
-        looked at.
+        Objects moved during the scan; if one is a directory, everything below it must be looked at.
     """
 
     mdts: tuple[FollowedMdt, ...]
@@ -73,7 +74,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Tell an MDT that a user needs no record up to one any more."""
+    """Clear the records of a user up to an index on one MDT."""
 
     mdt: str
     user: int
@@ -81,19 +82,19 @@ class Clear:
 
 
 def decide(mdts: Sequence[FollowedMdt], seen: Mapping[str, Seen]) -> Decision:
-    """Return what the changelogs of all MDTs ask for.
+    """Return what the changelogs of all MDTs require.
 
     Parameters
     ----------
     mdts
-        How far each is followed.
+        State of each followed MDT.
     seen
-        By the MDT's name. One that was not read stays where it is; one that is not followed is a
-        reason to scan again.
+        Readings by MDT name. An MDT that was not read keeps its state; one not yet followed
+        requires a new scan.
     """
     followed = {mdt.mdt for mdt in mdts}
     new = [
-        FollowedMdt(name, "", 0, 0, stale=("it was added after the scan",))
+        FollowedMdt(name, "", 0, 0, stale=("added after the scan",))
         for name in sorted(seen.keys() - followed)
     ]
     after = [_followed_on(mdt, seen[mdt.mdt]) if mdt.mdt in seen else mdt for mdt in mdts]
@@ -101,7 +102,7 @@ def decide(mdts: Sequence[FollowedMdt], seen: Mapping[str, Seen]) -> Decision:
     return Decision(
         mdts=(*after, *new),
         look=frozenset(fid for record in records for fid in _concerned(record)),
-        # A file with several names keeps its identifier until the last of them is moved.
+        # A file with several names keeps its identifier until its last name is moved.
         migrated={
             record.target: record.source
             for record in records
@@ -121,10 +122,10 @@ def decide(mdts: Sequence[FollowedMdt], seen: Mapping[str, Seen]) -> Decision:
 
 
 def clears(mdts: Sequence[FollowedMdt], users: Mapping[str, ChangelogUsers]) -> Iterator[Clear]:
-    """Yield what may be cleared now that the marks of an index are on stable storage.
+    """Yield the clears allowed once the marks of an index are on stable storage.
 
-    Never below what was cleared before: until 2.17.57 an MDT then removed the user, and every
-    later one.
+    Never clear below an earlier clear: up to 2.17.57 an MDT then removed the user and every later
+    one.
     """
     for mdt in mdts:
         user = users[mdt.mdt].named(mdt.user) if mdt.mdt in users else None
@@ -138,18 +139,18 @@ def clears(mdts: Sequence[FollowedMdt], users: Mapping[str, ChangelogUsers]) -> 
 def look_again(
     looked: frozenset[bytes], tried: Mapping[bytes, int], unknown: frozenset[bytes]
 ) -> dict[bytes, int]:
-    """Return which files to look at once more in the next round, and how often that was tried.
+    """Return which files to look at again in the next round, each with its number of attempts.
 
     Parameters
     ----------
     looked
-        Files that records named. Between the look and the clearing that follows it, a further
-        change of attributes of such a file may leave no record, so the look is repeated.
+        Files named by records. A further attribute change between the look and the next clear may
+        leave no record, so the look is repeated.
     tried
-        What was looked at again in this round.
+        Files looked at again in this round, with their attempts.
     unknown
-        Files that could not be looked at, or whose directory could not, and directories of which
-        it is not known what lies in them.
+        Files that could not be looked at, or whose directory could not, and directories of unknown
+        content.
     """
     again = dict.fromkeys(looked, 0)
     again.update({fid: tried.get(fid, 0) + 1 for fid in unknown})
@@ -157,7 +158,7 @@ def look_again(
 
 
 def _concerned(record: Record) -> Iterator[bytes]:
-    """Yield the files whose rows may be others: a change of a directory moves its own times."""
+    """Yield the files whose rows may change, including directories, whose times change too."""
     for fid in (record.target, record.parent, record.source, record.source_parent):
         if fid is not None:
             yield fid
@@ -177,32 +178,32 @@ def _followed_on(mdt: FollowedMdt, seen: Seen) -> FollowedMdt:
     if user is None:
         stale.append(f"its changelog user {mdt.user or 'for Trimtab'} is gone")
     elif user.index > mark:
-        stale.append(f"somebody cleared records up to {user.index} for {mdt.user}")
+        stale.append(f"records up to {user.index} were cleared for {mdt.user} by others")
         mark = user.index
     elif seen.users.index < mark:
-        # Removed and made anew, it numbers records and users from the beginning.
-        stale.append(f"its changelog was begun anew: there is no record {mark}")
+        # A changelog removed and created again numbers records and users from the start.
+        stale.append(f"its changelog was recreated: there is no record {mark}")
         mark = user.index
     elif user.index == mark:
         due = False
     if unwritten := sorted(NEEDED - seen.users.mask):
-        stale.append(f"records of {', '.join(unwritten)} are not written")
+        stale.append(f"record types {', '.join(unwritten)} are not enabled")
     records = {record.index: record for record in seen.records if record.index > mark}
     if any(record.mark & (STARTED | STOPPED) for record in records.values()):
-        stale.append("recording was switched off for a time")
+        stale.append("recording was off for a time")
     mark, missing = _advanced(mark, sorted(records), seen)
     if missing is not None and missing == mdt.missing:
-        stale.append(f"record {missing} is not there")
+        stale.append(f"record {missing} is missing")
         mark, missing = max([*records, seen.users.index if seen.ended else 0, mark]), None
     due = due or any(record.type != RecordType.MARK for record in records.values())
     return replace(mdt, mark=mark, due=due, missing=missing, stale=tuple(dict.fromkeys(stale)))
 
 
 def _advanced(mark: int, indices: Sequence[int], seen: Seen) -> tuple[int, int | None]:
-    """Return up to which record all are there, and the one that is not.
+    """Return the last record of the unbroken sequence, and the first missing one.
 
-    Records may have been written in another order than they are numbered in (before 2.14), so
-    one that is missing is waited for until the next reading.
+    Before 2.14 records could be written out of order, so a missing record is awaited until the next
+    reading.
     """
     for index in indices:
         if index != mark + 1:

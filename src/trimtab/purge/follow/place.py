@@ -1,4 +1,4 @@
-"""From files that know the directories they are in to paths. Pure."""
+"""Build paths from files that list their parent directories. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Name = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where files are.
+    """Paths of directories, and files without a path.
 
     Attributes
     ----------
     directories
-        The path of each directory that rows are in, relative to the root.
+        Path of each directory that contains rows, relative to the root.
     missing
-        Directories that have to be looked at to tell.
+        Directories that must be looked at to build paths.
     nowhere
-        Files that are beneath no directory that could be found: what is above them changes, and
-        they have to be looked at again.
+        Files below no known directory, because a directory above them is changing; they must be
+        looked at again.
     """
 
     directories: Mapping[bytes, bytes]
@@ -40,18 +40,18 @@ def place(
     root: bytes,
     stripes: Collection[bytes] = (),
 ) -> Places:
-    """Return the paths of the directories that files are in.
+    """Return the paths of the directories that contain files.
 
     Parameters
     ----------
     names
-        Of every file and directory that was looked at.
+        Names of every file and directory looked at.
     gone
-        What has no name any more.
+        Files and directories that no longer have a name.
     root
         The root's FID.
     stripes
-        Directories that are parts of those that they are in: what lies in them lies there.
+        Stripes of striped directories: their entries belong to the parent directory.
     """
     known: dict[bytes, bytes] = {root: b""}
     missing: set[bytes] = set()
@@ -63,7 +63,7 @@ def place(
     return Places(known, frozenset(missing), frozenset(nowhere))
 
 
-def _climb(  # noqa: PLR0917 (what is known is passed on)
+def _climb(  # noqa: PLR0917 (state passed through the recursion)
     directory: bytes,
     names: Mapping[bytes, Sequence[Name]],
     known: dict[bytes, bytes],
@@ -72,14 +72,14 @@ def _climb(  # noqa: PLR0917 (what is known is passed on)
     gone: Collection[bytes],
     stripes: Collection[bytes],
 ) -> None:
-    """Find the path of a directory by going up to one that is known."""
+    """Find the path of a directory by going up to a known one."""
     way = [directory]
     while way[-1] not in known and way[-1] not in lost and way[-1] not in missing:
         above = names.get(way[-1])
         if above is None and way[-1] not in gone:
             missing.add(way[-1])
         elif not above or len(above) > 1 or above[0][0] in way or len(way) > _DEPTH_MAX:
-            # Looked at while it was moved: it is in itself, in what is gone, or in two places.
+            # Looked at during a move: it is inside itself, inside a deleted one, or in two places.
             lost.add(way[-1])
         else:
             way.append(above[0][0])

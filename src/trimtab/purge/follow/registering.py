@@ -1,8 +1,8 @@
-"""Which MDTs get a changelog user, and which lose it. Pure.
+"""Decide on which MDTs to register or remove a changelog user. Pure.
 
-An MDT writes records from the moment when it has a user, and keeps them until each of its users has
-cleared them. So nobody is registered unasked, and of several MDTs without one the first comes
-alone: what goes wrong with changelogs takes an MDS down.
+An MDT records changes as soon as it has a user, and keeps records until every user has cleared
+them. Users are therefore registered only on request, and on one MDT first if none has one: a
+changelog problem takes an MDS down.
 """
 
 from __future__ import annotations
@@ -24,27 +24,26 @@ POLICY: Final = "changelogs"
 REGISTERING: Final = (
     Message(
         "changelog-hangs-mds",
-        "A registered changelog user once hung an MDS for good: a Lustre 2.17.57, built for a "
-        "Linux 6.12 with fortified string functions, stopped at the first rename that it recorded "
-        "(strscpy in mdd_changelog_ns_store; its journal stood still, and only a restart helped). "
-        "Watch the console of the server (dmesg --follow) while somebody renames a file, and have "
-        "its failover at hand. Where clients hang: restart the MDS, deregister, and scan instead",
+        "A registered changelog user once hung an MDS for good: Lustre 2.17.57, built for Linux "
+        "6.12 with fortified string functions, stopped at the first rename it recorded (strscpy in "
+        "mdd_changelog_ns_store; its journal stalled, and only a restart helped). Rename a file "
+        "while watching the server's console (dmesg --follow), with its failover ready. If clients "
+        "hang: restart the MDS, deregister, and scan instead",
     ),
     Message(
         "changelog-fills-mdt",
         "From now on the MDT keeps every record until it is cleared, and a full MDT cannot even "
-        "delete. Follow at least daily; where nobody follows any more: --deregister",
+        "delete. Follow at least daily; when following ends: --deregister",
     ),
     Message(
         "changelog-user-lost",
-        "A user that was registered within seconds of a crash may be gone: look again after one",
+        "A crash within seconds of registering may lose the user: check after a crash",
     ),
 )
 DEREGISTERING: Final = (
     Message(
         "index-unfollowable",
-        "An index that is followed cannot go on without its user: it then needs a new one, and "
-        "--rescan",
+        "A followed index cannot continue without its user: it then needs a new user and --rescan",
     ),
 )
 
@@ -59,23 +58,23 @@ def decide(
     registered: bool,
     ledger: Iterable[Action] = (),
 ) -> Plan:
-    """Return what registers or removes the changelog user of MDTs.
+    """Return the plan that registers or removes the changelog user of MDTs.
 
     Parameters
     ----------
     servers
-        The MDSs, with who reads the changelogs of the MDTs of each; ``None``: it did not answer.
+        MDSs, each with the changelog users of its MDTs; ``None`` if it did not answer.
     mdts
-        Only these; empty: all, of which the first comes alone where none has a user yet.
+        Only these; if empty, all, but only the first while none has a user.
     ledger
-        Registrations of this site: no user is removed that none of them may have made.
+        Registrations of this site; only users that one of them may have registered are removed.
     """
     ours = {
         (action.instruction.target, action.found) for action in ledger if may_have_written(action)
     }
     instructions: list[Instruction] = []
     untouched = [
-        Untouched(server, Message("server-silent", "it did not answer: its MDTs are not known"))
+        Untouched(server, Message("server-silent", "no answer: its MDTs are unknown"))
         for server, served in servers.items()
         if served is None
     ]
@@ -92,11 +91,11 @@ def decide(
         else:
             instructions.append(answer)
     for mdt in sorted(set(mdts) - {mdt for mdt, _, _ in served}):
-        untouched.append(Untouched(mdt, Message("target-absent", "no MDS that answers serves it")))
+        untouched.append(Untouched(mdt, Message("target-absent", "no responding MDS serves it")))
     alone = registered and not mdts and not any(users.of(CHANGELOG_USER) for *_, users in served)
     if alone:
         for later in instructions[1:]:
-            text = f"give the command again once {instructions[0].target} has run with its user"
+            text = f"repeat the command once {instructions[0].target} has run with its user"
             untouched.append(Untouched(later.target, Message("first-target-alone", text)))
         del instructions[1:]
     return Plan(site, POLICY, now, None, tuple(instructions), tuple(untouched))
@@ -113,7 +112,7 @@ def _served(
 def _registering(
     file_system: str, mdt: str, server: str, users: ChangelogUsers
 ) -> Instruction | Message:
-    """Return what registers the user of one MDT, or why nothing is done."""
+    """Return the registration of one MDT's user, or why nothing is done."""
     named = users.of(CHANGELOG_USER)
     if len(named) > 1:
         return _ambiguous(named)
@@ -134,19 +133,19 @@ def _deregistering(
     users: ChangelogUsers,
     ours: Collection[tuple[str, str | None]],
 ) -> Instruction | Message:
-    """Return what removes the user of one MDT, or why nothing is done."""
+    """Return the removal of one MDT's user, or why nothing is done."""
     named = users.of(CHANGELOG_USER)
     if len(named) > 1:
         return _ambiguous(named)
     if not named:
         return Message("not-in-force", f"it has no changelog user named {CHANGELOG_USER}")
     command = shlex.join(deregister_words({"fs": file_system, "mdt": mdt}))
-    # None: whether a registration succeeded was never found out.
+    # None: the outcome of a registration was never known.
     if not {(mdt, named[0].name), (mdt, None)}.intersection(ours):
         return Message(
             "changelog-user-foreign",
-            f"this store has no registration of {named[0].name}: name the store that has it with "
-            f"--store; if nobody follows with it, remove it on {server}: {command}",
+            f"this store did not register {named[0].name}: name the store that did with --store; "
+            f"if the user is not in use, remove it on {server}: {command}",
         )
     reason = Message("changelog-user-unwanted", _progress(named[0], users))
     return Instruction(
@@ -160,12 +159,12 @@ def _ambiguous(named: Collection[ChangelogUser]) -> Message:
 
 
 def _reused(user: ChangelogUser, users: ChangelogUsers) -> Message:
-    """Return why an MDT keeps the user that it has; one that cannot be followed with is told."""
+    """Return why an MDT keeps its user; a user that cannot be followed with is reported."""
     missing = sorted(NEEDED - users.mask)
     if missing:
         return Message(
             "changelog-mask-short",
-            f"it has {user.name}, but records of {', '.join(missing)} are not written: "
+            f"it has {user.name}, but record types {', '.join(missing)} are not enabled: "
             "--deregister, then --register",
         )
     return Message("registered-already", _progress(user, users))
@@ -174,4 +173,4 @@ def _reused(user: ChangelogUser, users: ChangelogUsers) -> Message:
 def _progress(user: ChangelogUser, users: ChangelogUsers) -> str:
     behind = max(0, users.index - user.index)
     idle = format_duration(float(user.idle_s))
-    return f"{user.name} has cleared up to {user.index}, {behind:,} records wait, idle for {idle}"
+    return f"{user.name} cleared up to {user.index}, {behind:,} records pending, idle for {idle}"

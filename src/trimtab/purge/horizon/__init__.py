@@ -1,4 +1,4 @@
-"""From the ages of files to the cut-off that reaches a target. Pure.
+"""Find the cut-off that reaches a target from the ages of files. Pure.
 
 `curve` holds files and bytes by the hour of their last use, `usage` the fullness of a file system.
 `horizon` finds the cut-off that reaches its target, `targets` that of its OSTs and pools, and

@@ -49,9 +49,9 @@ class Answer:
     as_of_s
         Time of the metadata, in seconds since 1970; ages are counted back from it.
     needed
-        The horizon now: what a run deletes at least.
+        The horizon now: the least that a run deletes.
     published
-        The horizon of the lists: what a run may delete at most, because usage grows until then.
+        The horizon of the lists: the most that a run may delete, with growth until then.
     growth
         Expected growth of usage; ``None`` without a forecast.
     osts
@@ -61,7 +61,7 @@ class Answer:
     steps
         Effect of other ages, none younger than the minimum age.
     users, projects
-        What the published horizon frees of each.
+        What the published horizon frees per user or project.
     future_files
         Files with times after the end of the scan, which count as its end.
     words
@@ -92,7 +92,7 @@ def answer(
     growth: Growth | None = None,
     bias: SizeBias | None = None,
 ) -> Answer:
-    """Return the horizon of a policy on an index, and what its lists name.
+    """Return the horizon of a policy on an index, and the extent of its lists.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def answer(
     Raises
     ------
     UsageError
-        The policy has no target, or usage, pools or layout that its target needs are unknown.
+        The policy has no target, or the usage, pools or layout that its target needs are unknown.
     """
     listed_curve, groups = curve_of(tally), None
     curve = listed_curve if bias is None else bias.curve(listed_curve)
@@ -164,9 +164,9 @@ def _owned(
 
 
 def _surely(published: Horizon, low: AgeCurve, curve: AgeCurve, youngest_hour: int) -> Horizon:
-    """Return the horizon of lists that suffice even if files hold as little as they may.
+    """Return the horizon of lists that suffice even at the lower bound of file sizes.
 
-    Where only the estimate suffices, all that may be listed is.
+    If only the estimate suffices, all files that may be listed are.
     """
     if published.status is not HorizonStatus.REACHED:
         return published
@@ -191,9 +191,9 @@ def _groups(
         limited = ost_groups(policy.target_ost, usages)
     elif pools is None:
         raise UsageError(
-            "the policy has a target of pools, and which OSTs are in them is not known",
+            "the policy has a target for pools, but their OSTs are unknown",
             code="pools-unknown",
-            hint="--site SITE, of a Lustre that is mounted here: lfs pool_list says it",
+            hint="--site SITE with a Lustre mounted here: lfs pool_list lists them",
         )
     else:
         limited = pool_groups(policy.target_pool, pools, usages)
@@ -208,9 +208,9 @@ def _known(policy: Policy, ost_usages: Mapping[int, Usage] | None) -> Mapping[in
             ("pools", "each of their OSTs") if policy.target_pool else ("OSTs", "each of them")
         )
         raise UsageError(
-            f"the policy has a target of {noun}, and how full {each} is is not known",
+            f"the policy has a target for {noun}, but the fullness of {each} is unknown",
             code="ost-usage-unknown",
-            hint="--site SITE, of a Lustre whose OSTs all answer; or take target, of the whole",
+            hint="--site SITE with a Lustre whose OSTs all answer; or set target, for the whole",
         )
     return ost_usages
 
@@ -220,7 +220,7 @@ def _layout(policy: Policy, tally: Tally, curve: AgeCurve) -> Mapping[int, AgeCu
     if not curves and curve.total.files:
         noun = "pools" if policy.target_pool else "OSTs"
         raise UsageError(
-            f"the policy has a target of {noun}, and the index does not tell where files lie",
+            f"the policy has a target for {noun}, but the index lacks the layout of files",
             code="layout-unknown",
             hint="trimtab purge scan ROOT --index DIR --with layout",
         )
@@ -228,10 +228,10 @@ def _layout(policy: Policy, tally: Tally, curve: AgeCurve) -> Mapping[int, AgeCu
 
 
 def _target(policy: Policy, usage: Usage, groups: GroupHorizons | None) -> float:
-    """Return the fullness of the whole to come to.
+    """Return the target fullness of the whole file system.
 
-    Where no group needs anything now it is the one at which the first of them would reach its
-    limit, as skewed as they are: the lists are made for that.
+    If no group needs anything now, this is the fullness at which the first group would reach its
+    limit at the present imbalance; the lists are made for that.
     """
     if groups is None:
         if policy.target is None:
@@ -241,7 +241,7 @@ def _target(policy: Policy, usage: Usage, groups: GroupHorizons | None) -> float
         return policy.target
     if groups.target is not None:
         return groups.target
-    # What lies outside of the pools may be fuller than they are to be: it has no limit.
+    # Space outside the pools has no limit, so it may be fuller than the pools' limit.
     most = 1.0 if policy.target_ost is None else policy.target_ost
     whole = Fraction(usage.used_bytes, usage.total_bytes)
     shares = [
@@ -249,13 +249,13 @@ def _target(policy: Policy, usage: Usage, groups: GroupHorizons | None) -> float
         for group in groups.groups
         if group.status is HorizonStatus.MET_ALREADY and group.usage.used_bytes
     ]
-    # Rounded down, one that is just at its limit would have something deleted.
+    # Rounding down would delete files of a group that is just at its limit.
     least = -(-usage.used_bytes * 10_000 // usage.total_bytes) / 10_000
     return min(most, max(least, min(shares, default=most)))
 
 
 def _reached(group: GroupHorizon, whole: Fraction) -> Fraction:
-    """Return how full the whole is when a group has grown to its limit, and all with it."""
+    """Return the fullness of the whole when a group reaches its limit, all growing alike."""
     fullness = Fraction(group.usage.used_bytes, group.usage.total_bytes)
     return Fraction(str(group.group.limit)) * whole / fullness
 
@@ -274,8 +274,8 @@ def _words(outcome: Answer, policy: Policy, rules: RulesInForce, tally: Tally) -
         latest = tally.latest_future_s
         until = "" if latest is None else f", the latest {moment(latest)}"
         yield (
-            f"{plural(outcome.future_files, 'file', ',')} with times after the scan{until}: they "
-            "count as its end, or they would live for ever."
+            f"{plural(outcome.future_files, 'file', ',')} with times after the scan{until}; these "
+            "count as its end, or the files would never be deleted."
         )
 
 
@@ -283,17 +283,17 @@ def _published(outcome: Answer, policy: Policy) -> Iterator[str]:
     published = outcome.published
     assert published.cut_off_s is not None
     grown = (
-        "as use is now"
+        "at the present usage"
         if outcome.growth is None or outcome.growth.high_bytes is None
-        else "if use grows as far as the upper end of the forecast"
+        else "if usage grows to the upper end of the forecast"
     )
     yield (
-        f"Lists name what was last used before {moment(published.cut_off_s)}: "
+        f"Lists name files last used before {moment(published.cut_off_s)}: "
         f"{format_bytes(published.freed.allocated_bytes)}, for {policy.publish_factor:g} times "
-        f"what {format_percent(published.target, 2)} asks for {grown}."
+        f"what a target of {format_percent(published.target, 2)} needs {grown}."
     )
     if published.status is HorizonStatus.OUT_OF_REACH:
-        yield "That is all that may be deleted, and less than that."
+        yield "That is all that may be deleted, and less than needed."
 
 
 def curve_of(tally: Tally) -> AgeCurve:

@@ -1,4 +1,4 @@
-"""What is eligible, by the hour of its last use: the curve from which a horizon is read.
+"""Eligible files by the hour of their last use: the curve from which a horizon is read.
 
 ::
 
@@ -7,8 +7,8 @@
                      ▁▁▂▃▂▁▁▁▂▂▃▅▃▂▂▁▁▂▃▅█ ▆▇█    (too young, exempt: not on the curve)
                      └── what it frees ──┘
 
-Hours are whole hours since 1970, UTC. A cut-off is the beginning of an hour; a file is under it
-when its last use is before it, so that the hours below the cut-off hold exactly those files.
+Hours are whole hours since 1970, UTC. A cut-off is the start of an hour, and a file is before it if
+its last use is, so the hours below the cut-off hold exactly those files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HOUR_S: Final = 3600
 HOURS_PER_DAY: Final = 24
 _SUM_MAXIMUM: Final = 2.0**62
-"""Bytes of all files: more is a broken index, and near it int64 would wrap around."""
+"""Maximum sum of files or bytes: more means a broken index, and int64 would soon overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Freed:
     allocated_bytes: int = 0
 
     def __add__(self, other: Freed) -> Freed:
-        """Return both together."""
+        """Return the sum."""
         return Freed(self.files + other.files, self.allocated_bytes + other.allocated_bytes)
 
 
@@ -53,9 +53,9 @@ class AgeCurve:
     hours
         Hours since 1970, ascending, each once; int64, shape (n,).
     files
-        Files last used within each; int64, shape (n,).
+        Number of files last used in each hour; int64, shape (n,).
     allocated_bytes
-        What they hold; int64, shape (n,).
+        Bytes allocated to them; int64, shape (n,).
     """
 
     hours: Whole
@@ -63,19 +63,19 @@ class AgeCurve:
     allocated_bytes: Whole
 
     def __post_init__(self) -> None:
-        """Refuse arrays from which a wrong number could be read.
+        """Reject inconsistent arrays.
 
         Raises
         ------
         DataError
-            Their lengths differ, hours are not ascending, something is negative, or the sum is
-            more than any file system holds.
+            Lengths differ, hours are not ascending, a value is negative, or the sum exceeds what
+            any file system can hold.
         """
         import numpy as np
 
         if not len(self.hours) == len(self.files) == len(self.allocated_bytes):
             raise DataError(
-                "an age curve has as many hours as counts and bytes", code="curve-malformed"
+                "an age curve needs as many counts and bytes as hours", code="curve-malformed"
             )
         if bool((np.diff(self.hours) <= 0).any()):
             raise DataError(
@@ -83,15 +83,17 @@ class AgeCurve:
             )
         for noun, values in (("files", self.files), ("bytes", self.allocated_bytes)):
             if bool((values < 0).any()):
-                raise DataError(f"an age curve counts less than no {noun}", code="curve-malformed")
+                raise DataError(
+                    f"an age curve has a negative number of {noun}", code="curve-malformed"
+                )
             if float(values.sum(dtype=np.float64)) > _SUM_MAXIMUM:
                 raise DataError(
-                    f"an age curve sums up to more {noun} than there can be", code="curve-malformed"
+                    f"an age curve sums to more {noun} than possible", code="curve-malformed"
                 )
 
     @classmethod
     def of(cls, hours: ArrayLike, files: ArrayLike, allocated_bytes: ArrayLike) -> AgeCurve:
-        """Return a curve of values in any order; values of a repeated hour are added.
+        """Return the curve of values in any order; values of a repeated hour are summed.
 
         Parameters
         ----------
@@ -117,7 +119,7 @@ class AgeCurve:
 
     @classmethod
     def together(cls, curves: Sequence[AgeCurve]) -> AgeCurve:
-        """Return the sum of curves; of none the curve of nothing."""
+        """Return the sum of curves; of none, an empty curve."""
         import numpy as np
 
         nothing, names = np.empty(0, np.int64), ("hours", "files", "allocated_bytes")
@@ -127,12 +129,12 @@ class AgeCurve:
 
     @classmethod
     def from_buffers(cls, hours: bytes, files: bytes, allocated_bytes: bytes) -> AgeCurve:
-        """Return the curve that the core gives: i64 hours, u64 files, u64 bytes, ascending.
+        """Return the curve from the core's buffers: i64 hours, ascending; u64 files; u64 bytes.
 
         Raises
         ------
         DataError
-            A number is beyond int64, or as the constructor says.
+            A number exceeds int64, or as for the constructor.
         """
         import numpy as np
 
@@ -141,17 +143,17 @@ class AgeCurve:
 
     @cached_property
     def _sums(self) -> tuple[Whole, Whole]:
-        """Files and bytes of all hours before each."""
+        """Files and bytes of all hours before each hour."""
         return _summed(self.files), _summed(self.allocated_bytes)
 
     @property
     def total(self) -> Freed:
-        """All that is eligible."""
+        """All eligible files and bytes."""
         files, allocated_bytes = self._sums
         return Freed(int(files[-1]), int(allocated_bytes[-1]))
 
     def freed_before(self, hour: int) -> Freed:
-        """Return the files and bytes last used before the beginning of an hour since 1970."""
+        """Return the files and bytes last used before the start of an hour since 1970."""
         import numpy as np
 
         at = int(np.searchsorted(self.hours, hour, side="left"))
@@ -164,9 +166,9 @@ class AgeCurve:
         Returns
         -------
         int | None
-            Hours since 1970: the hour after the one that reaches the sum, so that the least is
-            deleted. ``None`` if the whole curve does not suffice, or it is empty. For 0 bytes the
-            first hour, before which there is nothing.
+            Hours since 1970: the hour after the one that reaches the sum, so that as little as
+            possible is deleted. ``None`` if the whole curve does not suffice or is empty. For 0
+            bytes the first hour, before which there is nothing.
         """
         import numpy as np
 
@@ -188,22 +190,22 @@ class AgeCurve:
 
 @dataclass(frozen=True, eq=False)
 class OwnerDays:
-    """The same of every user, or of every project, by the day: whole days since 1970, UTC.
+    """Eligible files and bytes of each user or project by the day: whole days since 1970, UTC.
 
-    All in one piece: a system has 10^4 users, and as many small arrays take seconds. A cut-off
-    within a day leaves open which part of that day it frees; `freed_before` gives the least and
-    the most.
+    The arrays of all owners are joined: a system has 10^4 users, and as many small arrays take
+    seconds. For a cut-off within a day the freed share of that day is unknown; `freed_before`
+    returns the least and the most.
 
     Attributes
     ----------
     owners
         Numbers of users or projects; int64, shape (k,).
     starts
-        Where the days of each begin, and where those of the last end; int64, shape (k + 1,).
+        Where the days of each owner start, then the end of the last; int64, shape (k + 1,).
     days
         Ascending for each owner; int64, shape (n,).
     files, allocated_bytes
-        Last used on each, and what they hold; int64, shape (n,).
+        Files last used on each day, and their bytes; int64, shape (n,).
     """
 
     owners: Whole
@@ -214,7 +216,7 @@ class OwnerDays:
 
     @classmethod
     def from_buffers(cls, each: Iterable[tuple[int, tuple[bytes, bytes, bytes]]]) -> OwnerDays:
-        """Return what the core gives of each owner: i64 days, u64 files, u64 bytes, ascending.
+        """Return the days from the core's buffers of each owner: i64 days, u64 files, u64 bytes.
 
         Raises
         ------
@@ -231,7 +233,7 @@ class OwnerDays:
         for buffer, length in zip(buffers, lengths, strict=True):
             if any(len(data) != length * 8 for data in buffer):
                 raise DataError(
-                    "an age curve has as many days as counts and bytes", code="curve-malformed"
+                    "an age curve needs as many counts and bytes as days", code="curve-malformed"
                 )
         days, files, sizes = (b"".join(buffer[place] for buffer in buffers) for place in range(3))
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
@@ -253,16 +255,16 @@ class OwnerDays:
 
     @property
     def totals(self) -> list[Freed]:
-        """All that is eligible, of each owner."""
+        """All eligible files and bytes of each owner."""
         return self._until(self.starts[1:])
 
     def _before(self, day: int) -> list[Freed]:
-        # The days of an owner are ascending: those before a day are the first of his.
+        # An owner's days are ascending, so those before a day come first.
         passed = _summed(self.days < day)
         return self._until(self.starts[:-1] + passed[self.starts[1:]] - passed[self.starts[:-1]])
 
     def _until(self, ends: Whole) -> list[Freed]:
-        """Return the sums of each owner's days up to places among all days."""
+        """Return each owner's sums up to given positions in the joined arrays."""
         begins = self.starts[:-1]
         files, sizes = ((sums[ends] - sums[begins]).tolist() for sums in self._sums)
         return [Freed(*totals) for totals in zip(files, sizes, strict=True)]
@@ -273,7 +275,7 @@ class OwnerDays:
 
 
 def _summed(values: numpy.ndarray) -> Whole:
-    """Return the sums of all values before each, and of all at the end: shape (n + 1,)."""
+    """Return the sum of the values before each, then of all; shape (n + 1,)."""
     import numpy as np
 
     sums = np.zeros(len(values) + 1, np.int64)
@@ -282,18 +284,18 @@ def _summed(values: numpy.ndarray) -> Whole:
 
 
 def _counts(data: bytes) -> Whole:
-    """Return the core's u64 numbers; none of them, nor their sum, may leave int64.
+    """Return the core's u64 numbers as int64.
 
     Raises
     ------
     DataError
-        One does.
+        A number or the sum exceeds int64.
     """
     import numpy as np
 
     values = np.frombuffer(data, np.uint64)
     if bool((values > np.uint64(2**63 - 1)).any()):
-        raise DataError("an age curve holds a number of more than 63 bits", code="curve-malformed")
+        raise DataError("an age curve has a number of more than 63 bits", code="curve-malformed")
     if float(values.sum(dtype=np.float64)) > _SUM_MAXIMUM:
-        raise DataError("an age curve sums up to more than there can be", code="curve-malformed")
+        raise DataError("an age curve sums to more than possible", code="curve-malformed")
     return values.astype(np.int64)

@@ -1,7 +1,7 @@
-"""Growth of usage until a plan expires, with an interval: lists are made for its upper end.
+"""Forecast the growth of usage until a plan expires; lists cover the upper end of the interval.
 
-Growth is what is written and not deleted by its owners. What purges freed is added back, because
-every purge would otherwise look like a fall in demand::
+Growth is bytes written less bytes deleted by their owners. Bytes freed by purges are added back,
+because every purge would otherwise look like falling demand::
 
     used + purged so far   ▁▁▂▂▃▃▃▄▄▅▅▆▆▇▇█   daily differences ──▶ blocks of them, resampled
 """
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
 
 DAYS_MINIMUM: Final = 14
-"""Two weeks: fewer tell nothing of the rhythm of a week, nor of how far days differ."""
+"""Two weeks: fewer days show neither the weekly pattern nor the variation of days."""
 WINDOW_S: Final = 90 * 86400
-"""What is older says little about next week's users."""
+"""Older snapshots say little about next week's usage."""
 LEVEL: Final = 0.9
-"""Coverage of the interval: growth exceeds its upper end in one case of twenty."""
+"""Coverage of the interval: growth exceeds its upper end in one case in twenty."""
 DRAWS: Final = 4000
 _SPREAD_MINIMUM: Final = 0.2
-"""Of the spread of all days: a drawn past that is more even says nothing of the future."""
+"""Least spread of a drawn past, as a fraction of the spread of all days."""
 _DAY_S: Final = 86400
 _GAP_MAXIMUM_S: Final = 3 * _DAY_S
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """By how much use grows within a time, or why that cannot be said.
+    """Forecast growth of usage over a time, or why there is none.
 
     Attributes
     ----------
     middle_bytes, low_bytes, high_bytes
-        Expected, and the ends of the interval; ``None`` with a ``reason``.
+        Expected growth and the ends of its interval; ``None`` with a ``reason``.
     level
-        Of the interval: half of the rest lies beyond each end.
+        Coverage of the interval; half of the rest lies beyond each end.
     days
-        Days that it rests on.
+        Number of days that the forecast is based on.
     """
 
     ahead_s: int
@@ -58,14 +58,14 @@ class Growth:
 
     @property
     def words(self) -> str:
-        """What it says, in a sentence."""
+        """The forecast as a sentence."""
         ahead = format_duration(self.ahead_s)
         if self.middle_bytes is None or self.low_bytes is None or self.high_bytes is None:
-            return f"How much use grows within {ahead} cannot be said: {self.reason}."
+            return f"No forecast of growth within {ahead}: {self.reason}."
         return (
-            f"Within {ahead} use is expected to grow by {format_bytes(self.middle_bytes)} "
+            f"Within {ahead} usage is expected to grow by {format_bytes(self.middle_bytes)} "
             f"({format_bytes(self.low_bytes)} to {format_bytes(self.high_bytes)}, "
-            f"{self.level:.0%}), from {self.days} days."
+            f"{self.level:.0%}), based on {self.days} days."
         )
 
 
@@ -95,13 +95,13 @@ def forecast_growth(
 
     Notes
     -----
-    Usage with the purges added back is read off at whole days before the last point, by linear
-    interpolation. The growth of each day is one number; the interval is a predictive bootstrap of
-    them. Stretches of consecutive days (circular blocks, D. N. Politis and J. P. Romano, 1992) make
-    both another past, for the error of the mean, and another future, for the variation of the days
-    to come. It is widened as `judge.bootstrap` widens intervals, for what short blocks do not show.
-    The mean rather than a robust estimate: a file system is filled by the rare day on which a user
-    writes a petabyte.
+    Usage with purges added back is interpolated linearly at whole days before the last point. The
+    daily growths are the sample; the interval is their predictive bootstrap. Blocks of consecutive
+    days (circular blocks, D. N. Politis and J. P. Romano, 1992) form both another past, for the
+    error of the mean, and another future, for the variation of the days to come. The interval is
+    widened as in `judge.bootstrap`, for variation that short blocks miss. The mean is used rather
+    than a robust estimate because the rare day on which a user writes a petabyte is what fills a
+    file system.
 
     Rate at which growth exceeded the upper end, nominal 5 %, from 30 / 60 / 90 days (400 series
     each): independent days 5 / 5 / 4 % within 7 days and 5 / 6 / 4 % within 28; with an
@@ -132,13 +132,13 @@ def forecast_growth(
 def _daily(
     points: Sequence[tuple[int, int]], purged: Sequence[tuple[int, int]]
 ) -> tuple[str | None, Floats | None]:
-    """Return why there is no forecast, or the growth of each day, by time."""
+    """Return why there is no forecast, and the growth of each day in bytes, oldest first."""
     import numpy as np
 
     end = max((at for at, _ in points), default=0)
     recent = sorted({at: used for at, used in points if at >= end - WINDOW_S}.items())
     if len(recent) < 2:
-        return f"{len(recent)} snapshots tell nothing of growth", None
+        return f"{len(recent)} snapshots are too few", None
     at = np.array([at for at, _ in recent], np.float64)
     gross = np.array([used for _, used in recent], np.float64)
     for when, freed in purged:
@@ -146,15 +146,15 @@ def _daily(
     days = int((at[-1] - at[0]) // _DAY_S)
     grown = np.diff(np.interp(at[-1] - _DAY_S * np.arange(days, -1, -1), at, gross))
     if days < DAYS_MINIMUM:
-        return f"snapshots reach back {days} days; a forecast takes {DAYS_MINIMUM}", grown
+        return f"snapshots reach back {days} days; a forecast needs {DAYS_MINIMUM}", grown
     gap_s = float(np.diff(at).max())
     if gap_s > _GAP_MAXIMUM_S:
-        return f"no snapshot for {format_duration(gap_s)}: how days differ is not known", grown
+        return f"no snapshot for {format_duration(gap_s)}: variation of days unknown", grown
     return None, grown
 
 
 def _errors(daily: Floats, ahead_days: float) -> Floats:
-    """Return by how much drawn futures differ from what drawn pasts expect."""
+    """Return the differences between drawn futures and the forecasts of drawn pasts, in bytes."""
     import numpy as np
 
     n = len(daily)
@@ -167,15 +167,15 @@ def _errors(daily: Floats, ahead_days: float) -> Floats:
     past = _drawn(daily, n, generator)
     future = _drawn(daily, len(weights), generator) @ weights
     spread = daily.std()
-    # In units of the spread that each past shows: a past without the rare large days expects too
-    # little and looks too even at once, and both are made good for.
+    # Scaled by the spread of each past: a past without the rare large days both forecasts too
+    # little and varies too little, and this corrects for both.
     shown = np.maximum(past.std(axis=1), _SPREAD_MINIMUM * spread)
     scale = np.divide(spread, shown, out=np.ones_like(shown), where=shown > 0)
     return (future - ahead_days * past.mean(axis=1)) * scale
 
 
 def _drawn(daily: Floats, length: int, generator: numpy.random.Generator) -> Floats:
-    """Return `DRAWS` series of ``length`` days, made of blocks of this one, taken as a ring."""
+    """Return `DRAWS` series of ``length`` days, made of circular blocks of ``daily``."""
     import numpy as np
 
     n = len(daily)

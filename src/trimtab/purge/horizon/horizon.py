@@ -1,7 +1,7 @@
-"""The horizon: the cut-off that brings a file system to its target, and the effect of others.
+"""Find the horizon, the cut-off that brings a file system to its target.
 
-Of all sufficient cut-offs it is the earliest, which deletes the least: a file just younger than the
-horizon is retained. It is known before anything is deleted, so that it can be published.
+It is the earliest sufficient cut-off, which deletes the least: a file just younger than the horizon
+is retained. It is known before anything is deleted, so it can be published.
 """
 
 from __future__ import annotations
@@ -28,26 +28,28 @@ from trimtab.units import (
 
 DAY_S: Final = 86400
 AGES_DAYS: Final = (14, 28, 42, 56, 70, 84, 112, 140, 182, 273, 365, 547, 730, 1095, 1826)
-"""Ages of the table that people look at; the curve itself has every hour."""
+"""Ages in days shown in tables; the curve itself has every hour."""
 _DIFFERENCE: Final = 0.1
-"""Share by which an index and ``df`` may differ: snapshots, quota files and what was written since
-the scan are in the one and not in the other."""
+"""Fraction by which an index and ``df`` may differ.
+
+``df`` includes snapshots, quota files and data written since the scan.
+"""
 
 
 class HorizonStatus(StrEnum):
-    """What came out."""
+    """Whether a cut-off is needed and sufficient."""
 
     MET_ALREADY = "met_already"
-    """Nothing has to go."""
+    """Nothing must be deleted."""
     REACHED = "reached"
-    """Deleting what is older than the cut-off is enough."""
+    """Deleting files older than the cut-off suffices."""
     OUT_OF_REACH = "out_of_reach"
-    """Deleting all that is eligible is not enough."""
+    """Deleting all eligible files does not suffice."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptBack:
-    """Files that are not eligible, and why: ``too_young``, ``exempt_user`` ..."""
+    """Retained files and the reason: ``too_young``, ``exempt_user`` ..."""
 
     reason: str
     files: int
@@ -65,7 +67,7 @@ class Horizon:
     target
         Fullness to reach, a fraction.
     usage
-        Before the deletion.
+        Usage before the deletion.
     required_bytes
         Bytes to free.
     cut_off_hour
@@ -74,14 +76,14 @@ class Horizon:
     freed
         Files and bytes before the cut-off.
     after
-        Usage after the deletion; ``None`` where it cannot be determined, because the index holds
-        more than is used.
+        Usage after the deletion; ``None`` if unknown, because the index has more bytes than are
+        used.
     eligible
-        All files that the rules allow to be deleted, whatever the cut-off.
+        All files that the rules allow to be deleted, regardless of the cut-off.
     kept
         All others, by reason; most bytes first.
     doubts
-        Sentences on figures that disagree.
+        Sentences about inconsistent figures.
     """
 
     status: HorizonStatus
@@ -102,7 +104,7 @@ class Horizon:
 
     @property
     def shortfall_bytes(self) -> int:
-        """What would still have to be freed."""
+        """Bytes missing to the target."""
         return max(0, self.required_bytes - self.freed.allocated_bytes)
 
     def age_s(self, at_s: int) -> int | None:
@@ -110,13 +112,13 @@ class Horizon:
         return None if self.cut_off_s is None else at_s - self.cut_off_s
 
     def words(self, at_s: int) -> tuple[str, ...]:
-        """Return the result in sentences; ages are as of a time in seconds since 1970."""
+        """Return the result as sentences; ages are as of a time in seconds since 1970."""
         return tuple(_words(self, at_s))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a horizon of one age would do."""
+    """Effect of a horizon of one age."""
 
     cut_off_hour: EpochHour
     age_s: int
@@ -126,7 +128,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class OwnedBy:
-    """What a cut-off frees of one user or project.
+    """What a cut-off frees for one user or project.
 
     Attributes
     ----------
@@ -173,7 +175,7 @@ def find_horizon(
     Returns
     -------
     Horizon
-        The cut-off, what it frees and the usage after it; ``doubts`` where the figures disagree.
+        The cut-off, what it frees and the usage after it; ``doubts`` if figures disagree.
 
     Raises
     ------
@@ -231,8 +233,8 @@ def publication_bytes(
 
     Notes
     -----
-    ``factor x (used + growth - target x (used + available))``, or 0 where that is not positive.
-    Growth cannot take more than is available.
+    ``factor x (used + growth - target x (used + available))``, or 0 if that is not positive. Growth
+    cannot exceed the available bytes.
 
     Examples
     --------
@@ -247,7 +249,7 @@ def publication_bytes(
 def steps(
     curve: AgeCurve, usage: Usage, *, as_of_s: int, ages_days: Iterable[int] = AGES_DAYS
 ) -> tuple[Step, ...]:
-    """Return what cut-offs of several ages would free, the oldest first.
+    """Return what cut-offs of several ages would free, oldest first.
 
     Parameters
     ----------
@@ -269,7 +271,7 @@ def steps(
 
 
 def owners(days: OwnerDays, cut_off_hour: int) -> tuple[OwnedBy, ...]:
-    """Return what a cut-off frees of each user or project, most bytes first.
+    """Return what a cut-off frees for each user or project, most bytes first.
 
     Parameters
     ----------
@@ -281,7 +283,7 @@ def owners(days: OwnerDays, cut_off_hour: int) -> tuple[OwnedBy, ...]:
     Returns
     -------
     tuple of OwnedBy
-        Owners of whom the cut-off frees nothing are omitted.
+        Owners for whom the cut-off frees nothing are omitted.
     """
     least, most = days.freed_before(cut_off_hour)
     rows = [
@@ -297,9 +299,9 @@ def _doubts(
 ) -> Iterator[str]:
     if eligible.allocated_bytes > usage.used_bytes:
         yield (
-            f"the index holds {format_bytes(eligible.allocated_bytes)} that may be deleted and "
-            f"the file system says that {format_bytes(usage.used_bytes)} are used: how full it "
-            "will be cannot be told"
+            f"the index has {format_bytes(eligible.allocated_bytes)} that may be deleted, but the "
+            f"file system reports only {format_bytes(usage.used_bytes)} used: the fullness "
+            "afterwards is unknown"
         )
         return
     if not known:
@@ -308,31 +310,31 @@ def _doubts(
     if abs(indexed - usage.used_bytes) > _DIFFERENCE * max(usage.used_bytes, 1):
         yield (
             f"the index accounts for {format_bytes(indexed)} of {format_bytes(usage.used_bytes)} "
-            "used: is it of the whole file system, and recent? Snapshots and shared extents "
-            "free less than files hold"
+            "used: does it cover the whole file system, and is it recent? Deleting files with "
+            "snapshots or shared extents frees less than they hold"
         )
 
 
 def _words(horizon: Horizon, at_s: int) -> Iterator[str]:
     use, target = format_percent(horizon.usage.fullness), format_exact_percent(horizon.target)
     if horizon.status is HorizonStatus.MET_ALREADY:
-        yield f"Use is at {use}; the target, {target}, is met and nothing has to go."
+        yield f"Usage is {use}; the target of {target} is met, and nothing must be deleted."
     else:
         assert horizon.cut_off_s is not None
-        # Digits enough that a fullness just above the target is not shown as the target.
+        # Enough digits to tell a fullness just above the target from the target.
         after = (
             "" if horizon.after is None else f", which leaves {_percent(horizon.after, horizon)}"
         )
         yield (
-            f"Deleting what was last used before {moment(horizon.cut_off_s)} "
+            f"Deleting files last used before {moment(horizon.cut_off_s)} "
             f"({format_duration(at_s - horizon.cut_off_s)} ago) frees "
             f"{format_bytes(horizon.freed.allocated_bytes)} in "
             f"{plural(horizon.freed.files, 'file', ',')}{after}."
         )
     if horizon.status is HorizonStatus.OUT_OF_REACH:
         yield (
-            f"No horizon reaches {target}: that is all that may be deleted, and "
-            f"{format_bytes(horizon.shortfall_bytes)} more would have to go."
+            f"No horizon reaches {target}: that is all that may be deleted, "
+            f"{format_bytes(horizon.shortfall_bytes)} too little."
         )
         for kept_back in horizon.kept:
             yield (

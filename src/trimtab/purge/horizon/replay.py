@@ -1,7 +1,7 @@
 """What a past policy would have deleted, and how much of it was used afterwards.
 
-It compares two indexes of one file system: the candidates that a cut-off selected in the earlier
-one are looked up, by identity, in the later one. Pure over frames.
+Candidates that a cut-off selects in an earlier index are looked up by identity in a later one.
+Pure, over frames.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ USERS_MAXIMUM: Final = 100
 
 
 class Afterwards(StrEnum):
-    """What became of a file that would have been deleted; the first that holds, in this order."""
+    """What became of a file that would have been deleted; the first that applies, in this order."""
 
     GONE = "gone"
-    """Its owner deleted it, or another object has its number now: nothing was lost by it."""
+    """Its owner deleted it, or another object has its number now: no loss."""
     WRITTEN = "written"
-    """Its data changed since: it would have been missed."""
+    """Its data changed: it would have been missed."""
     READ = "read"
-    """It was read since: it would have been missed. Known only where reads are recorded."""
+    """It was read: it would have been missed. Known only if reads are recorded."""
     CHANGED = "changed"
-    """Only the inode changed: renamed, or its owner, rights, links or times were set."""
+    """Only the inode changed: a rename, or a change of owner, mode, links or times."""
     UNTOUCHED = "untouched"
-    """Nothing happened to it."""
+    """It was not used."""
 
 
 _MISSED: Final = (Afterwards.WRITTEN, Afterwards.READ)
@@ -42,7 +42,7 @@ _MISSED: Final = (Afterwards.WRITTEN, Afterwards.READ)
 
 @dataclass(frozen=True, slots=True)
 class UserReplay:
-    """What would have been deleted of one user, and what of that he used afterwards."""
+    """What would have been deleted of one user, and how much of that they used afterwards."""
 
     uid: int
     deleted: Freed
@@ -51,7 +51,7 @@ class UserReplay:
 
 @dataclass(frozen=True, slots=True)
 class AgeReplay:
-    """The same of files of one age at the time: four weeks of ages, from ``from_days``."""
+    """The same for files of one age at the time: a band of four weeks from ``from_days``."""
 
     from_days: int
     deleted: Freed
@@ -60,20 +60,20 @@ class AgeReplay:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a cut-off of then would have deleted, and what became of it.
+    """What a past cut-off would have deleted, and what became of it.
 
     Attributes
     ----------
     then_s, later_s
-        When the two indexes were taken, in seconds since 1970.
+        Times of the two indexes, in seconds since 1970.
     outcomes
-        Every candidate by what became of it, `Afterwards.READ` only where reads are known.
+        All candidates by what became of them; `Afterwards.READ` only if reads are known.
     reads_known
         Whether every class of client recorded reads in between.
     users
-        Those who would have missed something, most bytes first, `USERS_MAXIMUM` at most.
+        Users who would have missed files, most bytes first, at most `USERS_MAXIMUM`.
     ages
-        By age at the time, the youngest first: where a later cut-off begins to hurt.
+        By age at the time, youngest first: shows from where a later cut-off hurts.
     """
 
     then_s: EpochS
@@ -90,12 +90,12 @@ class Replay:
 
     @property
     def missed(self) -> Freed:
-        """What of it was used afterwards; written alone where reads are not known."""
+        """What was used afterwards; only writes if reads are unknown."""
         return sum((self.outcomes.get(outcome, Freed()) for outcome in _MISSED), Freed())
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What it comes to, in sentences."""
+        """The result as sentences."""
         span = format_duration(self.later_s - self.then_s)
         whole, missed = self.deleted, self.missed
         if not whole.files:
@@ -110,7 +110,7 @@ class Replay:
         )
         if self.reads_known:
             return (first,)
-        return first, "How much was only read is not known: not every client records reads."
+        return first, "Unknown how much was only read: not every client records reads."
 
 
 def replay(
@@ -121,14 +121,14 @@ def replay(
     later_s: int,
     reads_known: bool,
 ) -> Replay:
-    """Return what would have been deleted then, and what became of it.
+    """Return what would have been deleted, and what became of it.
 
     Parameters
     ----------
     candidates
-        Rows that the core's ``select`` chose from the earlier index by the rules and cut-off of
-        then: ``id``, ``device``, ``uid``, ``allocated_bytes``, the four times in ns,
-        ``last_use_s``. A file with several names counts once.
+        Rows that the core's ``select`` chose from the earlier index by the past rules and cut-off:
+        ``id``, ``device``, ``uid``, ``allocated_bytes``, the four times in ns, ``last_use_s``. A
+        file with several names counts once.
     later
         The later index, with the same columns.
     then_s, later_s
@@ -143,10 +143,10 @@ def replay(
 
     Notes
     -----
-    Two rows are the same object if their number and, where both indexes know it, their birth time
+    Two rows are the same object if their number and, if both indexes have it, their birth time
     agree: inode numbers are reused, FIDs never. Device numbers change at a remount, so they are
-    compared only where one of the indexes has several. A file that was read during the earlier
-    scan may count as read afterwards; files of 8 weeks rarely are.
+    compared only if an index has several. A file read during the earlier scan may count as read
+    afterwards; files unused for 8 weeks rarely are.
     """
     import polars as pl
 
@@ -183,7 +183,7 @@ def replay(
 
 
 def _joined(candidates: pl.LazyFrame, later: pl.LazyFrame) -> pl.LazyFrame:
-    """Return each object among the candidates once, with what the later index has of it."""
+    """Return each candidate object once, joined with its columns in the later index."""
     import polars as pl
 
     devices = [
@@ -193,7 +193,7 @@ def _joined(candidates: pl.LazyFrame, later: pl.LazyFrame) -> pl.LazyFrame:
     key = ["id"] if max(devices) <= 1 else ["id", "device"]
     columns = [*key, "atime_ns", "mtime_ns", "ctime_ns", "btime_ns"]
     before = candidates.unique(subset=key, keep="any")
-    # What is not among the candidates goes first: only they are held in memory.
+    # Drop everything but the candidates first: only they are held in memory.
     after = later.select(columns).join(before.select(key), on=key, how="semi")
     after = after.unique(subset=key, keep="any")
     after = after.with_columns(there=pl.lit(value=True))
@@ -227,7 +227,7 @@ def _sums(counted: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def _both(counted: pl.DataFrame, by: str) -> list[tuple[int, Freed, Freed]]:
-    """Return for each value of a column what would have been deleted, and missed."""
+    """Return what would have been deleted and missed for each value of a column."""
     whole = {key: Freed(files, size) for key, files, size in _sums(counted, by).rows()}
     part = _sums(counted.filter("missed"), by)
     missed = {key: Freed(files, size) for key, files, size in part.rows()}

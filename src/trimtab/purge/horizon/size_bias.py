@@ -1,12 +1,12 @@
-"""What a sample of exact sizes says of an index with lazy ones: the bias, and its interval. Pure.
+"""Estimate the bias of an index with lazy sizes from a sample of exact sizes. Pure.
 
-The estimator is that of stratified sampling: the mean difference (exact less listed) of the files
-of a stratum that were drawn, times the number of its files, is its bias. A part of the files
-(those that are eligible, were last used before a cut-off, belong to a user) is a domain: the
-differences of all others are 0. Source: Cochran, Sampling Techniques, 5.3, 5.4, 5A.14.
+The estimator is that of stratified sampling: a stratum's bias is the mean difference (exact less
+listed) of its sampled files times its number of files. A subset of the files (eligible, last used
+before a cut-off, of one user) is a domain: the differences of all others are 0. Source: Cochran,
+Sampling Techniques, 5.3, 5.4, 5A.14.
 
-A stratum whose few files all agree has no variance of its own, and that says little: each variance
-is drawn towards that of all strata, with the weight of `PRIOR_FILES` files.
+A stratum whose few sampled files agree has no variance of its own, which says little: each variance
+is shrunk towards that of all strata, with the weight of `PRIOR_FILES` files.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 CONFIDENCE: Final = 0.95
 PRIOR_FILES: Final = 2.0
 AGES_DAYS: Final = (14, 28, 56, 84, 182, 365)
-"""Where classes of age end, of the sample too."""
+"""Upper bounds of the age classes in days, also used for the sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number of bytes with its interval of 95 %."""
+    """A number of bytes with its 95 % interval."""
 
     bytes: float
     low: float
@@ -43,24 +43,24 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class SizeSample:
-    """Files of an index that were looked at.
+    """Sampled files of an index.
 
     Attributes
     ----------
     stratum
-        Of each file, from 0; int64, shape (n,).
+        Stratum of each file, from 0; int64, shape (n,).
     difference
         Exact less listed bytes; float64, shape (n,).
     uids
         Owners; int64, shape (n,).
     hours
-        Of the last use by the rules in force, in hours since 1970; int64, shape (n,).
+        Last use by the rules in force, in hours since 1970; int64, shape (n,).
     eligible
-        Whether the rules let it go; bool, shape (n,).
+        Whether the rules allow its deletion; bool, shape (n,).
     files, drawn
-        Of each stratum: how many there are, and how many were looked at; int64, shape (k,).
+        Number of files and of sampled files in each stratum; int64, shape (k,).
     scales
-        Of each stratum: how large its files are, in bytes, above 0; float64, shape (k,).
+        Typical file size of each stratum in bytes, greater than 0; float64, shape (k,).
     """
 
     stratum: Whole
@@ -74,18 +74,18 @@ class SizeSample:
 
     @property
     def weights(self) -> Real:
-        """How many files of its stratum each of them stands for; shape (n,)."""
+        """Number of files of its stratum that each sampled file represents; shape (n,)."""
         import numpy as np
 
         return self.files[self.stratum] / np.maximum(self.drawn[self.stratum], 1)
 
     def estimate(self, domain: NDArray[numpy.bool_]) -> Estimate:
-        """Return by how much the bytes of a domain are listed too small.
+        """Return how many bytes too small a domain is listed.
 
         Parameters
         ----------
         domain
-            Which of the files that were looked at belong to it; shape (n,).
+            Which sampled files belong to it; shape (n,).
         """
         import numpy as np
 
@@ -110,9 +110,9 @@ class SizeSample:
         return Estimate(total, total - half, total + half)
 
     def _pooled(self, within: Real, domain: NDArray[numpy.bool_]) -> tuple[Real, float]:
-        """Return the variance that each stratum is drawn towards, and its degrees of freedom.
+        """Return the variance that each stratum is shrunk towards, and its degrees of freedom.
 
-        That of the strata that the domain has files in: what is outside of it has none.
+        Only strata with files of the domain contribute; outside it there is no variance.
         """
         import numpy as np
 
@@ -127,7 +127,7 @@ class SizeSample:
 
 @dataclass(frozen=True, eq=False)
 class SizeBias:
-    """The listed amounts of an index, set right by a sample of it.
+    """Listed amounts of an index, corrected by a sample of it.
 
     Attributes
     ----------
@@ -140,13 +140,13 @@ class SizeBias:
 
     @property
     def whole(self) -> Estimate:
-        """By how much all files together are listed too small."""
+        """How many bytes too small all files together are listed."""
         import numpy as np
 
         return self.sample.estimate(np.ones(len(self.sample.difference), bool))
 
     def held(self, listed: Mapping[int, int]) -> dict[int, int]:
-        """Return what each user holds, set right, by uid."""
+        """Return the corrected bytes of each user, by uid."""
         sample = self.sample
         more: dict[int, float] = {}
         for uid, size in zip(
@@ -156,10 +156,10 @@ class SizeBias:
         return {uid: max(0, round(size + more.get(uid, 0.0))) for uid, size in listed.items()}
 
     def curve(self, listed: AgeCurve, *, low: bool = False) -> AgeCurve:
-        """Return a curve of what is eligible, set right; with ``low`` by the lower end.
+        """Return the corrected curve of eligible files; with ``low``, by the interval's lower end.
 
-        Within an age class every file is off by the same, on average: an hour gets its part of the
-        class by its files.
+        Within an age class all files have the same mean error, so each hour gets a share of the
+        class by its number of files.
         """
         import numpy as np
 
@@ -176,7 +176,7 @@ class SizeBias:
         return AgeCurve(listed.hours, listed.files, np.maximum(np.rint(sizes), 0).astype(np.int64))
 
     def owner_days(self, listed: OwnerDays, *, users: bool = True) -> OwnerDays:
-        """Return what is eligible of each owner, set right; of a project by the age alone."""
+        """Return the corrected eligible bytes of each owner; for projects, by age alone."""
         import numpy as np
 
         classes = self._classes(listed.days * 24)

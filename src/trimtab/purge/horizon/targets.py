@@ -1,11 +1,11 @@
-"""The horizon of single OSTs and of pools: what brings each under its limit, and where none does.
+"""Find the horizon that brings single OSTs or pools under their limits, and those it cannot help.
 
-A file system is as fast as its fullest OST. A purge deletes old files wherever they lie, so the
-common cut-off is the one that the last OST needs. No cut-off helps an OST that is full of young
-files; its fullness is a matter of placement, not of age.
+A file system is as fast as its fullest OST. A purge deletes old files on every OST, so the common
+cut-off is the latest that any OST needs. No cut-off helps an OST full of young files; its fullness
+is a matter of placement, not of age.
 
-A pool is a set of OSTs with a common limit: its usage and its curve are the sums of theirs. An OST
-is a group of one, so both are handled in the same way.
+A pool is a set of OSTs with a common limit; its usage and curve are the sums of theirs. An OST is a
+group of one, so both are handled alike.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Group:
     Attributes
     ----------
     noun
-        What the group is.
+        Kind of group.
     name
-        ``OST0012``; of a pool its own name, without the file system's.
+        ``OST0012``, or the pool's name without the file system's.
     osts
         OST indices, ascending.
     limit
@@ -49,25 +49,26 @@ class Group:
 
     @property
     def shown(self) -> str:
-        """In a sentence: ``OST0012``, ``pool flash``."""
+        """Name for sentences: ``OST0012``, ``pool flash``."""
         return self.name if self.noun == "OST" else f"pool {visible(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupHorizon:
-    """What one group needs, and what the common cut-off does for it.
+    """What one group needs, and the effect of the common cut-off on it.
 
     Attributes
     ----------
     usage
-        Of its OSTs together.
+        Usage of its OSTs together.
     cut_off_hour
-        The earliest that brings it to the limit; ``None`` where nothing is needed or none does.
+        The earliest cut-off that brings it to the limit; ``None`` if none is needed or none
+        suffices.
     best
-        Its use if all of it that is eligible went; ``None`` where the index holds more than is
+        Usage if all its eligible bytes were deleted; ``None`` if the index has more bytes than are
         used.
     freed, after
-        By the common cut-off. A file with objects on several OSTs of a pool counts on each.
+        Effect of the common cut-off. A file with objects on several OSTs of a pool counts on each.
     """
 
     group: Group
@@ -81,35 +82,35 @@ class GroupHorizon:
 
     @property
     def name(self) -> str:
-        """Of the group."""
+        """Name of the group."""
         return self.group.name
 
     @property
     def index(self) -> int:
-        """Of its first OST: of a group of one, of the OST."""
+        """Index of its first, or only, OST."""
         return self.group.osts[0]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupHorizons:
-    """The common cut-off of all groups that a horizon can bring under their limits.
+    """The common cut-off for all groups that a horizon can bring under their limits.
 
     Attributes
     ----------
     youngest_hour
         Latest cut-off that the minimum age allows, in hours since 1970.
     cut_off_hour
-        Of the group that needs the latest, in hours since 1970; ``None`` if no horizon is needed or
+        The latest cut-off that a group needs, in hours since 1970; ``None`` if none is needed or
         none helps.
     target
         The equivalent overall target, rounded down to a hundredth of a per cent; ``None`` like
-        ``cut_off_hour``, and where the fullness after it cannot be determined.
+        ``cut_off_hour``, or if the fullness after it is unknown.
     freed
-        From the whole file system, by the common cut-off.
+        What the common cut-off frees on the whole file system.
     groups
-        At least one, in the order given.
+        At least one, in the order passed in.
     doubts
-        Sentences on figures that disagree.
+        Sentences about inconsistent figures.
     """
 
     youngest_hour: EpochHour
@@ -121,11 +122,11 @@ class GroupHorizons:
 
     @property
     def unfixable(self) -> tuple[GroupHorizon, ...]:
-        """Those that no horizon brings under the limit."""
+        """Groups that no horizon brings under the limit."""
         return tuple(group for group in self.groups if group.status is HorizonStatus.OUT_OF_REACH)
 
     def words(self, at_s: int) -> tuple[str, ...]:
-        """Return what it comes to in sentences, ages as of a time in seconds since 1970."""
+        """Return the result as sentences; ages are as of a time in seconds since 1970."""
         return tuple(_words(self, at_s))
 
 
@@ -138,19 +139,19 @@ def find_group_horizons(
     usage: Usage,
     youngest_hour: int,
 ) -> GroupHorizons:
-    """Return the common cut-off that brings every group under its limit, where a cut-off can.
+    """Return the common cut-off that brings every group under its limit, if a cut-off can.
 
-    Old files are deleted wherever they lie, in other groups too.
+    Old files are deleted on all OSTs, including those of other groups.
 
     Parameters
     ----------
     curves
-        Eligible objects of each OST by index, by the hour of the file's last use. An OST without
-        a curve holds no eligible object.
+        Eligible objects of each OST by index, by the hour of the file's last use. An OST without a
+        curve has no eligible object.
     usages
         Bytes of each OST by index, as in ``lfs df``; at least one.
     groups
-        With their limits (`ost_groups`, `pool_groups`). An OST may be in several.
+        Groups and their limits (`ost_groups`, `pool_groups`). An OST may be in several.
     whole, usage
         Curve and bytes of the file system.
     youngest_hour
@@ -170,7 +171,7 @@ def find_group_horizons(
     return GroupHorizons(
         youngest_hour=youngest_hour,
         cut_off_hour=cut_off,
-        # Down: a target that asks for a byte less would stop an hour too early.
+        # Rounded down: a target that needs one byte less would stop an hour too early.
         target=None if after is None else after.used_bytes * 10_000 // after.total_bytes / 10_000,
         freed=freed,
         groups=tuple(_with_cut_off(need, curve, cut_off) for need, curve in needs),
@@ -179,12 +180,12 @@ def find_group_horizons(
 
 
 def ost_groups(limit: float, usages: Mapping[int, Usage]) -> tuple[Group, ...]:
-    """Return each OST whose usage is known as a group, in order of the index.
+    """Return each OST of known usage as a group, in index order.
 
     Parameters
     ----------
     limit
-        Highest fullness of any, a fraction.
+        Highest fullness of any OST, a fraction.
     """
     return tuple(Group("OST", ost_name(index), (index,), limit) for index in sorted(usages))
 
@@ -213,8 +214,8 @@ def pool_groups(
     Raises
     ------
     UsageError
-        A pool does not exist, has no OST, or the usage of one of its OSTs is unknown: a target for
-        a part of a pool would promise nothing.
+        A pool does not exist or has no OST, or the usage of one of its OSTs is unknown: a target
+        for part of a pool would guarantee nothing.
     """
     return tuple(_pool_group(name, limit, pools, usages) for name, limit in limits)
 
@@ -238,14 +239,14 @@ def _pool_group(
     osts = tuple(sorted(pools[name]))
     if not osts:
         raise UsageError(
-            f"the pool {shown} has no OST", code="pool-empty", hint="lctl pool_add puts some in"
+            f"the pool {shown} has no OST", code="pool-empty", hint="add OSTs with lctl pool_add"
         )
     unknown = [ost_name(index) for index in osts if index not in usages]
     if unknown:
         raise UsageError(
-            f"how full {', '.join(unknown[:_SHOWN_POOLS])} of the pool {shown} is is not known",
+            f"fullness of {', '.join(unknown[:_SHOWN_POOLS])} in pool {shown} unknown",
             code="ost-usage-unknown",
-            hint="is it switched off, or its server gone? lfs df names those that answer",
+            hint="is it deactivated, or its server down? lfs df lists the OSTs that answer",
         )
     return Group("pool", name, osts, limit)
 
@@ -253,7 +254,7 @@ def _pool_group(
 def _need(
     group: Group, curves: Mapping[int, AgeCurve], usages: Mapping[int, Usage]
 ) -> tuple[GroupHorizon, AgeCurve]:
-    """Return what a group needs by itself, and its curve."""
+    """Return what a group needs on its own, and its curve."""
     curve = AgeCurve.together([curves[index] for index in group.osts if index in curves])
     usage = _together([usages[index] for index in group.osts])
     excess_bytes, hour = usage.excess_bytes(group.limit), None
@@ -274,7 +275,7 @@ def _with_cut_off(need: GroupHorizon, curve: AgeCurve, cut_off: int | None) -> G
 
 
 def _together(usages: list[Usage]) -> Usage:
-    """Return several uses as one, each byte counted as it is."""
+    """Return the sum of usages."""
     if len(usages) == 1:
         return usages[0]
     return Usage(
@@ -286,30 +287,30 @@ def _doubts(curves: Mapping[int, AgeCurve], usages: Mapping[int, Usage]) -> Iter
     for index, curve in sorted(curves.items()):
         held = curve.total.allocated_bytes
         if index not in usages:
-            yield f"files lie on {ost_name(index)}, of which no use is known"
+            yield f"files have objects on {ost_name(index)}, whose usage is unknown"
         elif held > usages[index].used_bytes:
             yield (
-                f"the index holds {format_bytes(held)} on {ost_name(index)}, which uses "
-                f"{format_bytes(usages[index].used_bytes)}"
+                f"the index has {format_bytes(held)} on {ost_name(index)}, which reports only "
+                f"{format_bytes(usages[index].used_bytes)} used"
             )
 
 
 def _words(horizons: GroupHorizons, at_s: int) -> Iterator[str]:
     if horizons.cut_off_hour is None and not horizons.unfixable:
-        yield f"Every {_limits(horizons.groups)[0]}: nothing has to go."
+        yield f"Every {_limits(horizons.groups)[0]}: nothing must be deleted."
     if horizons.cut_off_hour is not None:
         cut_off_s = horizons.cut_off_hour * HOUR_S
         noun, to = horizons.groups[0].group.noun, _limits(horizons.groups)[1]
         which = f"every {noun}"
         if horizons.unfixable:
-            which = f"{which} that a horizon can bring there"
+            which = f"{which} that a horizon can help"
         target = (
             ""
             if horizons.target is None
-            else f"; that is a target of {format_percent(horizons.target, 2)} of the whole"
+            else f"; for the whole that is a target of {format_percent(horizons.target, 2)}"
         )
         yield (
-            f"Deleting what was last used before {moment(cut_off_s)} "
+            f"Deleting files last used before {moment(cut_off_s)} "
             f"({format_duration(at_s - cut_off_s)} ago) brings {which} to {to}{target}."
         )
     youngest = format_duration(at_s - horizons.youngest_hour * HOUR_S)
@@ -317,13 +318,14 @@ def _words(horizons: GroupHorizons, at_s: int) -> Iterator[str]:
         best = "" if group.best is None else f", at best {format_percent(group.best.fullness)}"
         yield (
             f"No horizon down to {youngest} fixes {group.group.shown}: it is at "
-            f"{format_percent(group.usage.fullness)}{best}. Move files off it, or stop new ones."
+            f"{format_percent(group.usage.fullness)}{best}. Move files off it, or close it to new "
+            "ones."
         )
     yield from (f"{doubt[:1].upper()}{doubt[1:]}." for doubt in horizons.doubts)
 
 
 def _limits(groups: tuple[GroupHorizon, ...]) -> tuple[str, str]:
-    """Return where all groups are or come to, for two kinds of sentences."""
+    """Return the limits in two wordings: a state of all groups, and a goal."""
     noun = groups[0].group.noun
     limits = {row.group.limit for row in groups}
     if len(limits) == 1:

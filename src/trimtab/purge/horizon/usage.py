@@ -11,12 +11,12 @@ from trimtab.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Bytes used and available; what is reserved is neither.
+    """Bytes used and available; reserved bytes are neither.
 
     Attributes
     ----------
     capacity_bytes
-        Of the whole; ``None`` where it is not known. It does not enter into fullness.
+        Capacity of the whole; ``None`` if unknown. Fullness does not depend on it.
     """
 
     used_bytes: int
@@ -24,30 +24,29 @@ class Usage:
     capacity_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what has no fullness.
+        """Reject values without a fullness.
 
         Raises
         ------
         UsageError
-            There are no bytes at all, or fewer than none.
+            Bytes are negative or all 0.
         """
         if self.used_bytes < 0 or self.available_bytes < 0:
             raise UsageError(
-                f"{self.used_bytes} bytes used and {self.available_bytes} available: fewer than "
-                "none",
+                f"{self.used_bytes} bytes used and {self.available_bytes} available: negative",
                 code="usage-negative",
                 hint="take the numbers of df --block-size=1",
             )
         if self.total_bytes == 0:
             raise UsageError(
-                "no bytes are used and none are available: there is nothing to be full",
+                "no bytes used and none available: fullness undefined",
                 code="usage-empty",
                 hint="is the file system mounted?",
             )
 
     @property
     def total_bytes(self) -> int:
-        """Used and available together: what fullness is a share of."""
+        """Used and available bytes together, the denominator of fullness."""
         return self.used_bytes + self.available_bytes
 
     @property

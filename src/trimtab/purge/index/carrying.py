@@ -1,15 +1,15 @@
-r"""An index that takes over rows of an earlier one, where directories did not change.
+r"""Incremental indexes: rows in unchanged directories are carried over from an earlier index.
 
 ::
 
     earlier index          walk                              new index
     kept-000000.parquet  ◀─ link ──  rows of files in unchanged directories, as they were read
-    scan-000000.parquet  ◀─ written ─  all directories, and what lies in those that changed
-    linked.parquet       ◀─ written ─  other names of files with several that were looked at
+    scan-000000.parquet  ◀─ written ─  all directories, and the contents of changed ones
+    linked.parquet       ◀─ written ─  other names of the files that were read
 
-A name comes or goes in a directory only with its change time (ctime), which nobody can set: neither
-``touch`` nor ``rsync -t``. What does not touch the directory is not seen: a change of a file in
-place (its data, size, times, owner, mode, project).
+Adding or removing a name always changes the directory's change time (ctime), which no user can set:
+neither ``touch`` nor ``rsync -t``. Changes to a file in place (data, size, times, owner, mode,
+project) do not touch the directory and are not detected.
 """
 
 from __future__ import annotations
@@ -46,38 +46,38 @@ from trimtab.units import format_duration, plural
 from trimtab.visible import visible
 
 MARGIN_S: Final = 60
-"""By how much a change time has to be older than the beginning of the scan that read the directory.
+"""Minimum age of a directory's change time at the start of the scan that read it, in seconds.
 
-A change within one tick of the kernel (4 ms at 250 Hz, 10 ms at 100 Hz) of another one has the same
-time, on file systems that keep seconds within one second; so has, where server and client have
-different clocks, what happened later by their difference. The latter decides.
+Two changes within one kernel tick (4 ms at 250 Hz, 10 ms at 100 Hz) have the same time, on file
+systems with whole seconds within one second; if the clocks of server and client differ, changes
+within that difference may, too. The clock difference is the largest.
 """
 
 GENERATIONS_MAX: Final = 30
-"""After so many incremental scans in a row a full one is suggested."""
+"""Number of incremental scans in a row after which a full one is suggested."""
 
 AGE_MAX_S: Final = 30 * 86_400
-"""And when the last full one is older than this."""
+"""Age of the last full scan from which a full one is suggested, in seconds."""
 
 KINDS: Final = frozenset(
     {"btrfs", "ceph", "ext2", "ext3", "ext4", "f2fs", "gpfs", "nfs", "nfs4", "tmpfs", "xfs", "zfs"}
 )
-"""File systems on which every change of a directory's names moves its ctime, by their kernels."""
+"""File systems whose kernel code updates a directory's ctime on every change of its names."""
 
 KEPT: Final = "kept"
 _LINKED: Final = "linked"
-_FULL: Final = "leave out --incremental, and every directory is read"
+_FULL: Final = "without --incremental every directory is read"
 _NS: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """An earlier index of the same root that a scan may start from.
+    """An earlier index of the same root from which a scan may start.
 
     Attributes
     ----------
     before_ns
-        Only directories whose change time is older are taken as they were listed.
+        Only directories with an earlier change time are carried over, in ns since 1970.
     """
 
     directory: Path
@@ -85,13 +85,13 @@ class Base:
     before_ns: int
 
     def for_the_core(self) -> tuple[str, list[str | tuple[str, str]], int, bool]:
-        """Return what `trimtab._core.NamespaceScan` takes as its base."""
+        """Return the base in the form of `trimtab._core.NamespaceScan`."""
         shards: list[str | tuple[str, str]] = []
         for shard in self.manifest.shards:
             path = str(self.directory / shard.name)
             gone = shard.superseded
             shards.append(path if gone is None else (path, str(self.directory / gone.name)))
-        # A directory that had moved away when it was to be read left no rows either.
+        # A directory that moved away before it was read left no rows either.
         return self.manifest.index_id, shards, self.before_ns, self.manifest.vanished > 0
 
 
@@ -104,21 +104,21 @@ def starting_point(
     mounts: Iterable[Mount],
     now_ns: int,
 ) -> Base:
-    """Return an index that an incremental scan can start from.
+    """Return the index from which an incremental scan can start.
 
     Parameters
     ----------
     lacking
-        What this scan does not ask for.
+        Columns that this scan does not read.
     mounts
-        All that are there now.
+        All current mounts.
 
     Raises
     ------
     UsageError
-        It cannot: directories would have to be read that it takes for known.
+        It cannot start from this index, because it would skip directories that must be read.
     DataError, UnreadableError
-        There is no index, or it is damaged.
+        The index does not exist or is damaged.
     """
     _check_kind(file_system)
     manifest = load_manifest(directory)
@@ -134,7 +134,7 @@ def starting_point(
     ]
     if beneath:
         raise UsageError(
-            f"{visible(beneath[0])} is mounted beneath the root: what it hides comes and goes "
+            f"{visible(beneath[0])} is mounted beneath the root: names that it hides change "
             "without a trace in the directory",
             code="base-mounts",
             hint=_FULL,
@@ -146,15 +146,15 @@ def starting_point(
 def _check_kind(file_system: FileSystemIdentity) -> None:
     if file_system.kind == "lustre":
         raise UsageError(
-            "an incremental scan of Lustre would miss changes: a client may answer from its cache",
+            "incremental scans of Lustre would miss changes: a client may answer from its cache",
             code="base-kind",
-            hint="trimtab purge follow SITE --index DIR reads the changelogs, and sees changes in "
-            "place too",
+            hint="trimtab purge follow SITE --index DIR reads the changelogs and detects changes "
+            "in place too",
         )
     if file_system.kind not in KINDS:
         raise UsageError(
-            f"it is not known whether {visible(file_system.kind)} changes the ctime of a directory "
-            "with each of its names",
+            f"unknown whether {visible(file_system.kind)} updates a directory's ctime when its "
+            "names change",
             code="base-kind",
             hint=f"{_FULL}; known: {', '.join(sorted(KINDS))}",
         )
@@ -169,44 +169,44 @@ def _problems(
 ) -> Iterable[str]:
     known = manifest.filesystem
     if manifest.source is not Source.SCAN or manifest.started_ns is None:
-        yield "it was not made by a scan"
+        yield "it is not from a scan"
     elif manifest.followed is not None:
         yield "it follows changelogs"
     elif manifest.root != root:
-        yield f"it is of {visible(manifest.root)}"
+        yield f"its root is {visible(manifest.root)}"
     elif known is None or not known.is_same(file_system):
-        yield "it is of another file system, or of one that cannot be known again"
+        yield "it is of another file system, or of one that cannot be identified"
     elif known.device != file_system.device:
-        yield "the file system has another device number now, and files are known by it"
+        yield "the file system's device number has changed, and files are identified by it"
     elif not manifest.complete:
         yield "it is incomplete: some directories could not be read"
     elif any(note.endswith(ELSEWHERE) for note in manifest.notes):
-        yield "there were mounts beneath the root, and what they hid may be visible now"
+        yield "mounts beneath the root hid files that may be visible now"
     elif manifest.started_ns > now_ns:
-        yield "its scan began later than now: the clock of this host was set back"
+        yield "its scan began in the future: this host's clock was set back"
     elif (manifest.lacking - {Lack.IN_PLACE}) != lacking:
         different = ", ".join(sorted((manifest.lacking - {Lack.IN_PLACE}) ^ lacking))
-        yield f"only one of both scans asks for {different}: use the same --with"
+        yield f"only one of the two scans reads {different}: use the same --with"
 
 
 def carried_over(
     base: Base, directory: Path, fresh: tuple[Shard, ...], *, unchanged: int
 ) -> tuple[tuple[Shard, ...], Incremental]:
-    """Return all shards of a new index, and what it took over.
+    """Return all shards of a new index, and a summary of the rows carried over.
 
     Parameters
     ----------
     directory
-        Of the new index.
+        Directory of the new index.
     fresh
-        Its shards with what the scan looked at: all directories are among it.
+        Shards with the rows that the scan read, including all directories.
     unchanged
-        Directories that were not read.
+        Number of directories not read.
 
     Raises
     ------
     DataError, UnreadableError
-        A shard cannot be read, or not be written.
+        A shard cannot be read or written.
     """
     _remove_leftovers(directory)
     manifest = base.manifest
@@ -239,21 +239,20 @@ def carried_over(
 
 
 def words(incremental: Incremental, oldest_ns: int, ended_ns: int) -> Iterable[str]:
-    """Yield what a reader of an incremental index has to know, a sentence each."""
+    """Yield sentences on the limits of an incremental index."""
     if incremental.carried:
         age = format_duration((ended_ns - oldest_ns) / _NS)
         yield (
-            f"{plural(incremental.carried, 'name', ',')} in directories that did not change "
-            f"({incremental.unchanged:,}) are as an earlier scan read them, the oldest {age} "
-            "before the end of this one: sizes, times, owners, modes, projects and numbers of "
-            "links that changed in place since are not known. Each file is looked at again before "
-            "deletion"
+            f"{plural(incremental.carried, 'name', ',')} in unchanged directories "
+            f"({incremental.unchanged:,}) are from earlier scans, the oldest {age} before the end "
+            "of this one; later changes in place of sizes, times, owners, modes, projects and link "
+            "counts are unknown. Each file is checked again before deletion"
         )
     age_s = (ended_ns - incremental.read_since_ns) / _NS
     if incremental.generation >= GENERATIONS_MAX or age_s > AGE_MAX_S:
         yield (
-            f"the last full scan was {plural(incremental.generation, 'incremental scan')} and "
-            f"{format_duration(age_s)} ago: scan without --incremental"
+            f"the last full scan was {format_duration(age_s)} and "
+            f"{plural(incremental.generation, 'incremental scan')} ago: scan without --incremental"
         )
 
 
@@ -261,9 +260,9 @@ _STAMP: Final = ("id", "device", "mtime_ns", "ctime_ns", "btime_ns")
 
 
 def _unchanged(base: Base, looked: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the paths of directories that hold the names which the earlier index lists.
+    """Return the paths of directories whose names are unchanged since the earlier index.
 
-    As the walk decides it (`crates/namespace/src/walk/base.rs`: change both).
+    Must decide as the walk does (`crates/namespace/src/walk/base.rs`: change both).
     """
     keys = ("parent", "name", *_STAMP)
     directories = pl.col("type") == "d"
@@ -273,7 +272,7 @@ def _unchanged(base: Base, looked: pl.LazyFrame) -> pl.LazyFrame:
     )
     now = looked.filter(directories).select(keys)
     same = now.join(trusted, on=keys, how="semi", nulls_equal=True)
-    # Listed twice while it changed: it was read as well.
+    # Listed twice because it changed during the scan: it was read as well.
     changed = now.join(trusted, on=keys, how="anti", nulls_equal=True)
     return (
         same.join(changed, on=["parent", "name"], how="anti")
@@ -292,10 +291,10 @@ def _rows(directory: Path, shards: tuple[Shard, ...]) -> pl.LazyFrame:
 def _taken(
     directory: Path, shard: Shard, parents: pl.LazyFrame, several: pl.DataFrame
 ) -> tuple[pl.Series, pl.DataFrame]:
-    """Return which rows of a shard go on to count, and rows that replace others of it.
+    """Return the row numbers of a shard that stay valid, and rows that replace others.
 
-    The other names of a file that was looked at get what is known of it now: it would count
-    as two files where one name says that it has several and another that it has one.
+    Other names of a file that was read get its current data: with different link counts on its
+    names it would count as two files.
     """
     carried = (
         rows_in_force(directory, shard, numbered=True)
@@ -312,14 +311,14 @@ def _taken(
 
 
 def _linked(base: Base, directory: Path, shard: Shard, number: int, rows: pl.Series) -> Shard:
-    """Return a shard of the earlier index as one of the new, of which only some rows count."""
+    """Link a shard of the earlier index into the new one, and return it with its valid rows."""
     name = f"{KEPT}-{number:06}.parquet"
     shown = visible(directory / name)
     with system_errors(f"cannot write {shown}", code="index-unwritable"):
         try:
             (directory / name).hardlink_to(base.directory / shard.name)
         except OSError:
-            # On another file system, or on one without links.
+            # On another file system, or one without hard links.
             shutil.copyfile(base.directory / shard.name, directory / name)
             synchronise(directory / name)
         synchronise(directory)
@@ -333,7 +332,7 @@ def _linked(base: Base, directory: Path, shard: Shard, number: int, rows: pl.Ser
 
 
 def _remove_leftovers(directory: Path) -> None:
-    """Remove what an earlier attempt took over before it was killed."""
+    """Remove files left by an earlier attempt that was killed."""
     with system_errors(f"cannot write {visible(directory)}", code="index-unwritable"):
         for prefix in (KEPT, _LINKED):
             for file in directory.glob(f"{prefix}-*"):

@@ -1,4 +1,4 @@
-r"""Changes beside an index: new shards, and which rows of the others they replace.
+r"""Changes to an index: new shards, and the rows of others that they replace.
 
 ::
 
@@ -6,8 +6,8 @@ r"""Changes beside an index: new shards, and which rows of the others they repla
     rows of the scan      which of them count no more      rows of now
                      \______________ manifest.json ______________/
 
-What is new has names of its own; the manifest is replaced last. So a kill at any moment leaves the
-index of before or the index of after, and files that no manifest names.
+New files have new names, and the manifest is replaced last. A kill at any moment therefore leaves
+either the old or the new index, plus files that no manifest lists.
 """
 
 from __future__ import annotations
@@ -34,62 +34,62 @@ from trimtab.record.trusted import synchronise
 from trimtab.visible import visible
 
 RETIRED_S: Final = 6 * 3600
-"""So long a file stays that is replaced: who began to read the index before reads on in it."""
+"""How long a replaced file is kept, for readers that opened the index before; seconds."""
 DELTA: Final = "delta"
 MERGED: Final = "merged"
 _AGAIN: Final = "again"
 _OURS: Final = re.compile(
     r"(scan|delta|merged|again)-[0-9-]+\.parquet|(scan|delta|merged)-[0-9-]+\.superseded-[0-9]+"
 )
-"""What a scan and a follower call their files; others in the directory are somebody's."""
+"""Names of files made by scans and followers; all others in the directory are left alone."""
 _WORN: Final = 0.05
-"""From this share of replaced rows on a shard is written anew when an index is merged."""
+"""Fraction of replaced rows from which a merge rewrites a shard."""
 
 
 @dataclass(slots=True)
 class Delta:
-    """What changes in an index.
+    """Changes to an index.
 
     Attributes
     ----------
     rows
-        Frames with the columns of the index.
+        New rows, as frames with the columns of the index.
     superseded
-        Numbers of rows that count no more, by the number of the shard.
+        Numbers of replaced rows by shard number.
     """
 
     rows: list[pl.DataFrame] = field(default_factory=list)
     superseded: dict[int, list[NDArray[np.uint32]]] = field(default_factory=dict)
 
     def supersede(self, located: pl.DataFrame) -> None:
-        """Take out rows, which `find` or `beneath` located."""
+        """Mark rows as replaced; `find` or `beneath` located them."""
         for (shard,), rows in located.group_by("shard"):
             numbers = rows["row"].to_numpy().astype("<u4")
             self.superseded.setdefault(int(str(shard)), []).append(numbers)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changes."""
+        """Whether there are no changes."""
         return not self.superseded and not any(frame.height for frame in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What could not be looked at, or may have changed since.
+    """Files to look at again: they could not be looked at, or may have changed since.
 
     Attributes
     ----------
     tried
-        Files, and how often each was looked at again in vain.
+        Files, each with its number of failed attempts.
     beneath
-        Those of them that are directories of which everything is to be looked at.
+        The directories among them below which everything must be looked at.
     """
 
     tried: Mapping[bytes, int]
     beneath: frozenset[bytes] = frozenset()
 
     def without_hopeless(self, tries: int) -> Again:
-        """Return the same without what was tried so often."""
+        """Return the files with fewer attempts than ``tries``."""
         tried = {file: count for file, count in self.tried.items() if count < tries}
         return Again(tried, self.beneath & tried.keys())
 
@@ -97,12 +97,12 @@ class Again:
 def find(
     directory: Path, manifest: Manifest, ids: Collection[bytes], names: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the rows of some files, and the rows that have one of some names.
+    """Return the rows of given files and the rows with given names.
 
     Parameters
     ----------
     names
-        ``parent`` and ``name``.
+        Columns ``parent`` and ``name``.
 
     Returns
     -------
@@ -132,14 +132,14 @@ def _located_nothing() -> pl.DataFrame:
 def beneath(
     directory: Path, manifest: Manifest, moved: Mapping[bytes, bytes], but: Collection[bytes]
 ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """Yield the rows beneath directories that were moved, as they are and as they are to be.
+    """Yield the rows beneath moved directories, as they are and as they must become.
 
     Parameters
     ----------
     moved
-        Old to new path; of two that hold a row the longer counts. A path may stay what it was.
+        Old to new path; if two apply to a row, the longer one counts. A path may stay the same.
     but
-        Files that are left out.
+        Files to leave out.
     """
     left_out = pl.DataFrame({"id": list(but)}, schema={"id": pl.Binary})
     with readable():
@@ -168,7 +168,7 @@ def beneath(
 
 
 def path_after(path: bytes, moved: Mapping[bytes, bytes]) -> bytes:
-    """Return where a directory is after others were moved."""
+    """Return the path of a directory after moves."""
     end = len(path)
     while end > 0:
         if path[:end] in moved:
@@ -186,21 +186,21 @@ def commit(
     again: Again,
     now_s: int,
 ) -> Manifest:
-    """Return the manifest of an index with changes; it is on stable storage, and they are.
+    """Store changes and the new manifest of an index on stable storage; return the manifest.
 
     Parameters
     ----------
     manifest
-        As it is to be, but for its shards and for `followed`.
+        The new manifest except for its shards and `followed`.
     followed
-        Up to where changes are known; its generation is counted on here.
+        How far changes are known; its generation is incremented here.
     again
-        What to look at once more.
+        Files to look at again.
 
     Raises
     ------
     UnreadableError
-        Something could not be written: the index is what it was.
+        A write failed; the index is unchanged.
     """
     generation = followed.generation + 1
     before = files_of(manifest)
@@ -222,17 +222,17 @@ def commit(
 
 
 def merge(directory: Path, manifest: Manifest, *, whole: bool, now_s: int) -> Manifest:
-    """Return the manifest of the same rows in fewer shards.
+    """Merge the rows of an index into fewer shards, and return the new manifest.
 
     Parameters
     ----------
     whole
-        Also write shards anew of which many rows count no more; else only merge small changes.
+        Also rewrite shards with many replaced rows; otherwise only merge small changes.
 
     Raises
     ------
     UnreadableError
-        Something could not be written: the index is what it was.
+        A write failed; the index is unchanged.
     """
     assert manifest.followed is not None
     generation = manifest.followed.generation + 1
@@ -258,7 +258,7 @@ def merge(directory: Path, manifest: Manifest, *, whole: bool, now_s: int) -> Ma
 
 
 def deltas(manifest: Manifest) -> int:
-    """Return how many shards hold changes that are not merged."""
+    """Return the number of shards with unmerged changes."""
     return sum(shard.name.startswith(f"{DELTA}-") for shard in manifest.shards)
 
 
@@ -267,7 +267,7 @@ def _is_worn(shard: Shard) -> bool:
 
 
 def files_of(manifest: Manifest) -> set[str]:
-    """Return the files that a manifest names."""
+    """Return the file names that a manifest lists."""
     names = {shard.name for shard in manifest.shards}
     names.update(shard.superseded.name for shard in manifest.shards if shard.superseded)
     if manifest.followed is not None and manifest.followed.again is not None:
@@ -278,7 +278,7 @@ def files_of(manifest: Manifest) -> set[str]:
 def without(
     directory: Path, shard: Shard, more: Sequence[NDArray[np.uint32]], generation: int
 ) -> Shard:
-    """Return a shard of which further rows count no more."""
+    """Return a shard with further rows marked as replaced."""
     gone = list(more)
     if shard.superseded is not None:
         gone.append(superseded_rows(directory, shard.superseded))
@@ -309,22 +309,22 @@ def _write_again(directory: Path, again: Again, generation: int) -> Shard | None
 
 
 def read_again(directory: Path, followed: Followed) -> Again:
-    """Return what to look at once more."""
+    """Return the files to look at again."""
     if followed.again is None:
         return Again({})
     with readable():
         frame = pl.read_parquet(directory / followed.again.name, glob=False)
-        if "beneath" not in frame.columns:  # written before directories were among them
+        if "beneath" not in frame.columns:  # format before directories were included
             frame = frame.with_columns(beneath=False)
         tried = dict(frame.select("id", "tried").iter_rows())
         return Again(tried, frozenset(frame.filter("beneath")["id"].to_list()))
 
 
 def _save(directory: Path, manifest: Manifest, before: set[str], now_s: int) -> Manifest:
-    """Replace the manifest, and remove what nobody reads any more."""
+    """Replace the manifest, and remove files no longer read."""
     synchronise(directory)
     for name in before - files_of(manifest):
-        # Replaced now, whenever it was written: `remove_replaced` goes by that.
+        # `remove_replaced` goes by this time, when the file was replaced, not written.
         os.utime(directory / name, (now_s, now_s))
     save_manifest(manifest, directory)
     remove_replaced(directory, manifest, now_s)
@@ -332,7 +332,7 @@ def _save(directory: Path, manifest: Manifest, before: set[str], now_s: int) -> 
 
 
 def remove_replaced(directory: Path, manifest: Manifest, now_s: int) -> None:
-    """Remove what was replaced long ago, or left by a round that was killed."""
+    """Remove files replaced long ago or left by a killed round."""
     named = files_of(manifest)
     for file in directory.iterdir():
         if (

@@ -1,4 +1,4 @@
-"""The exact size of a file: what all servers that hold a part of it answer."""
+"""Exact sizes of files, from all servers that have a part of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One file to look at: its identity in 16 bytes, and where it lies beneath the root."""
+    """One file to look at: its 16-byte identity and its path beneath the root."""
 
     id: bytes
     parent: bytes
@@ -19,14 +19,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """What all servers of a file say of it now.
+    """Current data of a file from all its servers.
 
     Attributes
     ----------
     project
-        ``None`` where it was not asked for.
+        Project; ``None`` if not requested.
     errno
-        Why nothing is known; 0: it is.
+        Error number; 0 on success.
     """
 
     size_bytes: int = 0
@@ -36,17 +36,17 @@ class Exact:
 
     @property
     def known(self) -> bool:
-        """Whether the file was there and all of its servers answered."""
+        """Whether the file exists and all its servers answered."""
         return self.errno == 0
 
     @property
     def gone(self) -> bool:
-        """Whether the file is not there any more, or another has its name."""
+        """Whether the file no longer exists, or another has its name."""
         return self.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 
 
 NO_PROJECTS: Final = frozenset({errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
-"""What a file system answers that has no projects."""
+"""Errors of file systems without projects."""
 
 Look = Callable[[Sequence[Asked]], Sequence[Exact]]
-"""Looks at files; an answer for each, in their order."""
+"""Reads files; returns one result per file, in order."""

@@ -1,8 +1,8 @@
-"""Text and other outside values to exact columns: no value is ever rounded, wrapped or guessed.
+"""Convert text and other external values to exact columns: no value is rounded, wrapped or guessed.
 
-Each function takes a column and returns one; its value is null where the text is not what it should
-be, and the record is refused then (`trimtab.purge.index.reading`). They work in steps, a column at
-a time: one large expression would work out its parts again and again.
+Each function takes a column and returns one, with null for malformed text; such records are
+rejected (`trimtab.purge.index.reading`). They work in steps, a column at a time, because one large
+expression would compute its parts repeatedly.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ NS_PER_S: Final = 10**9
 INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 _SECONDS_MAX: Final = INT64_MAX // NS_PER_S
-"""9,223,372,036 s, in the year 2262: later times do not fit into 64 bits of nanoseconds."""
+"""9,223,372,036 s, in the year 2262: later times exceed 64 bits of nanoseconds."""
 
 
 def text_of(name: str, values: pl.Series | Sequence[bytes | None]) -> pl.Series:
-    """Return bytes as text; null for what is no UTF-8."""
+    """Return bytes as text; null if not UTF-8."""
     series = pl.Series(name, values, dtype=pl.Binary)
     try:
         return series.cast(pl.String)
-    except pl.exceptions.ComputeError:  # something in it is no UTF-8: rare, and looked for
+    except pl.exceptions.ComputeError:  # some value is not UTF-8: rare, so check each
         return pl.Series(name, [_decoded(value) for value in values], dtype=pl.String)
 
 
 def names_of(name: str, values: Sequence[bytes | None]) -> pl.Series:
-    """Return names as the bytes that they are; null where there is none."""
+    """Return names as bytes; null if empty."""
     return pl.Series(name, [value or None for value in values], dtype=pl.Binary)
 
 
@@ -42,39 +42,39 @@ def _decoded(value: bytes | None) -> str | None:
 
 
 def whole(text: pl.Series, kind: type[pl.DataType]) -> pl.Series:
-    """Return decimal digits as an unsigned number; null for anything else and what does not fit.
+    """Return decimal digits as an unsigned number; null for anything else or on overflow.
 
     Parameters
     ----------
     text
-        Or whole numbers.
+        Digits, or integers.
     """
     return _digits(text, kind, ("+", "-"))
 
 
 def signed(text: pl.Series) -> pl.Series:
-    """Return decimal digits, with ``-`` before them or not, as Int64; null for anything else.
+    """Return decimal digits with an optional ``-`` as Int64; null for anything else.
 
     Parameters
     ----------
     text
-        Or whole numbers.
+        Digits, or integers.
     """
     return _digits(text, pl.Int64, ("+",))
 
 
 def _digits(text: pl.Series, kind: type[pl.DataType], but: Sequence[str]) -> pl.Series:
-    """Return whole numbers, or text that Polars takes for one and that begins with no such sign."""
+    """Return integers, from text that Polars accepts as one without any of the signs ``but``."""
     if text.dtype.is_integer():
         return text.cast(kind, strict=False)
     column = pl.col(text.name)
-    # What Polars takes beside digits is a sign: checked against digit by digit in the tests.
+    # Besides digits Polars accepts only a sign: tests check this digit by digit.
     odd = pl.any_horizontal(column.str.starts_with(sign) for sign in but)
     return text.to_frame().select(pl.when(~odd).then(column).cast(kind, strict=False)).to_series()
 
 
 def multiples(text: pl.Series, unit_bytes: int) -> pl.Series:
-    """Return a number of units as bytes; null where that is no number or too many."""
+    """Return a number of units as bytes; null if not a number, or on overflow."""
     number = whole(text, pl.UInt64)
     column = pl.col(text.name)
     fits = column <= (2**64 - 1) // unit_bytes
@@ -82,15 +82,14 @@ def multiples(text: pl.Series, unit_bytes: int) -> pl.Series:
 
 
 def seconds(text: pl.Series) -> pl.Series:
-    """Return seconds since 1970 with up to nine places as whole nanoseconds.
+    """Return seconds since 1970 with up to nine decimals as nanoseconds.
 
-    Further places have to be zeros (GNU find prints ten). A time that does not fit is the last that
-    does.
+    Further decimals must be zeros (GNU find prints ten). Times out of range are clamped.
 
     Parameters
     ----------
     text
-        Or whole numbers.
+        Digits, or integers.
     """
     col = pl.col
     if text.dtype.is_integer() or not text.str.contains(".", literal=True).any():
@@ -119,7 +118,7 @@ def seconds(text: pl.Series) -> pl.Series:
 
 
 def nanoseconds(whole_s: pl.Series, rest_ns: pl.Series) -> pl.Series:
-    """Return seconds and nanoseconds, both Int64, as nanoseconds; what does not fit is the last.
+    """Return seconds and nanoseconds, both Int64, as nanoseconds; out of range values are clamped.
 
     Parameters
     ----------
@@ -132,7 +131,7 @@ def nanoseconds(whole_s: pl.Series, rest_ns: pl.Series) -> pl.Series:
         "rest_ns",
         near_ns=col("s").clip(-_SECONDS_MAX, _SECONDS_MAX) * NS_PER_S,
     )
-    # Both rooms are computed without overflow, and one of them is all of 64 bits.
+    # Neither margin overflows, and one of them always spans the full 64 bits.
     above_ns = INT64_MAX - col("near_ns").clip(lower_bound=0)
     below_ns = INT64_MIN - col("near_ns").clip(upper_bound=0)
     fitting_ns = pl.max_horizontal(pl.min_horizontal("rest_ns", above_ns), below_ns)
@@ -150,16 +149,16 @@ def nanoseconds(whole_s: pl.Series, rest_ns: pl.Series) -> pl.Series:
 
 
 def birth(value_ns: pl.Series) -> pl.Series:
-    """Return a birth time; null where it is 0: so it is printed where it is not known.
+    """Return a birth time; null for 0, which tools print for an unknown one.
 
-    No file system that tells it is as old as 1970.
+    No file system with birth times is as old as 1970.
     """
     column = pl.col(value_ns.name)
     return value_ns.to_frame().select(pl.when(column != 0).then(column)).to_series()
 
 
 def indices(text: pl.Series) -> pl.Series:
-    """Return all numbers in a text, in order; null where there is none, or one is too large."""
+    """Return all numbers in a text, in order; null if there is none or one is too large."""
     col = pl.col("all")
     numbers = text.str.extract_all("[0-9]+").cast(pl.List(pl.UInt32), strict=False).alias("all")
     known = (col.list.len() > 0) & ~col.list.eval(pl.element().is_null()).list.any()
@@ -167,12 +166,12 @@ def indices(text: pl.Series) -> pl.Series:
 
 
 def type_of_mode(mode: pl.Series) -> pl.Series:
-    """Return the letter of the type that ``st_mode`` tells; ``?`` where it tells none.
+    """Return the type letter for ``st_mode``; ``?`` if it has no known type.
 
     Parameters
     ----------
     mode
-        Whole numbers without a sign.
+        Unsigned integers.
     """
     letters = {
         stat.S_IFREG: "f",

@@ -1,4 +1,4 @@
-"""The 16 bytes by which an object is known, whatever its name: an inode number or a Lustre FID."""
+"""The 16 bytes that identify an object whatever its names: an inode number or a Lustre FID."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def of_inodes(inodes: pl.Series) -> pl.Series:
 
 
 def of_halves(upper: int, lower: npt.NDArray[np.uint64]) -> pl.Series:
-    """Return numbers of 16 bytes, big-endian, of which the upper halves are the same."""
+    """Return 16-byte big-endian numbers with the same upper half."""
     pairs = np.empty((len(lower), 2), dtype=">u8")
     pairs[:, 0] = upper
     pairs[:, 1] = lower
-    # Column by column: a Python object for each value takes twenty times as long.
+    # Columnar: one Python object per value takes twenty times as long.
     octets = pl.Series("id", pairs.view(np.uint8), dtype=pl.Array(pl.UInt8, 16))
     return octets.cast(pl.List(pl.UInt8)).cast(pl.Binary)
 
 
 def of_fids(texts: pl.Series) -> pl.Series:
-    """Return the identities of FIDs as text; null for what is none."""
+    """Return the identities of FIDs in text form; null for other text."""
     parts = texts.alias("fid").str.extract_groups(_FID_TEXT).struct.unnest()
     digits = pl.concat_str(
         *(pl.col(part).str.zfill(width) for part, width in zip("123", (16, 8, 8), strict=True))
@@ -47,7 +47,7 @@ def of_fids(texts: pl.Series) -> pl.Series:
 
 
 def shown(identity: bytes, kind: str) -> str:
-    r"""Return an identity as people write it: ``12345`` or ``[0x200000402:0x158:0x0]``.
+    r"""Return an identity as text: ``12345`` or ``[0x200000402:0x158:0x0]``.
 
     Examples
     --------

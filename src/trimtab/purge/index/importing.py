@@ -1,7 +1,7 @@
-"""A list that another tool made becomes an index.
+"""Import a list of another tool as an index.
 
-The index is made beside its place and renamed when it is whole, so it is there or it is not. What
-was left of an import that was broken off is removed by the next one.
+The index is written beside its destination and renamed when complete, so it never exists in part.
+The next import removes leftovers of an interrupted one.
 """
 
 from __future__ import annotations
@@ -36,35 +36,38 @@ if TYPE_CHECKING:
 
 _PROGRESS_ROWS: Final = 100_000
 _EARLY_S: Final = 10 * 365 * 86400
-"""Ten years after 1970: where no file was used later, the times are in another unit."""
+"""Ten years after 1970: if no file was changed later, the times are in another unit."""
 _CLOCKS_NS: Final = 86400 * NS_PER_S
-"""Clocks of clients and servers may differ by so much; a later time than the list's is damage."""
+"""Tolerated clock difference of clients and servers.
+
+Times later than the list by more are damage.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ListDescription:
-    """What a person says of a list: how it is to be read, and what it does not say itself.
+    """A person's description of a list: how to read it, and what the list itself does not say.
 
     Attributes
     ----------
     root
-        What its paths are beneath.
+        Directory that contains its paths.
     filesystem
-        Which file system it is of.
+        The file system of the list.
     started_ns, ended_ns
-        When the tool that made it was started and came to its end, since 1970.
+        When the tool that made it started and ended, in ns since 1970.
     complete
-        Whether that tool ended without an error, so that everything beneath the root is in it.
+        Whether that tool ended without an error, so that the list has everything beneath the root.
     beneath
-        What relative paths begin with.
+        Prefix of relative paths.
     format_text
-        What was given to ``-printf``.
+        Argument of ``-printf``.
     column_map
         Pairs of a column map.
     names
-        Numbers of users and groups, for a table that holds their names.
+        Numbers of users and groups, for a table with names.
     delimiter
-        Of a CSV file.
+        Delimiter of a CSV file.
     """
 
     source: Source
@@ -88,27 +91,27 @@ def import_list(
     now: datetime,
     progress: Callable[[int], None] | None = None,
 ) -> Manifest:
-    """Return the manifest of the index that a list became.
+    """Import a list as an index and return its manifest.
 
     Parameters
     ----------
     file
-        The list; compressed with gzip or not.
+        The list, optionally compressed with gzip.
     directory
-        Where the index is to be; it does not exist yet.
-    root
-        The directory that the list is of, absolute.
+        Directory of the new index; it must not exist yet.
+    described
+        How to read the list, and its absolute root.
     now
-        For the identifier, and because no list is made later.
+        Current time, for the identifier and as the latest possible time of the list.
     progress
-        Is called with the number of rows so far.
+        Called with the number of rows so far.
 
     Raises
     ------
     UsageError
-        The root, the format or the column map cannot be.
+        The root, the format or the column map is invalid.
     RefusedError
-        There is something at the place of the index already, or another import is at work there.
+        The index directory already exists, or another import is writing it.
     DataError
         The list is not of this format.
     UnreadableError
@@ -135,7 +138,7 @@ def import_list(
         changed_ns = _written_ns(stream, now)
         tallied.warn(reading)
         if writer.repeated:
-            reading.note(f"{writer.repeated} names stood in the list twice and were taken once")
+            reading.note(f"{writer.repeated} names were in the list twice and were imported once")
         manifest = _manifest(reading, described, changed_ns, now)
         manifest = replace(manifest, shards=shards, notes=tuple(reading.notes))
         save_manifest(manifest, work)
@@ -150,7 +153,7 @@ def import_list(
 def _frames(
     file: Path, stream: BinaryIO, reading: Reading, described: ListDescription
 ) -> Iterator[pl.DataFrame]:
-    """Yield what the importer of a source reads: the table of importers."""
+    """Return the frames of the importer for a source."""
     from trimtab.purge.index.importers import gnu_find, lfs_find, mfu, tables
 
     source, form = described.source, described
@@ -163,7 +166,7 @@ def _frames(
         )
     if form.column_map:
         raise UsageError(
-            f"a column map is for tables, and {source.value} is none", code="option-unfitting"
+            f"a column map is for tables, not for {source.value}", code="option-unfitting"
         )
     if source is Source.GNU_FIND:
         return gnu_find.read(stream, reading, format_text=form.format_text)
@@ -171,7 +174,7 @@ def _frames(
         return lfs_find.read(stream, reading, format_text=form.format_text)
     if form.format_text is not None:
         raise UsageError(
-            f"a printf format is for lists of find, and {source.value} is none",
+            f"a printf format is for lists of find, not for {source.value}",
             code="option-unfitting",
         )
     if source is Source.MFU:
@@ -184,23 +187,23 @@ def _frames(
 
 
 def _written_ns(stream: BinaryIO, now: datetime) -> int:
-    """Return when a list was last written to: not later than now."""
+    """Return when a list was last written, at most now, in ns since 1970."""
     return min(os.fstat(stream.fileno()).st_mtime_ns, _ns(now))
 
 
 def _manifest(
     reading: Reading, claims: ListDescription, changed_ns: int, now: datetime
 ) -> Manifest:
-    """Return the manifest, still without shards: what the list says, then what a person says."""
+    """Return the manifest without shards; the list's own statements precede a person's."""
     ended_ns = reading.ended_ns or claims.ended_ns
     if ended_ns is None:
         ended_ns = changed_ns
-        reading.note("when the list ended is not known: taken to be when its file was last written")
+        reading.note("end of the list unknown: taken to be the last write of its file")
     started_ns = reading.started_ns or claims.started_ns
     for name, at_ns in (("started", started_ns), ("ended", ended_ns)):
         if at_ns is not None and not 0 <= at_ns <= _ns(now) + NS_PER_S:
             raise DataError(
-                f"the list says that it was {name} in the future",
+                f"by its own account the list {name} in the future",
                 code="time-in-future",
                 hint="set the clock",
             )
@@ -212,11 +215,9 @@ def _manifest(
         )
     ended_well = reading.ended_well or claims.complete
     if not ended_well:
-        reading.note(
-            "nothing says that the tool that made the list came to its end without an error"
-        )
+        reading.note("nothing shows that the tool that made the list ended without an error")
     if claims.complete and not reading.ended_well:
-        reading.note("that the list is complete was said when it was imported")
+        reading.note("the list was declared complete at the import")
     for reason, count in sorted(reading.reasons.items(), key=lambda pair: -pair[1]):
         reading.note(f"refused {count}: {reason}")
     return Manifest(
@@ -243,7 +244,7 @@ def _ns(at: datetime) -> int:
 
 
 class _Tallied:
-    """Counts the rows on their way, and looks whether their times can be."""
+    """Counts rows as they pass, and checks whether their times are plausible."""
 
     def __init__(self, progress: Callable[[int], None] | None) -> None:
         self._progress = progress
@@ -253,7 +254,7 @@ class _Tallied:
         self._births = False
 
     def counted(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Pass frames on."""
+        """Yield the frames unchanged."""
         for frame in frames:
             self._rows += frame.height
             for name in ("mtime_ns", "ctime_ns"):
@@ -267,7 +268,7 @@ class _Tallied:
             yield frame
 
     def warn(self, reading: Reading) -> None:
-        """Note what looks like times in another unit, and a column that never held anything."""
+        """Note times that seem to be in another unit, and drop a column without values."""
         if not self._births:
             reading.columns.discard("btime_ns")
         if self._latest_ns is not None and self._latest_ns < _EARLY_S * NS_PER_S:
@@ -276,14 +277,14 @@ class _Tallied:
 
 @contextlib.contextmanager
 def _aside(directory: Path) -> Iterator[Path]:
-    """Make the directory beside the index's place, and remove it unless it has been renamed."""
+    """Create the directory beside the index's destination, and remove it unless it was renamed."""
     shown = visible(directory)
     work = directory.with_name(f".{directory.name}.importing")
     with contextlib.ExitStack() as stack:
         with system_errors(f"cannot make {shown}", code="index-unwritable"):
             if directory.is_symlink() or (directory.exists() and any(directory.iterdir())):
                 raise RefusedError(
-                    f"there is something at {shown} already",
+                    f"{shown} already exists",
                     code="index-present",
                     hint="name another directory for the index, or remove it first",
                 )
@@ -291,7 +292,7 @@ def _aside(directory: Path) -> Iterator[Path]:
             work.mkdir(mode=0o700, exist_ok=True)
             lock = stack.enter_context(opened(work))
         _alone(lock, work)
-        for left in work.iterdir():  # of an import that was broken off
+        for left in work.iterdir():  # of an interrupted import
             if left.is_dir():
                 shutil.rmtree(left)
             else:
@@ -304,7 +305,7 @@ def _aside(directory: Path) -> Iterator[Path]:
 
 
 def _alone(lock: int, work: Path) -> None:
-    """Raise where another import is at work in the directory, or has just renamed it."""
+    """Raise if another import is using the directory, or has just renamed it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -313,9 +314,9 @@ def _alone(lock: int, work: Path) -> None:
         if _is_at(lock, work):
             return
     raise RefusedError(
-        f"another import is at work at {visible(work)}",
+        f"another import is running at {visible(work)}",
         code="import-running",
-        hint="wait until it has ended",
+        hint="wait until it ends",
     )
 
 
@@ -346,7 +347,7 @@ def _opened(file: Path, reading: Reading) -> Iterator[BinaryIO]:
 
 
 class _Tolerant(io.RawIOBase):
-    """A compressed list that may be cut off or damaged: what is before that is read."""
+    """A compressed list, possibly truncated or damaged; it is read up to that point."""
 
     def __init__(self, unpacked: gzip.GzipFile, plain: BinaryIO, reading: Reading) -> None:
         super().__init__()
@@ -354,7 +355,7 @@ class _Tolerant(io.RawIOBase):
         self._broken = False
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return true."""
         return True
 
     def fileno(self) -> int:
@@ -362,7 +363,7 @@ class _Tolerant(io.RawIOBase):
         return self._plain.fileno()
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Read the next bytes; none after a damage, which is counted as a refusal."""
+        """Read the next bytes; none after damage, which counts as a rejected record."""
         view = memoryview(buffer)
         if self._broken:
             return 0
@@ -370,7 +371,7 @@ class _Tolerant(io.RawIOBase):
             data = self._unpacked.read(len(view))
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self._broken = True
-            self._reading.refuse(f"the compressed list is damaged or cut off: {error}")
+            self._reading.refuse(f"the compressed list is damaged or truncated: {error}")
             return 0
         view[: len(data)] = data
         return len(data)

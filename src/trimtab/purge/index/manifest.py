@@ -1,4 +1,4 @@
-"""What an index is: of which file system, taken when and how, how far it can be trusted.
+"""Describe an index: its file system, when and how it was made, and how far to trust it.
 
 Values only; `trimtab.purge.index.manifest_file` reads and writes them.
 """
@@ -13,17 +13,19 @@ from typing import Final
 from trimtab.units import EpochNs
 
 ELSEWHERE: Final = "beneath the root: other file systems, and not part of it"
-"""How a scan ends its note about mounts; what they hide cannot be told from an index."""
+"""End of a scan's note about mounts; an index does not show what they hide."""
 SCHEMA_VERSION: Final = 2
-"""Of ``manifest.json`` and of the columns of the shards; raised when either changes its meaning.
-Unreleased versions wrote 1, with and without the columns and keys of today."""
+"""Version of ``manifest.json`` and the shards' columns, raised when the meaning of either changes.
+
+Unreleased versions wrote 1, with and without today's columns and keys.
+"""
 
 EXAMPLES_MAXIMUM: Final = 20
-"""So many refused records are kept with their text; all are counted."""
+"""Number of rejected records kept with their text; all are counted."""
 
 
 class Source(StrEnum):
-    """Which program looked at the file system."""
+    """Program that read the file system."""
 
     SCAN = "scan"
     CSV = "csv"
@@ -34,17 +36,17 @@ class Source(StrEnum):
 
 
 class TimeTrust(StrEnum):
-    """How far the times can be trusted.
+    """Precision and reliability of the times.
 
     Attributes
     ----------
     EXACT_NS
-        As ``stat`` says, to the nanosecond.
+        As in ``stat``, to the nanosecond.
     SECONDS
-        As ``stat`` says, rounded down to seconds.
+        As in ``stat``, rounded down to seconds.
     MDS_ONLY
-        Of a Lustre metadata server, which hears of a use when the file is closed: the truth may be
-        younger, never older. What looks old has to be looked at again before it is deleted.
+        From a Lustre metadata server, which learns of a use when the file is closed: actual times
+        may be later, never earlier. Files that look old must be checked again before deletion.
     """
 
     EXACT_NS = "exact_ns"
@@ -53,31 +55,31 @@ class TimeTrust(StrEnum):
 
 
 class Lack(StrEnum):
-    """What the source does not tell; what stands in the column then is said here.
+    """Data that the source lacks, with the column's value in that case.
 
     Attributes
     ----------
     IDENTITY
-        Neither inode number nor FID: the number of the row, with the first of 16 bytes 0x80.
+        No inode number or FID: the row number, with 0x80 as the first of 16 bytes.
     DEVICE
         No device number: 0.
     LINKS
-        No count of links: 1. A file with several names is counted once for each.
+        No link count: 1. A file with several names counts once for each.
     BLOCKS
-        Not what a file takes up: its length, which is more for a sparse and less for a small file.
+        No allocated size: the file's length, too much for a sparse and too little for a small file.
     TYPE
-        Not what a name is: all were taken to be regular files.
+        No type: all names are taken to be regular files.
     ACCESS, MODIFICATION, CHANGE, BIRTH, PROJECT, LAYOUT, POOL
         Null.
     GROUP
-        No group: 4294967295, which is no group.
+        No group: 4294967295, which is not a valid group.
     PLAIN_NAMES
-        A name with a line feed in it cannot be told from two records.
+        A name with a line feed cannot be distinguished from two records.
     READS
-        Reads since the scan: changelogs do not record them. An access time is that of the scan,
-        or of the last change of the file since.
+        No reads since the scan: changelogs do not record them. An access time is as of the scan, or
+        of the file's last change since.
     IN_PLACE
-        Changes of files in place since a directory was read: its rows were carried over.
+        No changes of files in place since a directory was read, because its rows were carried over.
     """
 
     IDENTITY = "identity"
@@ -100,29 +102,29 @@ class Lack(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileSystemIdentity:
-    """By what a file system is known again.
+    """Properties that identify a file system.
 
     Attributes
     ----------
     kind
-        As the mount table names the type: ``ext4``, ``lustre``.
+        Type in the mount table: ``ext4``, ``lustre``.
     name
-        What is mounted, as the mount table has it; on Lustre the file system's name alone.
+        Source in the mount table; on Lustre only the file system's name.
     fsid
-        ``f_fsid`` of statvfs(3); on Lustre it follows from the mount and says nothing. ``None``
-        where it is 0 or the device's number, which the next file system there has as well.
+        ``f_fsid`` of statvfs(3); on Lustre it depends on the mount and is useless. ``None`` if it
+        is 0 or the device number, which the next file system on that device shares.
     device
-        ``st_dev`` of the root; it may be another after the next boot.
+        ``st_dev`` of the root; it may change at the next boot.
     uuid
-        Of the file system, as the kernel says it; ``None`` where it has none.
+        UUID of the file system, from the kernel; ``None`` if it has none.
     mount
-        Which mount it is, of which boot: another one as soon as it is mounted anew.
+        Mount and boot; it changes whenever the file system is mounted again.
     made_ns
-        When the root directory of a Lustre was made, in nanoseconds since 1970: two may have one
-        name. ``None`` where clients do not say it (before 2.14), or mount a part only.
+        When the root directory of a Lustre was created, in nanoseconds since 1970, because two may
+        have the same name. ``None`` if clients do not report it (before 2.14) or mount only a part.
     root_inode, root_path
-        Of the directory that was looked at: its inode number, and its path within the file system,
-        whatever is mounted where. Another directory may be mounted over its path.
+        Inode number of the scanned directory, and its path within the file system, independent of
+        mounts. Another directory may be mounted over its path.
     """
 
     kind: str
@@ -137,15 +139,15 @@ class FileSystemIdentity:
 
     @property
     def key(self) -> str:
-        """What it is called where one text has to do: by its UUID, its ``f_fsid`` or its source."""
+        """One text that identifies it: by its UUID, ``f_fsid`` or source."""
         mark = None if self.kind == "lustre" else self.uuid or self.fsid
         return f"{self.kind} {mark or self.name}"
 
     def is_same(self, other: FileSystemIdentity) -> bool:
-        """Return whether both are the same file system for certain.
+        """Return whether both are certainly the same file system.
 
-        What has neither a UUID nor an ``f_fsid`` of its own (FUSE, NFS) is the same only while the
-        same source stays mounted: of what is mounted there next nothing can be told.
+        A file system without a UUID or ``f_fsid`` of its own (FUSE, NFS) is the same only while the
+        same source stays mounted; the next mount cannot be identified.
         """
         if not self.may_be_same(other):
             return False
@@ -156,23 +158,25 @@ class FileSystemIdentity:
         return self._says("name", other) and self._says("mount", other)
 
     def may_be_same(self, other: FileSystemIdentity) -> bool:
-        """Return whether nothing says that they are two: enough to compare, never to delete."""
+        """Return whether both may be the same: enough to compare, never to delete."""
         if self.kind != other.kind:
             return False
         known = ("name", "made_ns") if self.kind == "lustre" else ("uuid", "fsid")
         return not any(self._contradicts(word, other) for word in known)
 
     def shares_caps(self, other: FileSystemIdentity) -> bool:
-        """Return whether what was deleted on one counts on the other: unless they surely are two.
+        """Return whether deletions on one count towards the caps of the other.
 
-        What has no mark of its own (FUSE, NFS, an old tmpfs) is known by its source, also when it
-        is mounted anew.
+        They do unless the two certainly differ.
+
+        A file system without marks of its own (FUSE, NFS, an old tmpfs) is identified by its
+        source, even after a new mount.
         """
         marks = ("uuid", "fsid", "name")
         return self.may_be_same(other) and any(self._says(mark, other) for mark in marks)
 
     def has_another_root(self, other: FileSystemIdentity) -> bool:
-        """Return whether the same path leads to two directories, of one file system."""
+        """Return whether the same path leads to different directories of one file system."""
         return any(self._contradicts(word, other) for word in ("root_inode", "root_path"))
 
     def _contradicts(self, word: str, other: FileSystemIdentity) -> bool:
@@ -184,7 +188,7 @@ class FileSystemIdentity:
 
 
 def _is_known(word: str | int | None) -> bool:
-    """Return whether it says anything: an ``f_fsid`` of 0 is that of every file system without."""
+    """Return whether a value is informative: every file system without an ``f_fsid`` has 0."""
     return word is not None and word not in ("", 0)
 
 
@@ -195,9 +199,9 @@ class Unread:
     Attributes
     ----------
     path
-        Relative to the root; empty: the root itself.
+        Relative to the root; empty for the root itself.
     reason
-        What the system said.
+        Error of the system.
     """
 
     path: bytes
@@ -206,16 +210,16 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record of a list that could not be taken.
+    """A rejected record of a list.
 
     Attributes
     ----------
     record
-        Its number in the list, from 1; ``None`` where it is of the list as a whole.
+        Its number in the list, from 1; ``None`` for the list as a whole.
     offset_bytes
-        Where it begins.
+        Offset of its start.
     reason
-        Why.
+        Why it was rejected.
     text
         Its beginning, made visible.
     """
@@ -233,9 +237,9 @@ class Superseded:
     Attributes
     ----------
     name
-        Of the file with their numbers, 32 bits each, little-endian, increasing.
+        File with their numbers: 32 bits each, little-endian, increasing.
     sha256
-        In hexadecimal.
+        Its hash, in hexadecimal.
     """
 
     name: str
@@ -244,7 +248,7 @@ class Superseded:
 
     @property
     def size_bytes(self) -> int:
-        """How large the file is."""
+        """Size of the file."""
         return 4 * self.rows
 
 
@@ -255,15 +259,15 @@ class Shard:
     Attributes
     ----------
     name
-        Of the file, within the directory of the index.
+        File name in the index directory.
     rows
-        In the file.
+        Number of rows in the file.
     sha256
-        In hexadecimal; ``None`` where it was not taken.
+        Its hash, in hexadecimal; ``None`` if not computed.
     superseded
-        Rows of it that count no more; ``None``: all count.
+        Its replaced rows; ``None`` if there are none.
     read_ns
-        When the scan that read its rows began; ``None``: the one that made the index.
+        When the scan that read its rows began; ``None`` for the scan that made the index.
     """
 
     name: str
@@ -275,33 +279,33 @@ class Shard:
 
     @property
     def rows_in_force(self) -> int:
-        """How many rows count."""
+        """Number of rows not replaced."""
         return self.rows - (0 if self.superseded is None else self.superseded.rows)
 
 
 class SizesMode(StrEnum):
-    """How a scan of Lustre learned sizes."""
+    """How a Lustre scan obtained sizes."""
 
     LAZY = "lazy"
-    """As the MDS had last been told: often wrong for what was written shortly before."""
+    """As last reported to the MDS: often wrong for files written shortly before."""
     SAMPLED = "sampled"
-    """The same, and a random sample was looked at exactly."""
+    """Lazy, plus exact sizes for a random sample."""
     EXACT = "exact"
-    """Of every file all servers were asked."""
+    """All servers were asked about every file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How the sizes of an index were learned.
+    """How the sizes of an index were obtained.
 
     Attributes
     ----------
     sample
         The file with the sample, beside the shards; ``None`` without one.
     looked_at, unknown
-        Files of the sample that all servers were asked about, and those that did not answer.
+        Sampled files with an exact size, and those whose servers did not answer.
     elapsed_s
-        What the sample took.
+        Duration of the sampling.
     """
 
     mode: SizesMode
@@ -320,19 +324,19 @@ class FollowedMdt:
     mdt
         ``MDT0000``.
     user
-        The changelog user that is Trimtab's: ``cl2-trimtab``.
+        Trimtab's changelog user: ``cl2-trimtab``.
     mark
-        Every change up to this record is in the index. It never goes down, unless the changelog
-        was begun anew.
+        Every change up to this record is in the index. It never decreases, unless the changelog was
+        recreated.
     scanned
-        Changes up to this record may be of while the scan ran: a directory that was renamed then
-        may have been listed twice, or not at all.
+        Changes up to this record may date from during the scan: a directory renamed then may have
+        been listed twice or not at all.
     due
-        Whether something was read since that user cleared last.
+        Whether records were read since that user's last clear.
     missing
-        A record that was not there when the changelog was read last, though a later one was.
+        A record that was missing at the last reading although a later one existed.
     stale
-        Why changes may have been lost, a sentence each; empty: none was.
+        Why changes may have been lost, one sentence per reason; empty if none were.
     """
 
     mdt: str
@@ -346,18 +350,18 @@ class FollowedMdt:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What a scanned index learnt from changelogs since.
+    """State of an index that is kept up to date from changelogs.
 
     Attributes
     ----------
     generation
-        How often something was added.
+        Number of updates.
     mdts
         Every MDT of the file system.
     again
-        Files to look at once more, beside the shards; ``None``: none.
+        File with the files to look at again, beside the shards; ``None`` if there are none.
     stale
-        Why the index may be wrong whatever the MDT, a sentence each.
+        Why the index as a whole may be wrong, one sentence per reason.
     """
 
     generation: int
@@ -368,20 +372,20 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
-    """What an incremental scan took over from an earlier index.
+    """What an incremental scan carried over from an earlier index.
 
     Attributes
     ----------
     base
-        The ``index_id`` of that one.
+        The ``index_id`` of the earlier index.
     generation
-        How many incremental scans lie between the last full one and this index.
+        Number of incremental scans since the last full one.
     read_since_ns
-        When that full scan began: no row is older.
+        When the last full scan began; no row is older.
     unchanged
-        Directories that were not read.
+        Number of directories not read.
     carried
-        Rows that were taken over: nobody looked at what they describe.
+        Number of rows carried over without reading their files.
     """
 
     base: str
@@ -393,44 +397,43 @@ class Incremental:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an index is.
+    """Description of an index.
 
     Attributes
     ----------
     index_id
         UUIDv7.
     root
-        The absolute path that all names are relative to, in bytes.
+        Absolute path that all names are relative to, in bytes.
     filesystem
-        ``None`` where nobody said which one it is.
+        The file system; ``None`` if unknown.
     source, tool
-        Which program made it; ``tool`` names it with its version.
+        Program that made it; ``tool`` includes the version.
     started_ns, ended_ns
-        When the file system was looked at, since 1970; ``started_ns`` is ``None`` where that is
-        not known. No time of a file is believed to be later than the end.
+        Start and end of the scan, since 1970; ``started_ns`` is ``None`` if unknown. File times
+        after the end are not trusted.
     times, time_resolution_ns
-        How far the times can be trusted, and what they are multiples of.
+        Reliability and resolution of the times.
     lacking
-        What the source does not tell.
+        Data that the source lacks.
     complete
-        Whether everything beneath the root is in it.
+        Whether it has everything beneath the root.
     unread
-        The subtrees that are not.
+        Subtrees that could not be read.
     refused, refused_examples
-        How many records of a list could not be taken, and the first of them.
+        Number of rejected records of a list, and the first of them.
     vanished
-        Names that were gone when they were looked at: no trouble.
+        Number of names deleted during the scan: harmless.
     notes
-        What else a reader should know, a sentence each.
+        Further remarks for readers, one sentence each.
     atime_settings
-        What decides how reads are recorded, as it was then: words and values; ``None`` where
-        nobody looked.
+        Settings at the time that decide whether reads are recorded; ``None`` if not checked.
     sizes
-        How sizes were learned where a source has lazy ones; ``None`` where it has none.
+        How sizes were obtained from a source with lazy ones; ``None`` for others.
     followed
-        How it was kept up to date since the scan; ``None``: it was not.
+        How it is kept up to date since the scan; ``None`` if it is not.
     incremental
-        What the scan took over from an earlier index; ``None``: nothing, it read every directory.
+        What the scan carried over from an earlier index; ``None`` for a full scan.
     """
 
     index_id: str
@@ -458,51 +461,51 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """How many names it has."""
+        """Number of names."""
         return sum(shard.rows_in_force for shard in self.shards)
 
     @property
     def size_bytes(self) -> int:
-        """What its shards take up."""
+        """Total size of its shards."""
         return sum(shard.size_bytes for shard in self.shards)
 
     @property
     def oldest_ns(self) -> int:
-        """When the file system was looked at for the oldest row, since 1970."""
+        """When the oldest row was read, since 1970."""
         read = (shard.read_ns for shard in self.shards if shard.rows_in_force)
         return min((at for at in read if at is not None), default=self.ended_ns)
 
     @property
     def as_of_s(self) -> int:
-        """The second in which the file system was looked at last."""
+        """The second in which the scan ended."""
         return self.ended_ns // 10**9
 
     @property
     def can_delete(self) -> bool:
-        """Whether a deletion may rest on it. Curves and lists can always be drawn."""
+        """Whether it may be used for deletion. Curves and lists are always possible."""
         return not self.obstacles
 
     @property
     def obstacles(self) -> tuple[str, ...]:
-        """Why no deletion may rest on it, a sentence each; empty where one may."""
+        """Why it must not be used for deletion, one sentence per reason; empty if it may."""
         return tuple(_obstacles(self))
 
 
 def _obstacles(manifest: Manifest) -> Iterator[str]:
     if Lack.IDENTITY in manifest.lacking:
-        yield "it knows files by their names only, and another file may have the name by now"
+        yield "it identifies files only by name, and another file may have the name by now"
     if Lack.PLAIN_NAMES in manifest.lacking:
-        yield "a name with a line feed in it could have passed for a record of another file"
+        yield "a name with a line feed could pass for the record of another file"
     if manifest.refused:
         yield f"{manifest.refused} records of the list could not be read"
     if manifest.unread:
         yield f"{len(manifest.unread)} subtrees could not be read"
     if not manifest.complete and not manifest.refused and not manifest.unread:
-        yield "nothing says that it holds everything beneath its root"
+        yield "nothing shows that it covers everything beneath its root"
     if manifest.started_ns is None:
-        yield "it is not known when the file system was looked at"
+        yield "time of the scan unknown"
     if manifest.filesystem is None:
-        yield "it is not known which file system it is of"
+        yield "its file system is unknown"
     if manifest.followed is not None:
         yield from _lost_changes(manifest.followed)
 
@@ -510,6 +513,6 @@ def _obstacles(manifest: Manifest) -> Iterator[str]:
 def _lost_changes(followed: Followed) -> Iterator[str]:
     for mdt in followed.mdts:
         for reason in mdt.stale:
-            yield f"{mdt.mdt} has to be scanned again (purge follow --rescan): {reason}"
+            yield f"{mdt.mdt} must be scanned again (purge follow --rescan): {reason}"
     for reason in followed.stale:
-        yield f"it has to be scanned again: {reason}"
+        yield f"it must be scanned again: {reason}"

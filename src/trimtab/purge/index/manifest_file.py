@@ -1,7 +1,7 @@
-"""``manifest.json``: strict when it is read, whole or not there when it is written.
+"""Read ``manifest.json`` strictly, and write it atomically.
 
-Paths are percent-encoded bytes (``/scratch/a%0Ab``), so that the file is plain ASCII whatever the
-names are. The schema follows from the dataclasses of `trimtab.purge.index.manifest`.
+Paths are percent-encoded bytes (``/scratch/a%0Ab``), so the file is plain ASCII for any names. The
+schema follows from the dataclasses of `trimtab.purge.index.manifest`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 MANIFEST: Final = "manifest.json"
 _SIZE_MAX_BYTES: Final = 64 * 1024**2
-"""A hundred thousand unread subtrees and shards; more is no manifest."""
+"""Enough for a hundred thousand unread subtrees and shards; a larger file is not a manifest."""
 
 
 def save_manifest(manifest: Manifest, directory: Path) -> Path:
-    """Return the file that holds a manifest from now on; it is on stable storage.
+    """Write a manifest to stable storage and return its file.
 
     Raises
     ------
     UnreadableError
-        It could not be written; what was there before still is.
+        Writing failed; the earlier manifest is unchanged.
     """
     file = directory / MANIFEST
     aside = directory / f".{MANIFEST}.{os.getpid()}"
@@ -52,19 +52,19 @@ def save_manifest(manifest: Manifest, directory: Path) -> Path:
 
 
 def load_manifest(directory: Path, *, verify: bool = False) -> Manifest:
-    """Return the manifest of an index, whose shards are all there.
+    """Return the manifest of an index after checking that its shards exist.
 
     Parameters
     ----------
     verify
-        Also read every shard and compare its hash: minutes for a large index.
+        Also read every shard and compare its hash, which takes minutes for a large index.
 
     Raises
     ------
     UnreadableError
-        There is no index, or it cannot be read.
+        There is no index, or it is unreadable.
     DataError
-        The manifest is not what it should be, or a shard is missing or of another size.
+        The manifest is invalid, or a shard is missing or of another size.
     """
     file = directory / MANIFEST
     shown = visible(file)
@@ -73,17 +73,17 @@ def load_manifest(directory: Path, *, verify: bool = False) -> Manifest:
             content = source.read(_SIZE_MAX_BYTES + 1)
     except FileNotFoundError as error:
         raise UnreadableError(
-            f"{visible(directory)} is no index: it has no {MANIFEST}",
+            f"{visible(directory)} is not an index: it has no {MANIFEST}",
             code="index-missing",
-            hint="trimtab purge scan ROOT --index DIR makes one, and continues one that was "
-            "broken off; trimtab purge import --help says how another tool's list becomes one",
+            hint="trimtab purge scan ROOT --index DIR creates or continues one; to import another "
+            "tool's list, see trimtab purge import --help",
         ) from error
     except OSError as error:
         raise UnreadableError(
             f"cannot read {shown}: {error.strerror}", code="unreadable-file"
         ) from error
     if len(content) > _SIZE_MAX_BYTES:
-        raise DataError("it is too large for a manifest", code="manifest-too-large", file=shown)
+        raise DataError("too large for a manifest", code="manifest-too-large", file=shown)
     try:
         manifest = from_json(content)
     except DataError as error:
@@ -101,13 +101,13 @@ def to_json(manifest: Manifest) -> str:
 
 
 def from_json(content: bytes | str) -> Manifest:
-    """Return the manifest that a JSON text holds.
+    """Return the manifest from JSON text.
 
     Raises
     ------
     DataError
-        It is not JSON, a key is unknown or missing, or a value is not what it should be; the
-        message names the key.
+        It is not JSON, a key is unknown or missing, or a value is invalid; the message names the
+        key.
     """
     try:
         document = json.loads(content, parse_constant=_no_number, object_pairs_hook=_once)
@@ -117,7 +117,7 @@ def from_json(content: bytes | str) -> Manifest:
         raise DataError("not a JSON object", code="manifest-malformed")
     version = document.get("schema_version")
     if type(version) is int and version < SCHEMA_VERSION:
-        again = "make a new one, in another directory: trimtab purge scan ROOT --index DIR"
+        again = "create a new one in another directory: trimtab purge scan ROOT --index DIR"
         raise unreleased("the index", again)
     if type(version) is not int or version != SCHEMA_VERSION:
         raise DataError(
@@ -143,7 +143,7 @@ _KEYS: Final = (
     "shards",
 )  # fmt: skip
 _OPTIONAL: Final = ("followed", "incremental")
-"""Only where rows of shards may count no more."""
+"""Keys only of indexes whose shards may have replaced rows."""
 
 
 @functools.cache
@@ -158,7 +158,7 @@ def _document(manifest: Manifest) -> dict[str, Any]:
     values = _adapter().dump_python(plain, mode="json")
     values["lacking"].sort()
     if values["filesystem"] is not None:
-        # Left out where nobody knows them.
+        # Omitted if unknown.
         for word in ("uuid", "mount"):
             if values["filesystem"][word] is None:
                 del values["filesystem"][word]
@@ -173,7 +173,7 @@ def _document(manifest: Manifest) -> dict[str, Any]:
 
 
 def _read(document: dict[str, Any]) -> Manifest:
-    """Return the manifest of a document that says the same when it is written again."""
+    """Return the manifest of a document, which must be identical when written again."""
     from pydantic import ValidationError
 
     try:
@@ -186,12 +186,12 @@ def _read(document: dict[str, Any]) -> Manifest:
     manifest = _with_paths(plain, urllib.parse.unquote_to_bytes)
     if not isinstance(document["can_delete"], bool):
         raise DataError("can_delete is neither true nor false", code="manifest-malformed")
-    # Today's rules decide what can be deleted; the value in the file is for other readers.
+    # Today's rules decide whether it can delete; the value in the file is for other readers.
     stated = {**document, "lacking": sorted(document["lacking"]), "can_delete": manifest.can_delete}
     for key, value in _document(manifest).items():
         if json.dumps(value, sort_keys=True) != json.dumps(stated[key], sort_keys=True):
             raise DataError(
-                f"{key} is not as Trimtab writes it, or contradicts the other values",
+                f"{key} is not in Trimtab's form, or contradicts other values",
                 code="manifest-contradictory",
             )
     return manifest
@@ -203,26 +203,26 @@ def _with_paths(manifest: Manifest, change: Callable[[bytes], bytes]) -> Manifes
 
 
 def _contradictions(manifest: Manifest) -> Iterator[str]:
-    """Yield what does not fit together although each value is right."""
+    """Yield contradictions between valid values."""
     if manifest.time_resolution_ns < 1:
         yield "time_resolution_ns is not positive"
     if not manifest.root.startswith(b"/"):
         yield "root is not an absolute path"
     if manifest.complete and (manifest.unread or manifest.refused):
-        yield "complete is true though something could not be read"
+        yield "complete is true although parts could not be read"
     if len(manifest.refused_examples) > manifest.refused:
         yield "there are more refused_examples than refused"
     if manifest.started_ns is not None and manifest.started_ns > manifest.ended_ns:
         yield "started_ns is later than ended_ns"
     if any(shard.rows_in_force < 0 for shard in manifest.shards):
-        yield "a shard has fewer rows than count no more"
+        yield "a shard has fewer rows than were replaced"
     names = [shard.name for shard in manifest.shards]
     names += [shard.superseded.name for shard in manifest.shards if shard.superseded is not None]
     if len(set(names)) != len(names):
-        yield "a shard is named twice: its rows would count twice"
+        yield "a shard is listed twice: its rows would count twice"
     for name in names:
         if "/" in name or name in ("", ".", "..") or "\0" in name:
-            yield f"shards: {visible(name)!r} is no name of a file in the index"
+            yield f"shards: {visible(name)!r} is not a file name in the index"
 
 
 def _check_shard(file: Path, shard: Shard | Superseded, *, verify: bool) -> None:
@@ -245,18 +245,21 @@ def _check_shard(file: Path, shard: Shard | Superseded, *, verify: bool) -> None
         raise DataError(message, code="shard-changed", file=shown, hint=hint)
     if sha256 is not None and shard.sha256 is not None and sha256 != shard.sha256:
         raise DataError(
-            "the shard is not what was written", code="shard-changed", file=shown, hint=hint
+            "the shard has changed since it was written",
+            code="shard-changed",
+            file=shown,
+            hint=hint,
         )
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError("an object names a key twice")
+        raise ValueError("an object has a key twice")
     for key, value in pairs:
         if isinstance(value, int) and value < 0:
             raise ValueError(f"{key} is negative")

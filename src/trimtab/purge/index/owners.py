@@ -1,4 +1,4 @@
-"""Names of users and groups for their numbers and back, as this host knows them."""
+"""Look up names and numbers of users and groups on this host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Entry = TypeVar("Entry")
 
 
 def entry_of(find: Callable[[Key], Entry], key: Key) -> Entry | None:
-    """Return what a function of `pwd` or `grp` has for a name or number; ``None``: nothing."""
+    """Return the entry of `pwd` or `grp` for a name or number; ``None`` if there is none."""
     try:
         return find(key)
     except (KeyError, OverflowError, ValueError):  # a number too large, a NUL in a name
@@ -20,19 +20,19 @@ def entry_of(find: Callable[[Key], Entry], key: Key) -> Entry | None:
 
 
 def user_name(uid: int) -> str | None:
-    """Return the name of a user."""
+    """Return the name of a user; ``None`` if unknown."""
     entry = entry_of(pwd.getpwuid, uid)
     return None if entry is None else entry.pw_name
 
 
 def group_name(gid: int) -> str | None:
-    """Return the name of a group."""
+    """Return the name of a group; ``None`` if unknown."""
     entry = entry_of(grp.getgrgid, gid)
     return None if entry is None else entry.gr_name
 
 
 def number_of(kind: str, name: str) -> int | None:
-    """Return the number of a ``user``, or of a ``group``."""
+    """Return the number of a ``user`` or ``group``; ``None`` if unknown."""
     if kind == "user":
         user = entry_of(pwd.getpwnam, name)
         return None if user is None else user.pw_uid

@@ -1,6 +1,6 @@
-"""SQL over an index: read only, over the tables ``names`` and ``files`` and nothing else.
+"""Run read-only SQL over an index, limited to the tables ``names`` and ``files``.
 
-What stands in the answer can be shown: names are visible text, identities as people write them.
+Answers are printable: names are visible text, identities in the usual notation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.visible import visible
 
 ROWS_MAXIMUM: Final = 10_000
-"""Of an answer: more is no answer, and an index may have 10^9 rows."""
+"""Maximum rows of an answer, because an index may have 10^9."""
 
 _QUOTED: Final = re.compile(
     r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
@@ -34,16 +34,16 @@ _FIRST: Final = re.compile(r"\s*\(*\s*(select|with|from|explain)\b", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a question.
+    """Result of a query.
 
     Attributes
     ----------
     frame
-        Text and numbers only; no column holds bytes.
+        Rows of text and numbers, without bytes.
     cut_off
-        Whether there was more than was asked for.
+        Whether there were more rows than requested.
     notes
-        What a reader should know of the numbers, a sentence each.
+        Limits of the numbers, one sentence each.
     """
 
     frame: pl.DataFrame
@@ -59,16 +59,15 @@ def ask(directory: Path, statement: str, *, rows_maximum: int = ROWS_MAXIMUM) ->
     directory
         The index.
     statement
-        SQL as Polars has it; the tables are ``names`` and ``files`` (`trimtab.purge.index.views`).
+        SQL in Polars' dialect; the tables are ``names`` and ``files``
+        (`trimtab.purge.index.views`).
     rows_maximum
-        Of the answer.
-    user, group
-        How numbers become names.
+        Maximum rows of the answer.
 
     Raises
     ------
     UsageError
-        It is no statement that only reads these tables, or no SQL.
+        Not SQL, or not a statement that only reads these tables.
     UnreadableError, DataError
         The index cannot be read.
     """
@@ -82,50 +81,50 @@ def ask(directory: Path, statement: str, *, rows_maximum: int = ROWS_MAXIMUM) ->
         return answer(result, manifest, rows_maximum)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise UsageError(
-            f"the question cannot be answered: {visible(_first_line(str(error)))}",
+            f"the query failed: {visible(_first_line(str(error)))}",
             code="query-failed",
             hint=f"the tables are names and files, with the columns {', '.join(_columns(rows))}",
         ) from error
 
 
 def only_reads(statement: str) -> None:
-    """Raise unless a statement is one that only reads the tables of an index.
+    """Raise unless a statement only reads the tables of an index.
 
     Raises
     ------
     UsageError
-        It changes something, reads other files, or is several statements.
+        It changes data, reads other files, or is several statements.
     """
     bare = _QUOTED.sub(lambda match: " " if match[0][0] in "-/" else "x", statement)
     hint = "one SELECT over the tables names and files"
     if _FIRST.match(bare) is None:
-        raise UsageError("the question is no SELECT", code="query-not-select", hint=hint)
+        raise UsageError("the query is not a SELECT", code="query-not-select", hint=hint)
     if ";" in bare.rstrip().rstrip(";"):
-        raise UsageError("the question is more than one statement", code="query-several", hint=hint)
-    for pattern, offence in ((_CHANGING, "changes something"), (_FUNCTION_OF_FILES, "reads files")):
+        raise UsageError("the query is more than one statement", code="query-several", hint=hint)
+    for pattern, offence in ((_CHANGING, "changes data"), (_FUNCTION_OF_FILES, "reads files")):
         match = pattern.search(bare)
         if match is not None:
             raise UsageError(
-                f"the question {offence}: {visible(match[1])}",
+                f"the query {offence}: {visible(match[1])}",
                 code="query-not-read-only",
                 hint=hint,
             )
 
 
 def _user_quoted(statement: str) -> str:
-    """Return a statement in which ``user`` is a column, which SQL has as a function."""
+    """Return a statement with ``user`` quoted as a column, because SQL has a function ``user``."""
     return _USER.sub(lambda word: '"user"' if word[0].lower() == "user" else word[0], statement)
 
 
 def answer(result: pl.LazyFrame, manifest: Manifest, rows_maximum: int) -> Answer:
-    """Return what a lazy frame comes to, with all that can be shown and no more rows than asked."""
+    """Return the answer of a lazy frame, printable and with at most ``rows_maximum`` rows."""
     frame = result.head(rows_maximum + 1).collect(engine="streaming")
     shown = shown_frame(frame.head(rows_maximum))
     return Answer(shown, frame.height > rows_maximum, tuple(doubts(manifest)))
 
 
 def shown_frame(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a frame without bytes: identities and names as text."""
+    """Return a frame with identities and names as text instead of bytes."""
     if "id" in frame.columns and frame["id"].dtype == pl.Binary:
         if "id_kind" in frame.columns:
             kinds = frame["id_kind"]
@@ -142,20 +141,20 @@ def shown_frame(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def doubts(manifest: Manifest):
-    """Yield what should be said of every number from an index, a sentence each."""
+    """Yield the limits of all numbers from an index, one sentence each."""
     if not manifest.complete:
-        yield "the index may not hold everything: totals are lower bounds"
+        yield "the index may be incomplete: totals are lower bounds"
     if Lack.BLOCKS in manifest.lacking:
-        yield "what files take up is not known: bytes are their lengths"
+        yield "allocated sizes unknown: bytes are file lengths"
     if Lack.LINKS in manifest.lacking or Lack.IDENTITY in manifest.lacking:
-        yield "hard links are not known: a file with several names counts for each"
+        yield "hard links unknown: a file with several names counts once for each"
     if Lack.IN_PLACE in manifest.lacking:
         yield (
-            "files in directories whose names did not change are as they were read, see read_at: "
-            "sizes, times and owners may have changed since"
+            "files in directories with unchanged names are as of read_at: sizes, times and owners "
+            "may have changed since"
         )
     if Lack.TYPE in manifest.lacking:
-        yield "what is a regular file is not known: all names were taken to be"
+        yield "types unknown: all names are taken to be regular files"
 
 
 def _columns(rows: pl.LazyFrame) -> list[str]:

@@ -1,6 +1,6 @@
-"""Ready-made questions: who holds what, by user, group, project, age, size, OST and pool.
+"""Ready-made queries: totals by user, group, project, age, size, OST and pool.
 
-Regular files only, each counted once whatever its number of names, by what it takes up.
+Only regular files, each counted once regardless of its names, by allocated bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trimtab.units import format_bytes
 
 
 class By(StrEnum):
-    """What the files are grouped by."""
+    """Grouping of the files."""
 
     USER = "user"
     GROUP = "group"
@@ -34,41 +34,41 @@ class By(StrEnum):
 
 
 NO_POOL: Final = "(none)"
-"""What stands where a file's layout names no pool: its OSTs are of any."""
+"""Value for a file whose layout has no pool."""
 
 AGES_DAYS: Final = (1, 7, 14, 28, 56, 91, 182, 365, 730)
-"""Where the classes of age begin; 56 days are the eight weeks that a file has at least."""
+"""Lower bounds of the age classes; 56 days is the default minimum age of eight weeks."""
 
 SIZES_BYTES: Final = (
     1, 4 * 1024, 64 * 1024, 1024**2, 16 * 1024**2, 256 * 1024**2, 4 * 1024**3, 64 * 1024**3,
     1024**4,
 )  # fmt: skip
-"""Where the classes of length begin."""
+"""Lower bounds of the size classes."""
 
 
 def holdings(directory: Path, by: By, *, top: int = ROWS_MAXIMUM) -> Answer:
-    """Return who or what holds how much of an index.
+    """Return totals of an index by owner, age, size or location.
 
     Parameters
     ----------
     directory
         The index.
     top
-        So many rows: of users, groups, projects, OSTs and pools those that hold most; of ages and
-        sizes the first classes there are.
+        Maximum rows: the users, groups, projects, OSTs or pools with most bytes, or the first
+        classes of age or size.
 
     Returns
     -------
     Answer
-        A row each: what it is grouped by, ``files``, ``allocated_bytes``, ``share`` of the bytes of
-        all, and ``unused_days``, the longest that one of its files has not been used. A file with
-        objects on several OSTs counts as a file on each of them, its bytes divided among them. A
-        file of no pool is one of `NO_POOL`.
+        One row per group: the group, ``files``, ``allocated_bytes``, ``share`` of all bytes, and
+        ``unused_days``, the longest time that one of its files was unused. A file with objects on
+        several OSTs counts as a file on each, with its bytes divided among them. A file without a
+        pool counts under `NO_POOL`.
 
     Raises
     ------
     UsageError
-        The index lacks what is asked for.
+        The index lacks the column.
     UnreadableError, DataError
         The index cannot be read.
     """
@@ -80,18 +80,18 @@ def holdings(directory: Path, by: By, *, top: int = ROWS_MAXIMUM) -> Answer:
 
 
 _KEYS: Final = {By.USER: "uid", By.GROUP: "gid", By.AGE: "class", By.SIZE: "class"}
-"""The columns of totals that are not named as what they are grouped by."""
+"""Key columns of the totals that differ from the grouping's name."""
 
 
 def totals(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
-    """Return the totals of files, one row for each key; those of parts of an index can be merged.
+    """Return the totals of files, one row per key; totals of parts of an index can be merged.
 
     Parameters
     ----------
     files
-        One row a file, as `views.files` has them.
+        One row per file, as from `views.files`.
     """
-    # Where blocks are not known the length stands for them, and `query.doubts` says so.
+    # Without allocated sizes the length is used, and `query.doubts` reports it.
     held = pl.coalesce("allocated_bytes", "size_bytes")
     files = files.with_columns(held=held, one=pl.lit(1, dtype=pl.UInt64))
     if by in (By.AGE, By.SIZE):
@@ -107,7 +107,7 @@ def totals(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
 
 
 def merged(parts: pl.LazyFrame, by: By) -> pl.LazyFrame:
-    """Return totals, of which a key may have several, in the order in which they are shown."""
+    """Merge totals with several rows per key, and return them in display order."""
     key = by.value
     if by in (By.USER, By.GROUP):
         naming = user_name if by is By.USER else group_name
@@ -132,28 +132,28 @@ _NEEDED: Final = {
 
 
 def check(by: By, directory: Path, manifest: Manifest) -> None:
-    """Raise where an index lacks what a question is about.
+    """Raise if an index lacks the column of a query.
 
     Raises
     ------
     UsageError
-        It does.
+        It lacks the column.
     UnreadableError, DataError
-        It cannot be read.
+        The index cannot be read.
     """
     needed = _NEEDED.get(by)
     if needed is not None and needed in manifest.lacking:
         raise UsageError(
-            f"the index does not tell the {needed.value} of a file",
+            f"the index lacks the {needed.value} of files",
             code="column-lacking",
-            hint="scan again with --with project,layout, or ask by something else",
+            hint="scan again with --with project,layout, or group by something else",
         )
     with views.readable():
         if by is By.POOL and not views.tells(directory, manifest, "pool"):
             raise UsageError(
-                "the index does not tell the pool of a file",
+                "the index lacks the pool of files",
                 code="pool-unknown-to-index",
-                hint="it was made before pools were kept: scan or import again",
+                hint="it was made before pools were stored: scan or import again",
             )
 
 
@@ -164,9 +164,9 @@ def _shown() -> tuple[pl.Expr, ...]:
 
 
 def _by_ost(files: pl.LazyFrame) -> pl.LazyFrame:
-    """Return one row for each file and OST, the bytes divided evenly, what is left to the first.
+    """Return one row per file and OST, with bytes divided evenly and the remainder on the first.
 
-    An OST that holds several objects of a file has as many parts of it.
+    An OST with several objects of a file gets as many parts.
     """
     objects = pl.col("osts").list.len().cast(pl.UInt64)
     here = files.filter(objects > 0).with_row_index("file")
@@ -187,13 +187,13 @@ def _by_ost(files: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _class_of(value: pl.Expr, begins: tuple[int, ...]) -> pl.Expr:
-    """Return how many classes begin at or below a value; null for null."""
+    """Return the number of classes that begin at or below a value; null for null."""
     known = pl.sum_horizontal((value >= begin).cast(pl.Int64) for begin in begins)
     return pl.when(value.is_not_null()).then(known)
 
 
 def _classes(by: By) -> tuple[str, tuple[int, ...], list[str]]:
-    """Return the column, where its classes begin, and what they are called."""
+    """Return the column, the lower bounds of its classes, and their labels."""
     if by is By.AGE:
         between = [f"{low} to {high} days" for low, high in itertools.pairwise(AGES_DAYS)]
         labels = [f"under {AGES_DAYS[0]} day", *between, f"{AGES_DAYS[-1]} days and more"]

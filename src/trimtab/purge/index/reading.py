@@ -1,4 +1,4 @@
-"""What is learnt while a list is read: what was refused, what it tells, when it was made."""
+"""Facts collected while reading a list: rejected records, its columns, and when it was made."""
 
 from __future__ import annotations
 
@@ -14,44 +14,45 @@ from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM, Lack, Refused, TimeTr
 from trimtab.visible import visible
 
 CHUNK_BYTES: Final = 8 * 1024**2
-"""So much of a list is in memory at once, several times over while it is taken apart."""
+"""Part of a list in memory at once, several times over while it is parsed."""
 
 BLOCK_BYTES: Final = 1024**2
-"""So much is read at once: it stays in the processor's cache until it is taken apart."""
+"""Bytes read at once, so that they stay in the processor's cache until parsed."""
 
 RECORD_MAX_BYTES: Final = 4 * 1024**2
-"""More is no record: a path at a depth of 10^5 directories has some hundred kilobytes."""
+"""Longest record: a path at a depth of 10^5 directories has some hundred kilobytes."""
 
 _TEXT_MAX: Final = 160
 
 
 @dataclass(slots=True)
 class Reading:
-    """What an importer learns beside the rows; it fills this in as it goes.
+    """Facts that an importer collects beside the rows; it fills them in as it reads.
 
     Attributes
     ----------
     root
-        What the paths are beneath, absolute.
+        Absolute directory that contains the paths.
     columns
-        Which columns the list tells.
+        Columns that the list has.
     times, resolution_ns
-        How far its times can be trusted.
+        Reliability and resolution of its times.
     started_ns, ended_ns
-        When the file system was looked at, where the list says so itself.
+        Start and end of the scan, if the list has them, in ns since 1970.
     ended_well
-        Whether the list itself proves that the tool came to its end without an error.
+        Whether the list itself proves that the tool ended without an error.
     plain_names
-        Whether every name can be told from the records around it.
+        Whether every name can be separated from the records around it.
     beneath
-        What relative paths begin with, to be taken off.
+        Prefix of relative paths, to be removed.
     absolute
-        Whether paths are absolute, where one tool wrote all of them in one way; once one is known.
+        Whether paths are absolute, if one tool wrote all in one way; ``None`` until one is read.
     latest_ns
-        A later time cannot be: more than a day after the list was made.
+        Latest plausible time: a day after the list was made.
     bounded
-        Which times that holds for. Users set two of them as they like, so that later ones are found
-        on real file systems: they are refused only where a lost part of a list could make them up.
+        Times checked against ``latest_ns``. Users may set two of them to anything, so real file
+        systems have later ones: these are rejected only where a lost part of a list could forge
+        them.
     """
 
     root: bytes
@@ -79,7 +80,7 @@ class Reading:
         offset: int | None = None,
         text: bytes = b"",
     ) -> None:
-        """Count a record that cannot be taken, and keep the first of them to be shown."""
+        """Count a rejected record, and keep the first ones as examples."""
         self.refused += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         if len(self.examples) < EXAMPLES_MAXIMUM:
@@ -89,7 +90,7 @@ class Reading:
     def refuse_counted(
         self, counted: Iterable[tuple[str, int]], shown: Iterable[tuple[str, int, int, bytes]]
     ) -> None:
-        """Count records that cannot be taken, by their reasons, and keep the first to be shown."""
+        """Count rejected records by reason, and keep the first ones as examples."""
         for reason, many in counted:
             self.refused += many
             self.reasons[reason] = self.reasons.get(reason, 0) + many
@@ -99,20 +100,20 @@ class Reading:
                 self.examples.append(Refused(number, offset, reason, beginning))
 
     def take_kind(self, paths: Iterable[bytes]) -> None:
-        """Take the first path for how the tool wrote all of them: absolute or relative.
+        """Learn from the first path whether the tool wrote absolute or relative ones.
 
-        What is left of a torn path may be of the other kind.
+        The rest of a torn path may be of the other kind.
         """
         if self.absolute is None:
             self.absolute = next((path.startswith(b"/") for path in paths if path), None)
 
     def note(self, sentence: str) -> None:
-        """Keep what a reader of the index should know, once."""
+        """Add a remark for readers of the index, once."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
     def lacking(self) -> frozenset[Lack]:
-        """Return what the list does not tell."""
+        """Return the data that the list lacks."""
         from trimtab.purge.index.schema import lacking_of
 
         names = frozenset() if self.plain_names else frozenset({Lack.PLAIN_NAMES})
@@ -120,20 +121,22 @@ class Reading:
 
 
 Locate = Callable[[int], tuple[int, int | None, bytes]]
-"""Number (from 1), offset, where it is known, and bytes of the record of a row, or as many of these
-as are to be shown. Worked out only to refuse it."""
+"""Number (from 1), offset if known, and bytes to show of a row's record.
+
+Called only for rejected rows.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Records as they lie one behind the other, parted only where somebody looks at them.
+    """Consecutive records, separated only on access.
 
     Attributes
     ----------
     data, begin, end
-        The block that they lie in, and their part of it; the last one's terminator is within.
+        Their buffer and its part, including the last terminator.
     number, offset
-        Of the first of them in the list: from 1, and in bytes.
+        Position of the first record in the list: from 1, and in bytes.
     """
 
     data: bytes
@@ -144,16 +147,16 @@ class Block:
     offset: int
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether there are records."""
         return self.begin < self.end
 
     def count(self) -> int:
-        """Return how many there are."""
+        """Return the number of records."""
         part = np.frombuffer(self.data, np.uint8, self.end - self.begin, self.begin)
         return int(np.count_nonzero(part == self.terminator[0]))
 
     def first(self, many: int) -> list[bytes]:
-        """Return at most that many of them."""
+        """Return at most ``many`` records from the start."""
         records = []
         begin = self.begin
         while begin < self.end and len(records) < many:
@@ -163,21 +166,21 @@ class Block:
         return records
 
     def last(self) -> bytes:
-        """Return the last of them."""
+        """Return the last record."""
         return self.data[self._last_begins() : self.end - 1]
 
     def without_first(self) -> Block:
-        """Return all but the first."""
+        """Return the block without its first record."""
         begin = self.data.index(self.terminator, self.begin) + 1
         after = self.offset + begin - self.begin
         return replace(self, begin=begin, number=self.number + 1, offset=after)
 
     def without_last(self) -> Block:
-        """Return all but the last."""
+        """Return the block without its last record."""
         return replace(self, end=self._last_begins())
 
     def refuse_first(self, reason: str, reading: Reading) -> None:
-        """Refuse the first of them."""
+        """Reject the first record."""
         reading.refuse(reason, self.number, self.offset, self.first(1)[0])
 
     def _last_begins(self) -> int:
@@ -187,13 +190,13 @@ class Block:
 def blocks(
     file: BinaryIO, terminator: bytes, reading: Reading, *, chunk_bytes: int = BLOCK_BYTES
 ) -> Iterator[Block]:
-    """Yield the records of a list, a block of them at once.
+    """Yield the records of a list in blocks.
 
-    What follows the last terminator is a record that was cut off, and is refused. A record that is
-    too long is passed over, whatever its length, in bounded memory.
+    Data after the last terminator is a truncated record and is rejected. A record that is too long,
+    however long, is skipped in bounded memory.
     """
     rest, number, offset = b"", 1, 0
-    passing = False  # over the rest of a record that is too long
+    passing = False  # skipping the rest of a record that is too long
     while chunk := file.read(chunk_bytes):
         data = rest + chunk
         begin, end = 0, data.rfind(terminator) + 1
@@ -214,21 +217,20 @@ def blocks(
             offset += len(rest)
             rest = b""
     if rest and not passing:
-        reading.refuse("the list ends within it", number, offset, rest)
+        reading.refuse("the list ends within this record", number, offset, rest)
 
 
 def placed(
     frame: pl.DataFrame, locate: Locate, paths: Sequence[bytes], reading: Reading
 ) -> pl.DataFrame:
-    """Return the rows of a frame whose values are all right, with ``parent`` and ``name``.
+    """Return the valid rows of a frame, with ``parent`` and ``name``.
 
     Parameters
     ----------
     frame
-        A row for each record; a null in a column that has to have a value is a value that is not
-        what it should be.
+        One row per record; a null in a required column is a malformed value.
     paths
-        Of each record, as it stands in the list.
+        Path of each record, as in the list.
     """
     from trimtab.purge.index.schema import TIMES, required
 
@@ -236,7 +238,7 @@ def placed(
         paths, reading.root, beneath=reading.beneath, absolute=reading.absolute
     )
     frame = frame.with_columns(parents, names)
-    # A project that cannot be read could be an exempt one; a layout or a birth is no such matter.
+    # An unreadable project could be an exempt one; an unreadable layout or birth does no harm.
     needed = [name for name in frame.columns if name in (*required(), *TIMES, "project")]
     times = [name for name in reading.bounded if name in needed]
     in_time = [pl.col(name) <= reading.latest_ns for name in times]
@@ -246,7 +248,7 @@ def placed(
         return frame
     for at in (~good).arg_true().to_list():
         reason = reasons.get(at)
-        if reason != ROOT_ITSELF:  # the root has no name, and is no trouble
+        if reason != ROOT_ITSELF:  # the root has no name: harmless
             why = reason or _wrong(frame.row(at, named=True), needed, times)
             reading.refuse(why, *locate(at))
     return frame.filter(good)
@@ -260,32 +262,32 @@ def _wrong(row: Mapping[str, Any], needed: Sequence[str], times: Sequence[str]) 
 
 
 ROOT_ITSELF: Final = ""
-"""Stands instead of a reason where a path is the root, which has no name in an index."""
+"""Used as the reason for the root itself, which has no name in an index."""
 
 
 def joined(directory: bytes, name: bytes) -> bytes:
-    """Return the path of a name in a directory; both are beneath the root."""
+    """Return the path of a name in a directory, relative to the root."""
     return directory + b"/" + name if directory else name
 
 
 def split_paths(
     paths: Sequence[bytes], root: bytes, *, beneath: bytes = b"", absolute: bool | None = None
 ) -> tuple[pl.Series, pl.Series, dict[int, str]]:
-    """Return directory and name of each path, and by its index why one is not to be had.
+    """Return directory and name of each path, and the reason by index where that fails.
 
-    A path is taken as it stands, never normalised by meaning: ``a/../b`` may be something else than
-    ``b`` where ``a`` is a link, so it is refused.
+    Paths are never normalised: ``a/../b`` may differ from ``b`` if ``a`` is a link, so it is
+    rejected.
 
     Parameters
     ----------
     paths
-        Absolute ones begin with ``root``; others are relative to it, also with ``./`` before them.
+        Absolute ones begin with ``root``; others are relative to it, optionally with ``./``.
     root
-        An absolute path without a slash at its end, but for the root of all.
+        An absolute path without a trailing slash, except for ``/``.
     beneath
-        What relative paths begin with instead of ``./``; it is taken off.
+        Prefix of relative paths instead of ``./``; it is removed.
     absolute
-        Whether all have to be absolute, or relative; ``None``: each may be either.
+        Whether all must be absolute, or relative; ``None`` for either.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The columns of an index, and frames that have them.
+"""The columns of an index, and frames with them.
 
 ==================  ==========================  ==================================================
 column              Polars; in Parquet          what
@@ -23,9 +23,8 @@ column              Polars; in Parquet          what
 ==================  ==========================  ==================================================
 
 The core declares the columns (`crates/namespace/src/index/schema.rs`); names, order, types and
-nulls are read from it. Nullable columns have a question mark; Polars writes all columns as
-optional, and no null stands in the others. A time that does not fit (beyond 2262) is the last that
-does, as in the scan.
+nullability are read from it. Nullable columns have a question mark; Polars writes all columns as
+optional, but the others have no nulls. Times out of range (after 2262) are clamped, as in the scan.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ from trimtab.purge.index.identity import of_halves
 from trimtab.purge.index.manifest import Lack
 
 TIMES: Final = ("atime_ns", "mtime_ns", "ctime_ns")
-"""The times that an age can be made of, in the order of the rules."""
+"""Times that may determine an age, in the order of the rules."""
 
 NO_GROUP: Final = 2**32 - 1
-"""``(gid_t)-1``, which no file can have: stands where a source does not tell the group."""
+"""``(gid_t)-1``, which no file can have: used if a source lacks the group."""
 
 _NO_IDENTITY_UPPER: Final = 2**63
-"""Of an unknown identity: no inode number has an upper half, and no FID such a sequence."""
+"""Upper half of an unknown identity: no inode number has one, and no FID has such a sequence."""
 
 
 def columns() -> Mapping[str, pl.DataType | type[pl.DataType]]:
@@ -72,7 +71,7 @@ def required() -> tuple[str, ...]:
 
 
 def lacking_of(names: set[str]) -> frozenset[Lack]:
-    """Return what a source lacks that tells these columns."""
+    """Return the data that a source with these columns lacks."""
     lacks = {
         "id": Lack.IDENTITY,
         "device": Lack.DEVICE,
@@ -97,14 +96,14 @@ def completed(frame: pl.DataFrame, first: int = 0) -> pl.DataFrame:
     Parameters
     ----------
     frame
-        ``parent``, ``name``, ``uid``, ``size_bytes`` and any of the others but ``last_use_s``, in
-        their types.
+        ``parent``, ``name``, ``uid``, ``size_bytes`` and any others except ``last_use_s``, in their
+        types.
     first
-        The number of its first row in the index.
+        Number of its first row in the index.
 
     Notes
     -----
-    What stands for a column that is lacking is told with `trimtab.purge.index.manifest.Lack`.
+    `trimtab.purge.index.manifest.Lack` lists the stand-ins for missing columns.
     """
     stand_ins: dict[str, pl.Expr] = {
         "id_kind": pl.lit("inode"),
@@ -129,15 +128,15 @@ def completed(frame: pl.DataFrame, first: int = 0) -> pl.DataFrame:
 
 
 def _no_identities(first: int, many: int) -> pl.Series:
-    """Return what stands for unknown identities: another one for each row.
+    """Return stand-ins for unknown identities, distinct for each row.
 
-    With one for all of them, all files with several names would pass for one file.
+    With a common one, all files with several names would pass for one file.
     """
     return of_halves(_NO_IDENTITY_UPPER, np.arange(first, first + many, dtype=np.uint64))
 
 
 def last_use_s() -> pl.Expr:
-    """Return the latest of the three times in whole seconds, rounded down; null where one is."""
+    """Return the latest of the three times in whole seconds, rounded down; null if any is null."""
     known = pl.all_horizontal(pl.col(name).is_not_null() for name in TIMES)
     latest_ns = pl.max_horizontal(TIMES)
     return pl.when(known).then(latest_ns.floordiv(10**9))

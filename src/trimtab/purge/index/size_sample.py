@@ -1,8 +1,8 @@
-"""A random sample of an index whose files are looked at exactly, where the source has lazy sizes.
+"""Draw a random sample of an index with lazy sizes, and read its exact sizes.
 
-Strata are owner, age and size: files of one stratum were written alike and are of about one size,
-so that the difference between listed and exact size varies little within it. How many of a stratum
-are drawn follows the bytes that it can be wrong by; of each at least `LEAST`, or all there are.
+Strata are owner, age and size: files of one stratum were written alike and have similar sizes, so
+the difference between listed and exact size varies little. The number drawn from a stratum is
+proportional to the bytes by which it may be wrong, but at least `LEAST`, or all.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from trimtab.purge.index.write import write_shard
 
 SAMPLE_FILE: Final = "sizes.parquet"
 BUDGET: Final = 20_000
-"""Files that are looked at besides the least of each stratum."""
+"""Number of sampled files beyond the minimum of each stratum."""
 LEAST: Final = 4
 USERS_MAXIMUM: Final = 500
-"""So many users have strata of their own, those who could be wrong by most; the rest share one."""
+"""Number of users with strata of their own, those with the largest possible error.
+
+The rest share one.
+"""
 _DAY_NS: Final = 86_400 * 10**9
 _SIZE_STEP: Final = 4.0
 _STRATUM: Final = ("owner", "age_class", "size_class")
@@ -33,16 +36,16 @@ _STRATUM: Final = ("owner", "age_class", "size_class")
 def take_sample(
     directory: Path, manifest: Manifest, look: Look, *, seed: int, budget: int = BUDGET
 ) -> Shard:
-    """Return the sample that was drawn from an index and looked at, as a file beside its shards.
+    """Draw a sample of an index, read its exact sizes, and return its file beside the shards.
 
-    It has the columns of the index, and of each file ``exact_size_bytes``,
-    ``exact_allocated_bytes`` (null where it could not be looked at), ``stratum``,
-    ``stratum_files`` and ``stratum_drawn``: files that are gone by now are not counted as drawn.
+    It has the columns of the index, and for each file ``exact_size_bytes``,
+    ``exact_allocated_bytes`` (null if it could not be read), ``stratum``, ``stratum_files`` and
+    ``stratum_drawn``, which excludes files deleted by now.
 
     Raises
     ------
     UnreadableError
-        It could not be written.
+        The sample could not be written.
     DataError
         The index cannot be read.
     """
@@ -63,10 +66,10 @@ def take_sample(
 
 
 def draw(directory: Path, manifest: Manifest, *, seed: int, budget: int = BUDGET) -> pl.DataFrame:
-    """Return a stratified random sample of the files of an index that have one name each.
+    """Return a stratified random sample of the files of an index with a single name.
 
-    Two passes over the index, in bounded memory: the first counts the strata, the second takes
-    what has the smallest hashes of each.
+    Two passes over the index in bounded memory: the first counts the strata, the second takes the
+    smallest hashes of each.
     """
     with readable():
         files = _strata(scanned(directory, manifest), manifest)
@@ -88,7 +91,7 @@ def draw(directory: Path, manifest: Manifest, *, seed: int, budget: int = BUDGET
         )
         known = strata["owner"].unique().implode()
         owner = pl.when(pl.col("owner").is_in(known)).then("owner").otherwise(pl.lit(-1, pl.Int64))
-        # More than enough come through; the exact number is taken of them.
+        # A few more than needed pass; the exact number is taken from these.
         many = pl.col("to_draw") + 6 * pl.col("to_draw").sqrt() + 10
         limit = pl.min_horizontal(pl.lit(1.0), many / pl.col("stratum_files"))
         chosen = (
@@ -108,7 +111,7 @@ def _strata(files: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
     age = (pl.lit(manifest.ended_ns, pl.Int64) - used) / _DAY_NS
     age_class = pl.sum_horizontal(*((age >= days).cast(pl.Int64) for days in AGES_DAYS))
     size = pl.max_horizontal("size_bytes", "allocated_bytes").cast(pl.Float64)
-    # A file that is listed without blocks or length is of no size at all, and may have any.
+    # A file listed without blocks or length has no usable size, and may have any.
     empty = (pl.col("allocated_bytes") == 0).cast(pl.Int64)
     step = (size.clip(1.0).log(_SIZE_STEP).floor().cast(pl.Int64)) * 2 + empty
     return files.filter((pl.col("type") == "f") & (pl.col("nlink") == 1)).with_columns(
@@ -120,7 +123,7 @@ def _strata(files: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
 
 
 def _owners_pooled(strata: pl.DataFrame) -> pl.DataFrame:
-    """Return the strata with all but the largest owners in one, whose number is -1."""
+    """Return the strata with all but the largest owners merged as owner -1."""
     by_owner = strata.group_by("owner").agg(pl.sum("weight")).sort("weight", "owner")
     largest = by_owner.tail(USERS_MAXIMUM)["owner"].implode()
     owner = pl.when(pl.col("owner").is_in(largest)).then("owner").otherwise(pl.lit(-1, pl.Int64))
@@ -147,5 +150,5 @@ def _empty(files: pl.LazyFrame) -> pl.DataFrame:
 
 
 def random_seed() -> int:
-    """Return a seed that nobody can foresee: who could would keep his files out of the sample."""
+    """Return an unpredictable seed, because users who could predict it could avoid the sample."""
     return int.from_bytes(os.urandom(7), "big")

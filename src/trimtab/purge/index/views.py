@@ -1,8 +1,7 @@
-"""An index as tables that can be asked: ``names``, one row a name, and ``files``, one row a file.
+"""An index as query tables: ``names``, one row per name, and ``files``, one row per file.
 
-A regular file that has several names is one row of ``files``, with the first of its names beneath
-the root; its bytes count once. Columns that an index lacks are null there, not the stand-ins of the
-shards.
+A regular file with several names is one row of ``files``, with the first of its names beneath the
+root; its bytes count once. Columns that an index lacks are null, without the shards' stand-ins.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ _LACKING: Final = {
     Lack.TYPE: ("type",),
     Lack.GROUP: ("gid", "group"),
 }
-"""The columns that hold stand-ins where an index lacks something."""
+"""Columns with stand-ins, by what an index lacks."""
 
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Raise what goes wrong while the shards of an index are read as an error of Trimtab.
+    """Convert errors of reading the shards of an index to an error of Trimtab.
 
     Raises
     ------
     DataError
-        A shard is gone by now, or is not what it should be.
+        A shard is missing or invalid.
     """
     try:
         yield
@@ -58,23 +57,22 @@ def readable() -> Iterator[None]:
 
 
 def names(directory: Path, manifest: Manifest) -> pl.LazyFrame:
-    """Return one row for each name of an index, with what people ask for beside its columns.
+    """Return one row for each name of an index, with derived columns for queries.
 
     Returns
     -------
     polars.LazyFrame
         The columns of the index, and ``path`` (visible text), ``directory`` (likewise), ``user``,
-        ``group`` (their number as text where they have no name), ``age_days`` (Float64, at the end
-        of the scan; 0 for a time in the future), ``last_use`` and ``read_at`` (UTC; when the scan
-        that read the row began); ``pool`` as visible text.
-        They are worked out only where a question has them.
+        ``group`` (the number as text if there is no name), ``age_days`` (Float64, at the end of the
+        scan; 0 for a future time), ``last_use`` and ``read_at`` (UTC; start of the scan that read
+        the row); ``pool`` as visible text. They are computed only if a query uses them.
     """
     rows = scanned(directory, manifest, dated=True)
     return described(rows, manifest)
 
 
 def described(rows: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
-    """Return rows of an index with what `names` has beside their columns."""
+    """Return rows of an index with the derived columns of `names`."""
     frame = rows.with_columns(
         _path(),
         visible_text(pl.col("parent")).alias("directory"),
@@ -93,12 +91,12 @@ def described(rows: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
 
 
 def scanned(directory: Path, manifest: Manifest, *, dated: bool = False) -> pl.LazyFrame:
-    """Return the rows of all shards, in the columns of the index; what a shard lacks is null.
+    """Return the rows of all shards, in the columns of the index; missing columns are null.
 
     Parameters
     ----------
     dated
-        Also ``read_at``: when the scan that read the row began, or where that is not known, ended.
+        Also ``read_at``: start of the scan that read the row, or its end if the start is unknown.
     """
     if not manifest.shards:
         schema = {**columns(), **({"read_at": pl.Datetime("us", "UTC")} if dated else {})}
@@ -120,12 +118,12 @@ def _read_at(shard: Shard, manifest: Manifest) -> pl.Expr:
 
 
 def rows_in_force(directory: Path, shard: Shard, *, numbered: bool = False) -> pl.LazyFrame:
-    """Return the rows of a shard that count, in the columns of the index.
+    """Return the rows of a shard that were not replaced, in the columns of the index.
 
     Parameters
     ----------
     numbered
-        Also ``row``: the number of each within the shard.
+        Also ``row``: the row number within the shard.
     """
     frame = pl.scan_parquet(directory / shard.name, glob=False)
     present = set(frame.collect_schema().names())
@@ -143,19 +141,19 @@ def rows_in_force(directory: Path, shard: Shard, *, numbered: bool = False) -> p
 
 
 def superseded_rows(directory: Path, superseded: Superseded) -> NDArray[np.uint32]:
-    """Return the numbers of the rows of a shard that count no more.
+    """Return the numbers of the replaced rows of a shard.
 
     Raises
     ------
     DataError
-        The file is not what was written.
+        The file has changed since it was written.
     """
     file = directory / superseded.name
     with readable():
         rows = np.fromfile(file, "<u4")
     if rows.size != superseded.rows:
         raise DataError(
-            f"{visible(file)} names {rows.size} rows instead of {superseded.rows}",
+            f"{visible(file)} has {rows.size} rows instead of {superseded.rows}",
             code="index-unreadable",
             hint="the index was damaged or changed: scan or import again",
         )
@@ -163,40 +161,40 @@ def superseded_rows(directory: Path, superseded: Superseded) -> NDArray[np.uint3
 
 
 def tells(directory: Path, manifest: Manifest, column: str) -> bool:
-    """Whether every shard of an index has a column, be it null in every row."""
+    """Whether every shard of an index has a column, even if it is null in all rows."""
     return all(
         column in pl.read_parquet_schema(directory / shard.name) for shard in manifest.shards
     )
 
 
 def files(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return one row for each regular file, from one row for each name.
+    """Return one row per regular file, from one row per name.
 
-    The rows of files with several names are sorted, of all others nothing is kept in memory.
+    Only rows of files with several names are sorted; all others are streamed.
     """
     return pl.concat([single_named(rows), first_names(several_named(rows))])
 
 
 def single_named(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the rows of regular files that have one name, or as far as is known one."""
-    # Null where links or identities are not known: each name is a file then.
+    """Return the rows of regular files with one name, as far as known."""
+    # Null if links or identities are unknown: then each name counts as a file.
     return rows.filter(pl.col("type") == "f", ~_several().fill_null(value=False))
 
 
 def several_named(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the rows of regular files that have several names."""
+    """Return the rows of regular files with several names."""
     return rows.filter(pl.col("type") == "f", _several())
 
 
 def first_names(several: pl.LazyFrame) -> pl.LazyFrame:
-    """Return one row for each file with several names: the first of them beneath the root."""
+    """Return one row per file with several names: the first of them beneath the root."""
     return several.sort("parent", "name").unique(
         ["device", "id"], keep="first", maintain_order=True
     )
 
 
 def path_bytes() -> pl.Expr:
-    """Return the path of each name beneath the root, as it is."""
+    """Return the path of each name, relative to the root, in bytes."""
     parent, name = pl.col("parent"), pl.col("name")
     return pl.when(parent == b"").then(name).otherwise(parent + b"/" + name)
 
@@ -206,13 +204,13 @@ def _several() -> pl.Expr:
 
 
 def age_days(manifest: Manifest) -> pl.Expr:
-    """Return how long a file had not been used when the scan ended, in days."""
+    """Return the time since a file's last use at the end of the scan, in days."""
     age_s = (manifest.as_of_s - pl.col("last_use_s")).clip(lower_bound=0)
     return age_s / DAY_S
 
 
 def visible_text(column: pl.Expr) -> pl.Expr:
-    """Return bytes as text that can be shown: what cannot be seen is an escape."""
+    """Return bytes as printable text; invisible characters are escaped."""
 
     def of(series: pl.Series) -> pl.Series:
         return pl.Series(series.name, _shown(series.to_list()), dtype=pl.String)
@@ -221,7 +219,7 @@ def visible_text(column: pl.Expr) -> pl.Expr:
 
 
 def shown_identity(ids: pl.Series, kinds: pl.Series) -> pl.Series:
-    """Return identities as people write them."""
+    """Return identities in the usual notation."""
     values = [
         None if value is None else identity.shown(value, kind or "inode")
         for value, kind in zip(ids, kinds, strict=True)
@@ -242,7 +240,7 @@ def _path() -> pl.Expr:
 
 
 def _pool() -> pl.Expr:
-    """Return the names of pools as visible text: a few of them, however many files."""
+    """Return the names of pools as visible text; few distinct names cover all files."""
 
     def of(series: pl.Series) -> pl.Series:
         names = series.unique().drop_nulls().to_list()
@@ -257,14 +255,14 @@ def _shown(values: Iterable[bytes | None]) -> list[str | None]:
 
 
 def named(number: str, name: str, naming: Callable[[int], str | None]) -> pl.Expr:
-    """Return the name of each number of a column as visible text; its number where it has none.
+    """Return the name of each number of a column as visible text, or the number if it has none.
 
-    What was asked for once is remembered.
+    Names are cached.
     """
     known: dict[int, str] = {}
 
     def of(series: pl.Series) -> pl.Series:
-        # Others add to what is known meanwhile: each thread goes by its own numbers alone.
+        # Other threads add to the cache meanwhile: each uses only its own numbers.
         numbers = series.unique().drop_nulls().to_list()
         for owner in numbers:
             if owner not in known:

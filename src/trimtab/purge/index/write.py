@@ -1,4 +1,4 @@
-"""Frames to shards: bounded in rows and bytes, sorted by path, each whole before it has a name."""
+"""Write frames as shards: bounded in rows and bytes, sorted by path, and renamed when complete."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from trimtab.visible import visible
 
 SHARD_ROWS: Final = 500_000
 SHARD_BYTES: Final = 128 * 1024**2
-"""Of a shard's columns in memory: a path may have hundreds of kilobytes."""
+"""Limit of a shard's columns in memory: a path may have hundreds of kilobytes."""
 
 GROUP_ROWS: Final = 131_072
-"""Of a row group: as the scan writes them, so that several threads find work in one shard."""
+"""Rows of a row group, as in scans, so that several threads can work on one shard."""
 
 
 @dataclass(slots=True)
 class ShardWriter:
-    """Collects frames and writes a shard whenever there is enough for one.
+    """Collects frames and writes a shard once there are enough rows.
 
     Attributes
     ----------
     directory
-        Where the shards are written; it exists.
+        Existing directory for the shards.
     shards
-        What has been written, each on stable storage.
+        Shards written so far, each on stable storage.
     repeated
-        How many rows were left out because the name stood in the same shard already: a directory
-        that changes while it is read may be read twice in part.
+        Number of rows omitted because the same shard already had the name: a directory that changes
+        while it is read may be read twice in part.
     once
-        Whether they are left out.
+        Whether repeated names are omitted.
     prefix
-        What the names of the shards begin with.
+        Prefix of the shards' file names.
     """
 
     directory: Path
@@ -55,7 +55,7 @@ class ShardWriter:
     _bytes: int = 0
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Take a frame with all columns of the index.
+        """Add a frame with all columns of the index.
 
         Raises
         ------
@@ -72,11 +72,11 @@ class ShardWriter:
 
     @property
     def holds_rows(self) -> bool:
-        """Whether any row was added."""
+        """Whether any rows were added."""
         return self._rows > 0 or any(shard.rows for shard in self.shards)
 
     def finish(self) -> tuple[Shard, ...]:
-        """Return all shards, the last of them written now; an empty index has one without rows."""
+        """Write the last shard and return all; an empty index has one without rows."""
         if self._frames or not self.shards:
             self._write()
         return tuple(self.shards)
@@ -99,9 +99,9 @@ class ShardWriter:
 
 
 def _rank(parents: pl.Series) -> pl.Series:
-    """Return the place of each directory among all in the order of their bytes.
+    """Return the rank of each directory in byte order.
 
-    The rows of a directory mostly follow one another: only the first of them is compared.
+    The rows of a directory are mostly adjacent, so only the first of each run is compared.
     """
     run = parents.rle_id()
     first = (run != run.shift()).fill_null(value=True)
@@ -109,12 +109,12 @@ def _rank(parents: pl.Series) -> pl.Series:
 
 
 def write_shard(frame: pl.DataFrame, file: Path) -> Shard:
-    """Return the shard that a frame became: whole, on stable storage, with its hash.
+    """Write a frame as a shard, atomically and to stable storage; return it with its hash.
 
     Raises
     ------
     UnreadableError
-        It could not be written; nothing is left behind under its name.
+        Writing failed; no file has its name.
     """
     aside = file.with_name(f".{file.name}.part")
     try:
@@ -137,13 +137,13 @@ def write_shard(frame: pl.DataFrame, file: Path) -> Shard:
         raise UnreadableError(
             f"cannot write {visible(file)}: {reason}",
             code="index-unwritable",
-            hint="an index takes some 60 bytes a name",
+            hint="an index needs about 60 bytes per name",
         ) from error
     return Shard(file.name, frame.height, size_bytes, sha256)
 
 
 def fill(writer: ShardWriter, frames: Iterable[pl.DataFrame]) -> tuple[Shard, ...]:
-    """Return the shards that a writer has made of frames."""
+    """Write frames with a writer and return its shards."""
     from trimtab.purge.index.schema import completed
 
     rows = 0

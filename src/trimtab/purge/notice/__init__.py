@@ -1,4 +1,4 @@
-"""Users told: one list each, theirs alone to read, and mails that say where it is.
+"""Notify users: a private list for each, and mails with its location.
 
 ::
 

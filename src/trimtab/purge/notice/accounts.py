@@ -1,4 +1,4 @@
-"""Who has a user number, and what the files of that user's list are called."""
+"""Find the accounts of user numbers, and the file names of their lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trimtab.purge.index.owners import entry_of
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
 _NUMBERED: Final = re.compile(r"uid-[0-9]+\Z")
 _UNKNOWN_MAXIMUM: Final = 3
-"""So many numbers without an account are ordinary at any site: people leave, their files stay."""
+"""Number of unknown accounts that is normal at any site: people leave, their files stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Account:
     uid, gid
         Number and primary group.
     name
-        As the system has it: any text.
+        Account name, any text.
     """
 
     uid: int
@@ -36,11 +36,11 @@ class Account:
 
 
 Accounts = Callable[[int], Account | None]
-"""The user who has a number: `find_account`."""
+"""Finds the user with a number: `find_account`."""
 
 
 def find_account(uid: int) -> Account | None:
-    """Return the user who has a number on this host; ``None``: nobody."""
+    """Return the user with a number on this host; ``None`` if there is none."""
     entry = entry_of(pwd.getpwuid, uid)
     return None if entry is None else Account(uid, entry.pw_gid, entry.pw_name)
 
@@ -48,13 +48,13 @@ def find_account(uid: int) -> Account | None:
 def find_accounts(
     uids: Iterable[int], accounts: Accounts, *, accept_unknown: bool = False
 ) -> dict[int, Account | None]:
-    """Return the account of each number, ``None`` where nobody has it.
+    """Return the account of each number; ``None`` if unknown.
 
     Raises
     ------
     RefusedError
-        Most of them are unknown: so it looks when the directory service is down, and then nobody
-        would be told.
+        Most of them are unknown: probably the directory service is down, and no user would be
+        notified.
     """
     accounts_found = {uid: accounts(uid) for uid in uids}
     unknown = sum(account is None for account in accounts_found.values())
@@ -68,17 +68,17 @@ def find_accounts(
 
 
 def file_names(accounts: Mapping[int, Account | None]) -> dict[int, str]:
-    """Return for each number what the files of its list are called.
+    """Return the base name of each user's list files.
 
-    The account's name where it is a plain word and nobody else's, else ``uid-NUMBER``; names that
-    look like that are never taken from an account.
+    This is the account's name if it is a plain word and unique, else ``uid-NUMBER``; account names
+    of that form are never used.
 
     Examples
     --------
     >>> file_names({7: Account(7, 7, "ada"), 8: Account(8, 8, "../x"), 9: None})
     {7: 'ada', 8: 'uid-8', 9: 'uid-9'}
     """
-    # Folded: where a directory does not tell cases apart, names that differ in it are one file.
+    # Folded: on a case-insensitive file system, names that differ only in case are one file.
     times = Counter(account.name.casefold() for account in accounts.values() if account is not None)
     names = {}
     for uid, account in accounts.items():

@@ -1,14 +1,14 @@
-"""One list a user, written without being seen until all are whole.
+"""Write one list per user, invisible until all are complete.
 
 ::
 
-    .../DIRECTORY/                          the site's, root's alone to write to
+    .../DIRECTORY/                          the site's, writable only by root
         .2026-11-22-PLAN.7f3a.../           0700, while it is written
-        2026-11-22-PLAN/                    0711: nobody but root can look around in it
+        2026-11-22-PLAN/                    0711: only root can list it
             ada.txt  ada.jsonl  ada.nul     0600, ada's
 
-Files are made, filled and only then given away, in a directory that nobody else can enter: no user
-can put a link where a list is written, nor hold one open while it is.
+Files are created, filled and only then given to their users, in a directory that no one else can
+enter: no user can place a link where a list is written, or hold a list open meanwhile.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 _BUFFER_BYTES: Final = 64 << 20
-"""Of lines that wait, all users together: a file is opened once for many lines."""
+"""Limit of buffered lines of all users together, so that a file is opened once for many lines."""
 _COUNTS_MOST: Final = 64
-"""Pieces whose counts wait to be added up."""
+"""Number of pieces whose counts are buffered before they are summed."""
 _SUFFIXES: Final = (TEXT_SUFFIX, LINES_SUFFIX, NAMES_SUFFIX)
 
 
 @dataclass(slots=True)
 class _UserFiles:
-    """The files of one user while they grow: three, or without names two."""
+    """The files of one user while they grow: three, or two without names."""
 
     facts: Facts
     account: Account | None
@@ -78,7 +78,7 @@ class _UserFiles:
         return _SUFFIXES if self.facts.has_names else _SUFFIXES[:2]
 
     def add(self, lines: Lines) -> int:
-        """Take some lines; return their bytes."""
+        """Buffer some lines; return their bytes."""
         data = (lines.text, lines.lines, lines.names)
         for parts, part in zip(self.parts, data, strict=True):
             parts.append(part)
@@ -87,7 +87,7 @@ class _UserFiles:
         return sum(len(part) for part in data)
 
     def flush(self, directory: int) -> None:
-        """Append what was taken to the files, which are made the first time."""
+        """Append the buffered lines to the files, creating them the first time."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         flags |= 0 if self.begun else os.O_CREAT | os.O_EXCL
         for suffix, parts, digest in zip(self.suffixes, self.parts, self.hashes, strict=False):
@@ -102,7 +102,7 @@ class _UserFiles:
         self.begun = True
 
     def give(self, directory: int) -> None:
-        """Make the files the user's."""
+        """Give the files to the user."""
         account = self.account
         if account is None:
             return
@@ -148,38 +148,38 @@ def write_lists(
     owner: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[UserList, ...]:
-    """Write every user's list and return what was written, once all of it is on stable storage.
+    """Write every user's list to stable storage, and return the lists.
 
     Parameters
     ----------
     notices
-        By uid; everybody who has a candidate.
+        By uid, for every user with a candidate.
     accounts
-        Whose each list becomes; ``None``: it stays root's.
+        Owner of each list; ``None``: it stays root's.
     place
-        The directory to make, in one that only root can write to. What an interrupted attempt left
-        there is replaced.
+        The directory to create, in one that only root can write. Leftovers of an interrupted
+        attempt are replaced.
     before
-        What the plan before named; ``None``: there was none.
+        Names in the previous plan; ``None`` if there was none.
     progress
-        Called with how many files were listed, and of how many.
+        Called with the number of files listed, and the total.
 
     Raises
     ------
     DataError
-        The candidates are not those of the plan.
+        The candidates differ from those of the plan.
     RefusedError
-        Somebody else could exchange what is written.
+        Another user could replace the files.
     UnreadableError
-        A list could not be written, or not be given to its user.
+        A list could not be written or given to its user.
     """
     users = {uid: _UserFiles(facts, accounts[uid]) for uid, facts in notices.items()}
     with (
         system_errors(
             f"the lists could not be written to {visible(place)}",
             code="lists-unwritable",
-            hint="nothing was published; they need space, and a file system where root can give "
-            "files away (NFS with root squash is none)",
+            hint="nothing was published; the lists need space, and a file system where root can "
+            "chown files (not NFS with root squash)",
         ),
         trusted_directory(place.parent, "the directory of lists", owner=owner) as parent,
         _replacing(place.name, parent) as directory,
@@ -198,14 +198,14 @@ def write_lists(
 def write_user_names(
     loaded: LoadedPlan, user_list: UserList, place: Path, *, owner: int = 0
 ) -> Path:
-    """Write a user's names, each ended by a NUL, beside the user's list; return the file.
+    """Write a user's names, NUL-terminated, beside the user's list; return the file.
 
-    It is the user's, as the list is; one that is there is replaced.
+    The file belongs to the user, like the list; an existing one is replaced.
 
     Raises
     ------
     RefusedError
-        Somebody else could exchange what is written.
+        Another user could replace the files.
     DataError, UnreadableError
         The candidates cannot be read, or the file cannot be written.
     """
@@ -259,7 +259,7 @@ def _fill(
             user = users.get(lines.uid)
             if user is None:
                 raise DataError(
-                    f"the candidates name user {lines.uid}, the plan does not",
+                    f"the candidates include user {lines.uid}, the plan does not",
                     code="candidates-contradictory",
                 )
             waiting_bytes += user.add(lines)
@@ -277,13 +277,13 @@ def _fill(
 
 
 def _refuse_closed(directory: Path) -> None:
-    """Refuse a directory that users cannot come to: a list that nobody can read tells nobody."""
+    """Refuse a directory that users cannot reach, because nobody could read the lists."""
     for place in (directory, *directory.parents):
         if not place.stat().st_mode & stat.S_IXOTH:
             raise RefusedError(
-                f"users cannot enter {visible(place)}, so none could read a list below it",
+                f"users cannot enter {visible(place)}, so they could not read lists below it",
                 code="lists-unreachable",
-                hint=f"chmod o+x {visible(place)}, or give [notice] another directory",
+                hint=f"chmod o+x {visible(place)}, or set another directory in [notice]",
             )
 
 
@@ -291,7 +291,7 @@ def _check(users: Mapping[int, _UserFiles]) -> None:
     for uid, user in users.items():
         if user.files != (planned := user.facts.user.files):
             raise DataError(
-                f"the candidates name {user.files} files of user {uid}, the plan {planned}",
+                f"the candidates have {user.files} files of user {uid}, the plan {planned}",
                 code="candidates-contradictory",
             )
 
@@ -314,7 +314,7 @@ def _written(uid: int, user: _UserFiles) -> UserList:
 
 @contextlib.contextmanager
 def _replacing(name: str, parent: int) -> Iterator[int]:
-    """Yield a new private directory that takes the place of ``name`` once all went well."""
+    """Yield a new private directory that replaces ``name`` on success."""
     _remove_left(f".{name}.", parent)
     part = f".{name}.{secrets.token_hex(6)}"
     os.mkdir(part, 0o700, dir_fd=parent)
@@ -323,7 +323,7 @@ def _replacing(name: str, parent: int) -> Iterator[int]:
             yield descriptor
             os.fchmod(descriptor, 0o711)
             os.fsync(descriptor)
-        # Left by an attempt that ended before it was published: nobody was promised anything.
+        # Left by an attempt that was never published, so no user relies on it.
         with contextlib.suppress(FileNotFoundError):
             os.rename(name, f"{part}.old", src_dir_fd=parent, dst_dir_fd=parent)
         os.rename(part, name, src_dir_fd=parent, dst_dir_fd=parent)
@@ -333,7 +333,7 @@ def _replacing(name: str, parent: int) -> Iterator[int]:
 
 
 def _remove_left(prefix: str, parent: int) -> None:
-    """Remove what an attempt left; the directory above is root's, and names hold the plan's id."""
+    """Remove leftovers of an attempt; the parent is root's, and the names include the plan's id."""
     for left in os.listdir(parent):
         if left.startswith(prefix):
             shutil.rmtree(left, ignore_errors=True, dir_fd=parent)

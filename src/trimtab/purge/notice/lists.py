@@ -1,4 +1,4 @@
-"""Candidates as the lines of lists, user by user: pure, frames in, bytes out."""
+"""Format candidates as list lines, user by user. Pure, frames in, bytes out."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("parent", "name", "id", "uid", "size_bytes", "allocated_bytes", "last_use_s")
 DIRECTORY_DEPTH: Final = 2
-"""Components of a path beneath the root by which files are counted: a user's, and what is in it."""
+"""Components beneath the root by which files are counted: a user's directory and its entries."""
 _BEFORE, _NEW, _UNKNOWN = "before", "new   ", "-     "
 _NOT_PLAIN: Final = r"[^ -\[\]-~]|\A | \z"
-"""What `trimtab.purge.plan.names.PLAIN` does not take, in the words of Polars."""
+"""The complement of `trimtab.purge.plan.names.PLAIN`, in Polars' syntax."""
 _SCALE: Final = 1024.0 * 0.9995
 _POWER_MAX: Final = 6
-"""Of `format_bytes`: EiB, and from when on the next unit serves."""
+"""As in `format_bytes`: the largest unit, EiB; `_SCALE` is where the next unit begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some candidates of one user, in the order of the plan, in each of three forms.
+    """Some candidates of one user, in plan order, in three formats.
 
     Attributes
     ----------
     uid
-        Whose.
+        Their owner.
     files, new_files
-        How many, and how many that no list named before (0 where there was none).
+        Number of files, and of those in no previous list (0 if there was none).
     text
-        Lines for people.
+        Human-readable lines.
     lines
         JSON lines.
     names
-        Absolute paths as they are, each ended by a NUL.
+        Absolute paths in bytes, NUL-terminated.
     """
 
     uid: int
@@ -59,9 +59,9 @@ def lines_of(piece: pl.DataFrame, prefix: bytes) -> Iterator[Lines]:
     ----------
     piece
         Columns ``parent``, ``name`` (bytes), ``uid``, ``size_bytes``, ``allocated_bytes``,
-        ``last_use_s``, and ``known`` (Boolean; null where there was no list before).
+        ``last_use_s``, and ``known`` (Boolean; null without a previous list).
     prefix
-        The root with a slash at its end.
+        The root with a trailing slash.
     """
     import polars as pl
 
@@ -85,12 +85,12 @@ def lines_of(piece: pl.DataFrame, prefix: bytes) -> Iterator[Lines]:
 
 
 def counts_of(piece: pl.DataFrame) -> pl.DataFrame:
-    """Return what each user has in each directory of a piece of the candidates.
+    """Return the totals of each user and directory in a piece of the candidates.
 
     Parameters
     ----------
     piece
-        As `lines_of` takes it.
+        As for `lines_of`.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def counts_of(piece: pl.DataFrame) -> pl.DataFrame:
 
 
 def added_counts(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return `counts_of` several pieces as one, in order of user and directory."""
+    """Return the sum of several `counts_of`, by user and directory."""
     import polars as pl
 
     sums = ("files", "new_files", "size_bytes", "allocated_bytes")
@@ -130,14 +130,14 @@ def added_counts(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def count_lines(uid: int, counts: pl.DataFrame, prefix: bytes) -> Lines:
-    """Return the lines of a user whose files are counted by directory; there are no names.
+    """Return the lines of a user whose files are counted by directory, without names.
 
     Parameters
     ----------
     counts
         Rows of `added_counts`, of this user.
     prefix
-        The root with a slash at its end.
+        The root with a trailing slash.
     """
     text, lines = [], []
     for row in counts.iter_rows(named=True):
@@ -172,7 +172,7 @@ def count_lines(uid: int, counts: pl.DataFrame, prefix: bytes) -> Lines:
 
 
 def shown(paths: pl.Series) -> pl.Series:
-    """Return `escape` of every path: most need none, and are looked at all at once."""
+    """Return `escape` of every path; most need no escaping, which is checked for all at once."""
     import polars as pl
 
     try:
@@ -186,7 +186,7 @@ def shown(paths: pl.Series) -> pl.Series:
 
 
 def size_texts(sizes: pl.Series) -> pl.Series:
-    """Return `format_bytes` of every size: three figures leave few texts, each is made once."""
+    """Return `format_bytes` of every size; three digits leave few texts, each formatted once."""
     import numpy as np
     import polars as pl
 
@@ -198,7 +198,7 @@ def size_texts(sizes: pl.Series) -> pl.Series:
         power[large] += 1
     digits = np.where(power == 0, 0, np.where(value < 9.995, 2, np.where(value < 99.95, 1, 0)))
     scaled = value * 10.0**digits
-    # Close to a tie the product may be rounded to its other side: these by themselves.
+    # Close to a tie the product may round the wrong way: format these individually.
     tied = np.flatnonzero(np.abs(scaled - np.floor(scaled) - 0.5) < 1e-6)
     figures = np.rint(scaled).astype(np.int64)
     codes = (figures * (_POWER_MAX + 1) + power) * 3 + digits
@@ -212,7 +212,7 @@ def size_texts(sizes: pl.Series) -> pl.Series:
 
 
 def _with_lines(piece: pl.DataFrame, prefix: bytes) -> pl.DataFrame:
-    """Return the rows with ``path`` (bytes), ``text`` (for people) and ``line`` (JSON)."""
+    """Return the rows with ``path`` (bytes), ``text`` (human-readable) and ``line`` (JSON)."""
     import polars as pl
 
     slash = pl.when(pl.col("parent").bin.size() == 0).then(pl.lit(b"")).otherwise(pl.lit(b"/"))

@@ -1,4 +1,4 @@
-"""Mails: whom they go to, and what they are."""
+"""Build mails to users, and find their addresses."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ from trimtab.visible import visible
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 ADDRESS: Final = re.compile(rf"(?!-){_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*\Z")
-"""What is taken for an address: no quotes, spaces, commas or anything beyond ASCII, so that nothing
-in a user's name can add a header or a second recipient."""
+"""Accepted addresses: no quotes, spaces, commas or non-ASCII characters.
+
+A user's name therefore cannot add a header or a second recipient.
+"""
 _ADDRESS_MAX: Final = 254
 
 
 class Postman(Protocol):
-    """What takes mails: `trimtab.loop.mail.Mailer`."""
+    """Delivers mails: `trimtab.loop.mail.Mailer`."""
 
     def deliver(self, message: EmailMessage, recipient: str, /) -> object:
-        """Hand a mail over to one user.
+        """Deliver a mail to one user.
 
         Raises
         ------
         Undelivered
-            It was not taken, or nobody knows.
+            It was rejected, or the outcome is unknown.
         """
         ...
 
@@ -40,42 +42,42 @@ class Postman(Protocol):
 def message_of(
     facts: Facts, *, sender: str, recipient: str, directory: str, at: datetime
 ) -> EmailMessage:
-    """Return the mail that tells one user.
+    """Return the notice to one user as a mail.
 
     Parameters
     ----------
     sender, recipient
-        Addresses that `ADDRESS` takes.
+        Addresses that match `ADDRESS`.
     directory
-        Where the lists are.
+        Directory of the lists.
     at
-        When it is written.
+        Date of the mail.
 
     Raises
     ------
     UsageError
-        An address is none.
+        An address is invalid.
     """
     message = EmailMessage(policy=SMTP)
     message["From"] = checked_address(sender)
     message["To"] = checked_address(recipient)
     message["Subject"] = mail_subject(facts)
     message["Date"] = format_datetime(at)
-    # The same at every attempt: a mail server or reader that sees it twice can tell.
+    # The same at every attempt, so that servers and readers can detect duplicates.
     domain = sender.rpartition("@")[2]
     message["Message-ID"] = f"<purge.{facts.plan.id}.{facts.user.uid}@{domain}>"
-    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no answer from a machine
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: suppresses automatic replies
     message.set_content(mail_text(facts, directory))
     return message
 
 
 def checked_address(text: str) -> str:
-    """Return an address as it is.
+    """Return a valid address unchanged.
 
     Raises
     ------
     UsageError
-        It is none, or one that needs quoting.
+        It is invalid, or needs quoting.
     """
     if len(text) > _ADDRESS_MAX or not ADDRESS.match(text):
         raise UsageError(
@@ -94,18 +96,18 @@ def address_of(account: str, pattern: str | None, known: Mapping[str, str]) -> s
     account
         The user's name.
     pattern
-        ``{user}@example.org``; ``None``: only who is in the map has one.
+        ``{user}@example.org``; ``None``: only users in the map have one.
     known
-        The map: address by name. It goes before the pattern.
+        The map, address by name; it takes precedence over the pattern.
 
     Raises
     ------
     UsageError
-        There is none, or what comes out is no address.
+        There is no address, or the result is invalid.
     """
     address = known.get(account)
     if address is None and pattern is None:
-        raise UsageError("no address is known", code="address-missing")
+        raise UsageError("no address known", code="address-missing")
     return checked_address(
         address if address is not None else (pattern or "").replace("{user}", account)
     )
@@ -117,12 +119,12 @@ def parse_mail_map(text: str, name: str) -> dict[str, str]:
     Parameters
     ----------
     name
-        Of the file, for errors.
+        File name for errors.
 
     Raises
     ------
     UsageError
-        A line is something else, or a user stands there twice.
+        A line is malformed, or a user is listed twice.
 
     Examples
     --------
@@ -142,7 +144,7 @@ def parse_mail_map(text: str, name: str) -> dict[str, str]:
             )
         if words[0] in addresses:
             raise UsageError(
-                f"{where}: {visible(words[0])} stands there twice", code="mail-map-repeated"
+                f"{where}: {visible(words[0])} is listed twice", code="mail-map-repeated"
             )
         try:
             addresses[words[0]] = checked_address(words[1])
@@ -154,12 +156,12 @@ def parse_mail_map(text: str, name: str) -> dict[str, str]:
 
 
 def read_mail_map(path: str | None) -> dict[str, str]:
-    """Return the addresses in a file of the site's; none where there is no file.
+    """Return the addresses in the site's mail map; none without a file.
 
     Raises
     ------
     UsageError
-        See `parse_mail_map`; or it cannot be read, or others can change it.
+        As `parse_mail_map`; or the file cannot be read, or others can change it.
     """
     if path is None:
         return {}

@@ -1,9 +1,9 @@
-"""All mails of a plan, each at most once: what became of every one stands in the plan's directory.
+"""Send the mails of a plan, each at most once, with a journal in the plan's directory.
 
-``mails.jsonl`` gets a line before a mail is given to the server and one after, each on stable
-storage before the next step. A mail that was begun and has no end (``kill -9``, a connection that
-broke) may have gone out: it is reported and not sent again, unless asked for. Its Message-ID would
-be the same.
+``mails.jsonl`` gets a line before a mail is passed to the server and one after, each on stable
+storage before the next step. A mail without a final line (``kill -9``, a broken connection) may
+have been sent: it is reported and not sent again, except on request. Its Message-ID would be the
+same.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from trimtab.record.trusted import read_trusted
 MAILS_FILE: Final = "mails.jsonl"
 _SIZE_MAX_BYTES: Final = 1 << 28
 _UNREACHABLE_MAXIMUM: Final = 3
-"""So many times in a row no server could be used: the rest is left for another attempt."""
+"""Failures in a row to reach a server after which the rest is left for another attempt."""
 
 _kept_first = functools.partial(
     system_errors,
     "the state of the mails cannot be written",
     code="mail-state-unwritable",
-    hint="no mail goes out that is not written down first",
+    hint="no mail is sent before it is recorded",
 )
 
 State = Literal["begun", "sent", "failed", "unclear"]
@@ -41,16 +41,16 @@ _STATES: Final[tuple[State, ...]] = ("begun", "sent", "failed", "unclear")
 
 @dataclass(frozen=True, slots=True)
 class MailFailure:
-    """A user who was not told by mail.
+    """A user who was not notified by mail.
 
     Attributes
     ----------
     uid
-        Whose number.
+        Number of the user.
     account
-        Whose name.
+        Name of the user.
     reason
-        Why not.
+        Why the mail failed.
     """
 
     uid: int
@@ -60,18 +60,18 @@ class MailFailure:
 
 @dataclass(frozen=True, slots=True)
 class MailResult:
-    """What became of the mails of a plan.
+    """Outcome of the mails of a plan.
 
     Attributes
     ----------
     sent
-        Now.
+        Number sent now.
     sent_before
-        By an earlier attempt.
+        Number sent by earlier attempts.
     unclear
-        Given to a server that did not answer: they may have gone out, and are not sent again.
+        Mails to a server that did not answer: they may have been sent, and are not repeated.
     failures
-        Who was not told; another attempt tries them again.
+        Users not notified; the next attempt retries them.
     """
 
     sent: int
@@ -83,13 +83,13 @@ class MailResult:
 def read_states(directory: int, *, owner: int = 0) -> dict[int, State]:
     """Return the last state of each user's mail, by uid.
 
-    A line that a crash cut off is passed over: it is of a mail that was not given to the server
-    yet, or whose ``begun`` stands before it.
+    A line truncated by a crash is ignored: its mail was not yet passed to the server, or has an
+    earlier ``begun`` line.
 
     Raises
     ------
     DataError
-        A line is not what it should be.
+        A line is malformed.
     """
     try:
         data = read_trusted(
@@ -117,7 +117,7 @@ def _states(data: bytes) -> Iterator[tuple[int, State]]:
         uid, state = (entry.get("uid"), entry.get("state")) if isinstance(entry, dict) else (0, "")
         if not isinstance(uid, int) or state not in _STATES:
             raise DataError(
-                "it is no line of a mail's state",
+                "not a line of a mail's state",
                 code="mail-state-malformed",
                 file=MAILS_FILE,
                 line=number,
@@ -134,7 +134,7 @@ def _journal(directory: int) -> Iterator[int]:
         os.fsync(directory)
     try:
         with _kept_first():
-            if os.fstat(journal).st_size:  # ends a line that a crash cut off
+            if os.fstat(journal).st_size:  # ends a line truncated by a crash
                 os.write(journal, b"\n")
         yield journal
     finally:
@@ -143,18 +143,18 @@ def _journal(directory: int) -> Iterator[int]:
 
 @dataclass(slots=True)
 class Attempt:
-    """One attempt at all mails of a plan, and what came of it so far.
+    """One attempt to send all mails of a plan, and its result so far.
 
     Attributes
     ----------
     sender
-        From whom.
+        Sender's address.
     pattern, known
         Addresses; see `trimtab.purge.notice.mail.address_of`.
     lists
-        The directory where they are.
+        Directory of the lists.
     again
-        Whether mails that may have gone out are sent once more.
+        Whether mails that may have been sent are sent again.
     """
 
     postman: Postman
@@ -172,19 +172,19 @@ class Attempt:
     _failures: list[MailFailure] = field(default_factory=list, init=False)
 
     def send_all(self, notices: Iterable[Facts], directory: int, *, owner: int = 0) -> MailResult:
-        """Send to every user who was not told yet, and return what became of all.
+        """Send to every user not yet notified, and return the outcome of all.
 
         Parameters
         ----------
         notices
-            Of users with an account.
+            Notices to users with an account.
         directory
-            That of the plan, which is locked.
+            Descriptor of the plan's directory, which is locked.
 
         Raises
         ------
         UnreadableError
-            The state cannot be read or written: no mail goes out whose line is not there.
+            The state cannot be read or written; no mail is sent without its line.
         """
         states = read_states(directory, owner=owner)
         with _journal(directory) as journal:
@@ -195,13 +195,13 @@ class Attempt:
         )
 
     def _take(self, facts: Facts, state: State | None, journal: int) -> None:
-        """Send a mail unless its user was told, may have been, or there is no server."""
+        """Send a mail unless the user was or may have been notified, or there is no server."""
         if state == "sent":
             self._sent_before += 1
         elif state in ("begun", "unclear") and not self.again:
-            self._unclear.append(_failure(facts, "an earlier mail may have gone out"))
+            self._unclear.append(_failure(facts, "an earlier mail may have been sent"))
         elif self._unreachable >= _UNREACHABLE_MAXIMUM:
-            reason = "not tried: no mail server could be used for those before"
+            reason = "not tried: no mail server was reachable for earlier mails"
             self._failures.append(_failure(facts, reason))
         else:
             self._send(facts, journal)
@@ -210,7 +210,7 @@ class Attempt:
         at, address = self.clock(), None
 
         def write(state: State, reason: str | None = None) -> None:
-            """Append a line and see it to stable storage."""
+            """Append a line and synchronise it to stable storage."""
             line = {
                 "at": at.isoformat(), "uid": facts.user.uid, "address": address,
                 "state": state, "reason": reason,

@@ -1,4 +1,4 @@
-"""A plan made public: every user's list, the evidence of it, and mails."""
+"""Publish a plan: every user's list, the evidence, and mails."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What came of making a plan public.
+    """Result of publishing a plan.
 
     Attributes
     ----------
@@ -44,10 +44,10 @@ class Published:
     publication
         The evidence.
     fresh
-        Whether it was made public now; else it was before, and no list was touched.
+        Whether it was published now; otherwise it was before, and no list was touched.
     notes
-        What a reader should know, a sentence each: users who could not be told, and why the plan
-        can never be carried out, if so.
+        Remarks, one sentence each: users who could not be notified, and why the plan can never be
+        carried out, if so.
     """
 
     loaded: LoadedPlan
@@ -68,28 +68,28 @@ def publish(
     owner: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Published:
-    """Write every user's list, then the evidence; a plan that is public already stays as it is.
+    """Write every user's list, then the evidence; a plan already published is unchanged.
 
     Parameters
     ----------
     loaded
         The plan, its candidates checked.
     notices
-        Where lists go, and whom users may ask.
+        Directory of the lists, and the contact for users.
     previous
-        The plan that was published before; its candidates tell what is new.
+        The previously published plan; its candidates show which files are new.
     accept_unknown
-        Whether it is all right that most users have no account.
+        Whether to accept that most users have no account.
 
     Raises
     ------
     UsageError
         No directory for lists is set.
     RefusedError
-        Its notice period would not end before it expires; another notify is at work; most users
-        are unknown; somebody else could exchange what is written.
+        Its notice period would not end before it expires; another notify is running; most users are
+        unknown; another user could replace the files.
     DataError, UnreadableError
-        The candidates cannot be read, or a list cannot be written: the plan is not public then.
+        The candidates cannot be read, or a list cannot be written; the plan is then unpublished.
     """
     with locked(loaded, owner) as opened:
         publication = read_publication(opened, loaded.plan, loaded.sha256, key, owner=owner)
@@ -135,32 +135,33 @@ def mail(
     again: bool = False,
     owner: int = 0,
 ) -> MailResult:
-    """Send to every user of a published plan who was not told yet.
+    """Send a mail to every user of a published plan not yet notified.
 
     Parameters
     ----------
     again
-        Whether mails that may have gone out are sent once more.
+        Whether mails that may have been sent are sent again.
 
     Raises
     ------
     UsageError
         No sender is set, or neither a pattern nor a map of addresses.
     RefusedError
-        The plan is not published, or has expired, or another notify is at work.
+        The plan is not published, or has expired, or another notify is running.
     UnreadableError
-        What became of the mails cannot be kept.
+        The state of the mails cannot be recorded.
     """
     publication = loaded.publication
     if publication is None:
         raise RefusedError(
-            "the plan is not published: a mail would name lists that are not there",
+            "the plan is not published: mails would refer to missing lists",
             code="plan-unpublished",
             hint="write the lists first",
         )
     if _now(clock) >= loaded.plan.expires_at:
         raise RefusedError(
-            "the plan has expired: a mail would announce what does not happen", code="plan-expired"
+            "the plan has expired: a mail would announce deletions that do not happen",
+            code="plan-expired",
         )
     if notices.mail_from is None:
         raise UsageError(
@@ -195,14 +196,14 @@ def write_names(loaded: LoadedPlan, user: str, *, owner: int = 0) -> Path:
     loaded
         The plan, its candidates checked.
     user
-        Account, or number.
+        Account name or number.
 
     Raises
     ------
     RefusedError
-        The plan is not published; somebody else could exchange what is written.
+        The plan is not published; another user could replace the file.
     UsageError
-        The plan has no list of this user.
+        The plan has no list for this user.
     DataError, UnreadableError
         The candidates cannot be read, or the file cannot be written.
     """
@@ -216,23 +217,24 @@ def write_names(loaded: LoadedPlan, user: str, *, owner: int = 0) -> Path:
     lists = [each for each in publication.lists if user in (each.account, str(each.uid))]
     if len(lists) != 1:
         raise UsageError(
-            f"the plan lists nothing of a user {visible(user[:80])!r}",
+            f"the plan has no list for user {visible(user[:80])!r}",
             code="user-unlisted",
-            hint="give the account as the list has it, or the number",
+            hint="give the account as in the list, or the number",
         )
     return write_user_names(loaded, lists[0], Path(publication.directory), owner=owner)
 
 
 def promised_not_before(plan: Plan, at: datetime) -> datetime:
-    """Return the time that lists promise nothing is deleted before, a whole hour.
+    """Return the time before which lists promise that nothing is deleted, a whole hour.
 
-    The lists say it before they are written; what is left of the hour is for writing them. Where
-    that is not enough, the evidence holds the later time, so that the notice period is whole.
+    The lists contain it, so it is chosen before they are written; the rest of the hour is for
+    writing them. If that takes longer, the evidence has the later time, so the notice period is
+    complete.
 
     Raises
     ------
     RefusedError
-        The plan expires before.
+        The plan expires before that time.
     """
     earliest = max(at + timedelta(seconds=plan.notice_s), plan.earliest)
     whole = math.ceil(earliest.timestamp() / HOUR_S) * HOUR_S
@@ -243,21 +245,21 @@ def promised_not_before(plan: Plan, at: datetime) -> datetime:
 
 @contextlib.contextmanager
 def locked(loaded: LoadedPlan, owner: int) -> Iterator[int]:
-    """Open a plan's directory for one notify alone; yield its descriptor.
+    """Lock a plan's directory for one notify; yield its descriptor.
 
     Raises
     ------
     RefusedError
-        Another one is at work.
+        Another notify is running.
     """
     with trusted_directory(loaded.directory, "the plan", owner=owner, private=True) as opened:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RefusedError(
-                "another notify is at work on this plan",
+                "another notify is running for this plan",
                 code="notify-running",
-                hint="wait until it has ended",
+                hint="wait until it ends",
             ) from error
         yield opened
 
@@ -310,7 +312,7 @@ def _named(previous: LoadedPlan | None) -> tuple[Named | None, tuple[str, ...]]:
     try:
         return named(previous.candidates), ()
     except DataError as error:
-        return None, (f"what is new is not known: the plan before cannot be read: {error.message}",)
+        return None, (f"new files unknown: the previous plan cannot be read: {error.message}",)
 
 
 def _facts(
@@ -339,7 +341,7 @@ def _facts(
 
 
 def _notices(plan: Plan, publication: Publication, contact: str | None) -> Iterator[Facts]:
-    """Yield the notices of users with an account, as they were published."""
+    """Yield the notices of users with an account, as published."""
     users = {user.uid: user for user in plan.candidates.users}
     for user_list in publication.lists:
         if user_list.account is not None:
@@ -368,7 +370,7 @@ def _name(account: Account | None) -> str | None:
 
 def _obstacles(plan: Plan) -> tuple[str, ...]:
     return tuple(
-        f"nothing can be deleted by this plan: of its index, {visible(obstacle)}"
+        f"this plan cannot delete anything; about its index: {visible(obstacle)}"
         for obstacle in plan.index.obstacles
     )
 
@@ -379,13 +381,13 @@ def _without_account(publication: Publication) -> tuple[str, ...]:
         return ()
     numbers = ", ".join(str(uid) for uid in missing[:20]) + (", ..." if len(missing) > 20 else "")
     return (
-        f"{len(missing)} users have no account and could not be told; their lists are root's, in "
-        f"{publication.directory}: {numbers}",
+        f"{len(missing)} users have no account and could not be notified; their lists in "
+        f"{publication.directory} belong to root: {numbers}",
     )
 
 
 def _now(clock: Clock) -> datetime:
     at = clock()
     if at.tzinfo is None:
-        raise UsageError("the clock gives a time without a zone", code="zone-missing")
+        raise UsageError("the clock returned a time without a zone", code="zone-missing")
     return at.astimezone(UTC)

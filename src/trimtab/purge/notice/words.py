@@ -1,4 +1,4 @@
-"""What users are told, in words that follow from the plan: nothing that a run does not keep."""
+"""Texts for users, derived from the plan: they promise nothing that a run does not keep."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ NAMES_SUFFIX: Final = ".nul"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What one user's notice says.
+    """Contents of one user's notice.
 
     Attributes
     ----------
     plan
         The plan.
     user
-        What of this user stands in it.
+        The user's totals in the plan.
     account
-        The user's name; ``None`` where nobody has the number.
+        The user's name; ``None`` if the number has no account.
     name
-        Of the files, without their suffixes.
+        Base name of the files.
     published_at, not_before
-        When the list was made public, and the promise that it holds.
+        When the list is published, and the time before which it promises no deletion.
     change
-        Against the list before; ``None`` where there was none.
+        Changes from the previous list; ``None`` if there was none.
     contact
-        Whom to ask, in the site's words.
+        Contact for questions, in the site's words.
     has_names
-        Whether the list names the files; else it counts them by directory.
+        Whether the list names the files; otherwise it counts them by directory.
     """
 
     plan: Plan
@@ -60,7 +60,7 @@ class Facts:
 
 
 def list_header(facts: Facts) -> str:
-    """Return what stands above the names or counts of a list, and the line of column heads."""
+    """Return the text above the names or counts of a list, with the line of column heads."""
     root = visible(facts.plan.file_system.root)
     parts = [
         f"YOUR FILES ON {root} THAT ARE LIKELY TO BE DELETED\n",
@@ -78,49 +78,49 @@ def list_header(facts: Facts) -> str:
 
 
 def which_files(plan: Plan) -> Iterator[str]:
-    """Yield the policy in words and how the cut-off came about, a paragraph each."""
+    """Yield paragraphs on the policy and how the cut-off was found."""
     yield f"Regular files that were last used before {_time(plan.before)}."
     yield " ".join(visible(words) for words in plan.rules.words)
     yield from (visible(words) for words in plan.horizon.words)
 
 
 def how_to_keep(facts: Facts) -> Iterator[str]:
-    """Yield what a user can do, a paragraph each."""
+    """Yield paragraphs on how to keep files."""
     name = facts.name
     copy = "Copy what you need to a place that is not purged (home, project, archive). "
     if facts.has_names:
         yield (
-            f"{copy}These names are in {name}{NAMES_SUFFIX} beside this list, each ended by a NUL, "
-            "as tools take them:"
+            f"{copy}These names are in {name}{NAMES_SUFFIX} beside this list, NUL-terminated, for "
+            "use with tools:"
         )
     else:
         yield (
-            f"{copy}They are too many to be named here: below they are counted by directory. This "
-            "command finds them in one of these, and perhaps files that are exempt:"
+            f"{copy}The files are too many to list, so they are counted by directory below. This "
+            "command finds them in one of these directories, and perhaps some that are exempt:"
         )
         yield f"  {find_command(facts)}"
         yield (
-            f"On request their names are written to {name}{NAMES_SUFFIX} beside this list, each "
-            "ended by a NUL, as tools take them:"
+            f"On request their names are written to {name}{NAMES_SUFFIX} beside this list, "
+            "NUL-terminated, for use with tools:"
         )
     yield f"  tar --create --file ARCHIVE.tar --null --files-from {name}{NAMES_SUFFIX}"
     yield f"  rsync --archive --from0 --files-from={name}{NAMES_SUFFIX} / HOST:DIRECTORY"
     if facts.plan.rules.reads_count:
         yield (
-            "A file that you read or change before it is deleted stays: its age begins anew. "
+            "A file that you read or change before its deletion is kept: its age starts again. "
             "Archiving a file reads it."
         )
     else:
         yield (
-            "A file that you change before it is deleted stays: its age begins anew. Reading it "
-            "does not keep it, and archiving it is reading it."
+            "A file that you change before its deletion is kept: its age starts again. Reading it "
+            "does not keep it, and archiving only reads it."
         )
     if facts.contact:
         yield f"Questions and exemptions: {visible(facts.contact)}"
 
 
 def find_command(facts: Facts) -> str:
-    """Return a command that finds a user's candidates in a directory: all of them, or more."""
+    """Return a command that finds at least all of a user's candidates in a directory."""
     rules, before_s = facts.plan.rules, facts.plan.horizon.before_s
     unused = [f"! -newer{time[0]}t @{before_s}" for time in rules.counted]
     size = [f"-size +{rules.minimum_size_bytes - 1}c"] if rules.minimum_size_bytes else []
@@ -129,17 +129,17 @@ def find_command(facts: Facts) -> str:
 
 
 def what_happens(facts: Facts) -> Iterator[str]:
-    """Yield the dates and the order of deletion, a paragraph each."""
+    """Yield paragraphs on the dates and order of deletion."""
     plan, target = facts.plan, format_exact_percent(facts.plan.horizon.target)
     yield (
-        f"Nothing on this list is deleted before {_time(facts.not_before)}. From then on files go "
-        "in order of the hour of their last use, those of all users together and the oldest "
-        f"first, until the file system is no more than {target} full. "
-        "The list names more than that is likely to take, so that files near its end may well stay."
+        f"Nothing on this list is deleted before {_time(facts.not_before)}. From then on files of "
+        "all users are deleted by the hour of their last use, oldest first, until the file system "
+        f"is at most {target} full. The lists have more files than that is likely to take, so "
+        "files near the end of a list may well be kept."
     )
     yield (
-        "Each file is looked at once more just before: one that was used, changed, renamed, moved "
-        "or given to somebody else since the file system was looked at "
+        "Each file is checked again just before its deletion: a file that was used, changed, "
+        "renamed, moved or given to another user since the scan of the file system "
         f"({_time(plan.index.ended_at)}) is not deleted by this list."
     )
     yield f"After {_time(plan.expires_at)} nothing is deleted by this list; a later one may follow."
@@ -153,23 +153,23 @@ def mail_subject(facts: Facts) -> str:
 
 
 def mail_text(facts: Facts, directory: str) -> str:
-    """Return the body of a mail: totals, dates, and where the list is, never the list.
+    """Return the body of a mail: totals, dates and the location of the list, never the list.
 
     Parameters
     ----------
     directory
-        Where the lists are.
+        Directory of the lists.
     """
     place = escape(f"{directory}/{facts.name}".encode("utf-8", "surrogateescape"))
     suffixes = (TEXT_SUFFIX, LINES_SUFFIX, *([NAMES_SUFFIX] if facts.has_names else []))
     where = [f"  {place}{suffix}" for suffix in suffixes]
-    contents = "Their names, as text, as JSON lines and ended by NULs"
+    contents = "Their names, as text, as JSON lines and NUL-terminated"
     if not facts.has_names:
         contents = "Their number in each directory, as text and as JSON lines"
     root = visible(facts.plan.file_system.root)
     parts = [
         _wrapped(
-            f"Some of your files on {root} have not been used for long and are likely to be "
+            f"Some of your files on {root} have not been used for a long time and are likely to be "
             "deleted."
         ),
         "\n".join(f"{label:{_LABEL_WIDTH}}{value}" for label, value in _totals(facts)) + "\n",
@@ -204,18 +204,18 @@ def _totals(facts: Facts) -> Iterator[tuple[str, str]]:
 
 def _how_written(facts: Facts) -> Iterator[str]:
     yield (
-        "One file a line, the least recently used first: day of its last use (UTC), length, "
-        "whether the list before named it too, name. In names \\n, \\t, \\r, \\\\ and \\xHH (a "
-        "byte) stand for what cannot be shown; printf '%b' NAME in bash turns them back. The same "
-        f"list for programs: {facts.name}{LINES_SUFFIX} (JSON lines), {facts.name}{NAMES_SUFFIX}."
+        "One file per line, least recently used first: day of its last use (UTC), size, whether "
+        "the previous list had it too, name. In names \\n, \\t, \\r, \\\\ and \\xHH (a byte) stand "
+        "for unprintable characters; printf '%b' NAME in bash converts them back. The same list "
+        f"for programs: {facts.name}{LINES_SUFFIX} (JSON lines), {facts.name}{NAMES_SUFFIX}."
     )
 
 
 def _how_counted(facts: Facts) -> Iterator[str]:
     yield (
-        "One directory a line, by name: day of the last use (UTC) of its least recently used file, "
-        "files, what they take up, how many the list before did not name, and the directory, with "
-        f"all that is below it. The same for programs: {facts.name}{LINES_SUFFIX} (JSON lines)."
+        "One directory per line, by name: day of last use (UTC) of its least recently used file, "
+        "files, allocated size, files not in the previous list, and the directory, including "
+        f"everything below it. The same for programs: {facts.name}{LINES_SUFFIX} (JSON lines)."
     )
 
 
@@ -225,7 +225,7 @@ def _section(title: str, paragraphs: Iterator[str]) -> str:
 
 @functools.lru_cache(maxsize=1000)  # most paragraphs are the same for every user
 def _wrapped(paragraph: str) -> str:
-    if paragraph.startswith("  "):  # a command, to be taken as it is
+    if paragraph.startswith("  "):  # a command, not to be wrapped
         return paragraph + "\n"
     lines = textwrap.wrap(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The content of a file of candidates, read piece by piece: it may be larger than memory."""
+"""Read a file of candidates piece by piece, because it may be larger than memory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 PIECE_ROWS: Final = 1 << 17
 COLUMNS: Final = ("parent", "name", "id", "uid", "size_bytes", "allocated_bytes", "last_use_s")
-"""What a plan needs of each candidate; none of it may be missing."""
+"""Columns that a plan requires of each candidate."""
 _EARLIEST_S: Final = -(2**63) // 10**9
-"""The year 1677: an index keeps times as nanoseconds in 64 bits."""
+"""The year 1677: an index has times in nanoseconds, in 64 bits."""
 
 
 def pieces(
@@ -55,25 +55,25 @@ def pieces(
             yield source.slice(offset, rows).select(columns).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(
-            f"it cannot be read as Parquet: {str(error)[:200]}",
+            f"cannot be read as Parquet: {str(error)[:200]}",
             code="candidates-unreadable",
             file=path.name,
         ) from error
 
 
 def summarise(path: Path, hashes: Hashes, *, before_s: int) -> Candidates:
-    """Return the totals of a file of candidates, and check its order and its times.
+    """Return the totals of a file of candidates after checking its order and times.
 
-    A file with several names counts once for each name, since each is listed; its bytes count once.
+    A file with several names counts once per name, since each is listed, but its bytes count once.
 
     Parameters
     ----------
     path
         The Parquet file.
     hashes
-        Of the file.
+        Hashes of the file.
     before_s
-        The cut-off, in seconds since 1970. A row used since is an error.
+        The cut-off, in seconds since 1970. A row used since then is an error.
 
     Raises
     ------
@@ -142,18 +142,16 @@ def _check_piece(piece: pl.DataFrame, file: str, last: int | None, before_s: int
     hours = used // HOUR_S
     if not hours.is_sorted() or (last is not None and hours[0] < last // HOUR_S):
         raise DataError(
-            "its rows are not in order of the hour of their last use",
+            "rows are not in order of the hour of their last use",
             code="candidates-malformed",
             file=file,
         )
     oldest, newest = _bounds(used)
     if oldest < _EARLIEST_S:
-        raise DataError(
-            "it names a time that no file can have", code="candidates-malformed", file=file
-        )
+        raise DataError("a time that no file can have", code="candidates-malformed", file=file)
     if newest >= before_s:
         raise DataError(
-            "it names a file that was used since the cut-off",
+            "a file was used since the cut-off",
             code="candidates-malformed",
             file=file,
         )
@@ -165,7 +163,7 @@ def _bounds(times: pl.Series) -> tuple[int, int]:
 
 
 def _once(piece: pl.DataFrame, seen: set[bytes]) -> pl.DataFrame:
-    """Return a piece whose names of objects that were seen before take up nothing."""
+    """Return a piece with sizes of 0 for further names of objects already seen."""
     import polars as pl
 
     places = (piece["nlink"] > 1).arg_true()
@@ -183,7 +181,7 @@ def _once(piece: pl.DataFrame, seen: set[bytes]) -> pl.DataFrame:
 
 
 def _by_user(frames: list[pl.DataFrame], *, first: bool = False) -> pl.DataFrame:
-    """Return one row a user; sums in Int128, since sizes of sparse files add up beyond 64 bits."""
+    """Return one row per user; sums in Int128, since sizes of sparse files may exceed 64 bits."""
     import polars as pl
 
     frame = pl.concat(frames)

@@ -1,4 +1,4 @@
-"""Compare the candidates of a plan with those of the plan published before: known, new and gone."""
+"""Compare the candidates of a plan with those of the previous one: known, new and gone."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = ("id", "parent", "name", "uid")
 _OBJECT: Final = ("id", "parent", "name")
-"""The same object under the same name; its device number may be another after the next boot."""
+"""The same object under the same name; its device number may change at the next boot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
     """The candidates of a plan as hashes of eight bytes.
 
-    When 10^6 files are compared with 10^6, a single one is taken for another once in 10^7
-    comparisons; its list then says "known" instead of "new".
+    When 10^6 files are compared with 10^6, one is mistaken for another in one of 10^7 comparisons;
+    its list then says "known" instead of "new".
 
     Attributes
     ----------
     hashes
-        Of its candidates, ascending; shape (n,).
+        Hashes of its candidates, ascending; shape (n,).
     users
         Number of candidates by uid.
     """
@@ -40,7 +40,7 @@ class Named:
     users: Mapping[int, int]
 
     def known(self, frame: pl.DataFrame) -> NDArray[np.bool_]:
-        """Return for each row whether the plan named it.
+        """Return whether the plan has each row.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ def named(candidates: Path) -> Named:
         users.update(_counted(piece["uid"]))
     hashes = np.empty(sum(map(len, parts)), np.uint64)
     at = len(hashes)
-    while parts:  # never all of them twice: they are eight bytes a file
+    while parts:  # never holds them twice: they are eight bytes per file
         part = parts.pop()
         hashes[at - len(part) : at] = part
         at -= len(part)

@@ -1,4 +1,4 @@
-"""``plan.json`` and its signature: values to bytes and back, nothing else."""
+"""Convert ``plan.json`` and its signature to bytes and back."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ Value = TypeVar("Value")
 
 
 def to_json(value: object) -> bytes:
-    """Return a value of this package as JSON that people can read."""
+    """Return a value of this package as human-readable JSON."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(type(value)).dump_json(value, indent=1) + b"\n"
 
 
 def of_json(kind: type[Value], data: bytes, noun: str) -> Value:
-    """Return the value that JSON stands for.
+    """Return the value of a JSON document.
 
     Raises
     ------
     DataError
-        It is no JSON, a field is missing, unknown or of another type.
+        It is not JSON, or a field is missing, unknown or of another type.
     """
     from pydantic import TypeAdapter, ValidationError
 
     try:
         return TypeAdapter(kind).validate_json(data)
     except (ValidationError, UsageError) as error:
-        if isinstance(error, UsageError):  # a value refuses itself
+        if isinstance(error, UsageError):  # rejected by the class itself
             text = error.message
         else:
             first = error.errors(include_url=False)[0]
             text = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
         message = visible(text[:_MESSAGE_MAX])
         raise DataError(
-            f"{noun} does not hold what its format says: {message}", code="document-malformed"
+            f"{noun} does not match its format: {message}", code="document-malformed"
         ) from error
 
 
@@ -55,7 +55,7 @@ def plan_of(data: bytes) -> Plan:
     Raises
     ------
     DataError
-        It is not one, or of another format.
+        It is not a plan, or of another format.
     """
     try:
         document = json.loads(data)
@@ -85,33 +85,33 @@ def signature_of(purpose: str, data: bytes, key: SigningKey) -> dict[str, str]:
 
 
 def check_signature(purpose: str, data: bytes, signature: Any, key: SigningKey, noun: str) -> None:
-    """Refuse what is not signed with the key.
+    """Refuse data not signed with the key.
 
     Raises
     ------
     RefusedError
-        Another key, another algorithm, or another content.
+        The key, the algorithm or the content differs.
     """
     fields = signature if isinstance(signature, dict) else {}
     if fields.get("algorithm") != ALGORITHM or not isinstance(fields.get("signature"), str):
         raise RefusedError(
-            f"{noun} has no signature that this version knows", code="signature-missing"
+            f"{noun} has no signature known to this version", code="signature-missing"
         )
     if fields.get("key") != key.fingerprint:
         raise RefusedError(
-            f"{noun} is signed with another key than {key.fingerprint}",
+            f"{noun} is signed with a key other than {key.fingerprint}",
             code="key-mismatch",
             hint="it was made at another site, or the key was replaced since: make a new plan",
         )
     if not key.signed(purpose, data, fields["signature"]):
         raise RefusedError(
-            f"{noun} is not what was signed: it was changed, or damaged",
+            f"{noun} differs from what was signed: it was changed or damaged",
             code="signature-mismatch",
             hint="make a new plan, and find out who or what changed this one",
         )
 
 
 def canonical(document: Any) -> bytes:
-    """Return JSON values as the bytes that are signed, whatever wrote them."""
+    """Return JSON values in the canonical form that is signed."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return text.encode("ascii")

@@ -1,4 +1,4 @@
-"""Create a plan: written beside its place, hashed, signed, and moved into place complete."""
+"""Create a plan: write it beside its destination, hash and sign it, and move it into place."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ SIGNATURE_FILE: Final = "signature"
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """A directory beside the place of a plan under construction.
+    """A directory beside the destination, for a plan under construction.
 
     Attributes
     ----------
     out
-        Where the plan will be.
+        Destination of the plan.
     directory
-        Where it is made.
+        Where it is created.
     owner
         Uid that owns both.
     """
@@ -49,7 +49,7 @@ class Staging:
 
     @property
     def candidates(self) -> Path:
-        """Where the candidates have to be written before `freeze`."""
+        """Where the candidates must be written before `freeze`."""
         return self.directory / CANDIDATES_FILE
 
 
@@ -60,16 +60,16 @@ def staging(out: str | os.PathLike[str], *, owner: int = 0) -> Iterator[Staging]
     Parameters
     ----------
     out
-        Where the plan will be.
+        Destination of the plan.
     owner
         Uid that must own the directory; root by default.
 
     Raises
     ------
     UsageError
-        Something exists at ``out``: a plan is never changed.
+        ``out`` exists: a plan is never changed.
     RefusedError
-        Another user could exchange what is written there.
+        Another user could replace the files written there.
     UnreadableError
         The directory cannot be written to.
     """
@@ -97,7 +97,7 @@ def freeze(
     key: SigningKey,
     held_bytes: Mapping[int, int] | None = None,
 ) -> Plan:
-    """Sign a plan, move it into place for good, and return it.
+    """Sign a plan, move it into place, and return it.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def freeze(
     Raises
     ------
     UsageError
-        Times contradict one another, or something now exists at the plan's place.
+        Times are contradictory, or the plan's destination now exists.
     DataError
         The candidates are malformed.
     UnreadableError
@@ -154,23 +154,23 @@ def _check(draft: PlanDraft) -> None:
         raise UsageError(
             f"the index ends at {draft.index.ended_at}, after the plan was made",
             code="clocks-disagree",
-            hint="the clocks of the two disagree: set them right and scan again",
+            hint="clocks disagree: correct them and scan again",
         )
     if draft.notice_s < 0 or draft.valid_s <= 0:
         raise UsageError(
-            "a notice period is not negative, and a plan is valid for some time",
+            "the notice period must not be negative, and the validity must be greater than 0",
             code="value-out-of-range",
         )
     if draft.horizon.before_s > draft.rules.as_of_s:
-        raise UsageError("the cut-off lies after the metadata were taken", code="cut-off-late")
+        raise UsageError("the cut-off is after the scan", code="cut-off-late")
 
 
 def _settled(path: Path, directory: int, owner: int) -> Hashes:
-    """Return the hashes of the candidates, once they are private and on stable storage."""
+    """Make the candidates private, synchronise them to stable storage, and return their hashes."""
     with system_errors("the plan has no candidates", code="candidates-missing"):
         state = os.stat(CANDIDATES_FILE, dir_fd=directory, follow_symlinks=False)
         if stat.S_ISREG(state.st_mode):
-            os.chmod(CANDIDATES_FILE, 0o600, dir_fd=directory)  # a directory of our own
+            os.chmod(CANDIDATES_FILE, 0o600, dir_fd=directory)  # our own directory
     with (
         trusted_file(CANDIDATES_FILE, directory, "the candidates", owner=owner) as descriptor,
         system_errors("the candidates cannot be read", code="candidates-unreadable"),
@@ -185,21 +185,21 @@ def _put(staged: Staging) -> None:
     ) as parent:
         _refuse_present(staged.out, parent)
         with system_errors(
-            f"the plan could not be put to {visible(staged.out)}", code="plan-unwritable"
+            f"the plan could not be moved to {visible(staged.out)}", code="plan-unwritable"
         ):
             os.rename(staged.directory.name, staged.out.name, src_dir_fd=parent, dst_dir_fd=parent)
             os.fsync(parent)
 
 
 def _held(name: str, parent: int) -> int:
-    """Return a descriptor that says, as long as its process lives, that somebody is at work."""
+    """Return a locked descriptor that marks the directory as in use while the process lives."""
     descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
 
 
 def _remove_left(name: str, parent: int) -> None:
-    """Remove what attempts at this plan left that were killed; those at work hold a lock."""
+    """Remove leftovers of killed attempts at this plan; running ones hold a lock."""
     left = re.compile(rf"\.{re.escape(name[:200])}\.[0-9a-f]{{12}}\Z")
     for name_left in filter(left.match, os.listdir(parent)):
         with contextlib.suppress(OSError), opened(name_left, parent) as descriptor:
@@ -214,10 +214,10 @@ def _refuse_present(place: Path, parent: int) -> None:
         return
     except OSError as error:
         raise RefusedError(
-            f"{visible(place)} cannot be looked at: {error.strerror}", code="path-unreadable"
+            f"{visible(place)} cannot be accessed: {error.strerror}", code="path-unreadable"
         ) from error
     raise UsageError(
-        f"there is something at {visible(place)} already",
+        f"{visible(place)} already exists",
         code="plan-present",
-        hint="a plan is never changed: give --out a new place",
+        hint="a plan is never changed: give --out a new directory",
     )

@@ -1,10 +1,10 @@
 """The site's signing key for plans: HMAC-SHA256 with a secret that only root can read.
 
-A valid signature proves that somebody who could read the key wrote the plan, which is root of a
-host that has it, and that nobody else changed a bit of it since. A plan that was edited by hand,
-damaged by a disk, made at another site, or written by a user who controlled root's directory for a
-moment is therefore not carried out. It does not prove which user with root's rights made the plan,
-and nothing against root itself, who needs no plan to delete files.
+A valid signature proves that the plan was written with the key, hence by root of a host that has
+it, and was not changed since. A plan that was edited by hand, damaged on disk, made at another
+site, or written by a user who briefly controlled root's directory is therefore not carried out. The
+signature does not prove which user with root rights made the plan, and does not protect against
+root, who needs no plan to delete files.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class SigningKey:
     Attributes
     ----------
     secret
-        32 bytes; never shown.
+        32 bytes, never shown.
     """
 
     secret: bytes = field(repr=False)
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen digits that name the key and say nothing of it."""
+        """Sixteen digits that identify the key without revealing it."""
         return self.sign("fingerprint", b"")[:16]
 
     def sign(self, purpose: str, data: bytes) -> str:
@@ -73,7 +73,7 @@ def create_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
     Raises
     ------
     UsageError
-        The file exists: plans signed with its key would no longer be carried out.
+        The file exists: replacing it would invalidate plans signed with its key.
     RefusedError
         Others can write to the directory.
     UnreadableError
@@ -83,9 +83,9 @@ def create_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
     with trusted_directory(file.parent, "the directory of the key", owner=owner) as directory:
         if _is_there(file.name, directory):
             raise UsageError(
-                f"there is a file {visible(path)} already",
+                f"{visible(path)} already exists",
                 code="file-present",
-                hint="plans that are not carried out yet were signed with it; move it away first",
+                hint="pending plans may be signed with it; move it away first",
             )
         key = SigningKey(secrets.token_bytes(SECRET_BYTES))
         write_durably(file.name, directory, f"trimtab-purge-key-1 {key.secret.hex()}\n".encode())
@@ -105,7 +105,7 @@ def read_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
     Raises
     ------
     RefusedError
-        Others can access the file or exchange a directory above it, or it holds no key.
+        Others can access the file or replace a directory above it, or it has no key.
     UnreadableError
         The file cannot be read.
     """
@@ -117,7 +117,7 @@ def read_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
     match = _LINE.match(data)
     if match is None:
         raise RefusedError(
-            f"the file {visible(path)} holds no key of purge plans",
+            f"the file {visible(path)} has no key for purge plans",
             code="key-malformed",
             hint="it has one line: trimtab-purge-key-1 and 64 hexadecimal digits",
         )

@@ -1,4 +1,4 @@
-"""Read a plan back: every signed byte is checked again, and so are its bindings."""
+"""Load a plan, checking every signed byte and its bindings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LoadedPlan:
     plan
         Its content.
     sha256
-        Of ``plan.json``, in hexadecimal; journals identify the plan by it.
+        Hash of ``plan.json``, in hexadecimal; journals identify the plan by it.
     publication
         The evidence that it was published; ``None`` if it was not.
     """
@@ -55,10 +55,10 @@ class LoadedPlan:
 
 
 def require_plan(directory: str | os.PathLike[str]) -> None:
-    """Raise UnreadableError where a directory holds no plan: before its key is looked for."""
+    """Raise UnreadableError if a directory has no plan, before its key is read."""
     if not os.path.lexists(Path(directory) / PLAN_FILE):
         raise UnreadableError(
-            f"there is no plan in {visible(directory)}: it has no {PLAN_FILE}",
+            f"no plan in {visible(directory)}: it has no {PLAN_FILE}",
             code="plan-missing",
             hint="trimtab purge plan --index INDEX --policy FILE --out DIR makes one",
         )
@@ -82,8 +82,8 @@ def load_plan(
     owner
         Uid that must own them; root by default.
     candidates
-        Whether to read all candidates and compare their hash; they may be many gigabytes. What
-        deletes goes without, and by `open_candidates`.
+        Whether to read all candidates and compare their hash; they may be many gigabytes. Runs use
+        `open_candidates` instead.
 
     Returns
     -------
@@ -93,8 +93,8 @@ def load_plan(
     Raises
     ------
     RefusedError
-        Something was changed, is signed with another key, is a link, or could have been exchanged
-        by another user.
+        Something was changed, is signed with another key, is a link, or could have been replaced by
+        another user.
     DataError
         The content does not match its format.
     UnreadableError
@@ -117,16 +117,16 @@ def load_plan(
 
 
 def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> Candidates:
-    """Return the candidates of a plan: no row of them is handed out that is not what was signed.
+    """Return the candidates of a plan, which yield only rows that match the signature.
 
-    Their footer is verified now, each row group when its rows are read, and they are decoded from
-    the bytes that were verified.
+    The footer is verified now, each row group when its rows are read, and rows are decoded from the
+    verified bytes.
 
     Raises
     ------
     RefusedError
-        Something was changed, is a link, or could have been exchanged by another user; also when
-        rows are read.
+        Something was changed, is a link, or could have been replaced by another user; also raised
+        when rows are read.
     UnreadableError
         The candidates do not exist or cannot be read.
     """
@@ -151,7 +151,7 @@ def published_before(
     Parameters
     ----------
     directories
-        Where plans may be.
+        Directories that may have plans.
     plan
         The plan whose predecessor is sought.
     key
@@ -195,7 +195,7 @@ def _check_signature(data: bytes, directory: int, key: SigningKey, owner: int) -
         signature = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RefusedError(
-            f"{noun} is not JSON: it was changed, or damaged", code="signature-malformed"
+            f"{noun} is not JSON: it was changed or damaged", code="signature-malformed"
         ) from error
     check_signature(PLAN, data, signature, key, "the plan")
 
@@ -203,7 +203,7 @@ def _check_signature(data: bytes, directory: int, key: SigningKey, owner: int) -
 def _check_candidates(plan: Plan, descriptor: int) -> None:
     if sha256_of(descriptor) != plan.candidates.sha256:
         raise RefusedError(
-            "the candidates are not what was signed: they were changed, or damaged",
+            "the candidates differ from what was signed: they were changed or damaged",
             code="candidates-changed",
             hint="make a new plan, and find out who or what changed this one",
         )

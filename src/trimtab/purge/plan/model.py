@@ -1,7 +1,7 @@
-"""A plan as values: what will be deleted, its basis, and whom it concerns.
+"""A plan as values: what will be deleted, on what basis, and whose files.
 
-The values are written to ``plan.json`` as declared here: a field that is added, renamed or read in
-another way requires another `FORMAT`.
+The values are written to ``plan.json`` as declared here: a field that is added, renamed or
+interpreted differently requires another `FORMAT`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from trimtab.purge.plan.names import unescape
 from trimtab.units import EpochNs, EpochS
 
 FORMAT: Final = 4
-"""Unreleased versions wrote those before it."""
+"""Unreleased versions wrote earlier ones."""
 QUARANTINE_PREFIX: Final = ".trimtab-purge-"
-"""How the core knows quarantines by their names, along with owner and mode."""
+"""Prefix by which the core recognises quarantines, along with owner and mode."""
 HOUR_S: Final = 3600
 _QUARANTINE: Final = re.compile(rf"{re.escape(QUARANTINE_PREFIX)}[0-9a-f]{{32}}\Z")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
@@ -28,16 +28,16 @@ Value = TypeVar("Value")
 
 
 class Strict:
-    """What pydantic reads back with nothing unknown and nothing converted."""
+    """Base for values that pydantic reads without unknown fields or conversions."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
 
 def same_named(kind: type[Value], value: object, **others: object) -> Value:
-    """Return a value of a dataclass: ``others``, and of the same name what another value has.
+    """Return a value of a dataclass from ``others`` and the equally named fields of another value.
 
-    A field that is in neither has its default.
+    A field in neither has its default.
     """
     names = {field.name for field in fields(kind)} - others.keys()  # type: ignore[arg-type]
     return kind(**{name: getattr(value, name) for name in names if hasattr(value, name)}, **others)
@@ -45,14 +45,14 @@ def same_named(kind: type[Value], value: object, **others: object) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFileSystem(Strict):
-    """Which file system a plan is for.
+    """The file system of a plan.
 
     Attributes
     ----------
     kind, name, fsid, uuid, mount, made_ns, root_inode, root_path
-        By what it and its root are known again
-        (see `trimtab.purge.index.manifest.FileSystemIdentity`); its device number is not among
-        them, since it may be another after the next boot.
+        Properties that identify it and its root (see
+        `trimtab.purge.index.manifest.FileSystemIdentity`), without the device number, which may
+        change at the next boot.
     root
         Absolute path below which files are deleted; UTF-8.
     """
@@ -68,52 +68,53 @@ class PlannedFileSystem(Strict):
     root_path: str | None
 
     def __post_init__(self) -> None:
-        """Refuse a root that is no absolute path, and a file system that cannot be known again."""
+        """Reject a root that is not an absolute path, and an unidentified file system."""
         if not self.root.startswith("/") or not self.root.isprintable():
             raise UsageError(
-                f"{self.root!r} is no absolute path of printable characters", code="path-relative"
+                f"{self.root!r} is not an absolute path of printable characters",
+                code="path-relative",
             )
         if self.name is None and self.fsid is None:
             raise UsageError(
-                f"nothing says which file system {self.root} is on", code="file-system-unknown"
+                f"the file system of {self.root} is unknown", code="file-system-unknown"
             )
 
     @property
     def identity(self) -> FileSystemIdentity:
-        """What a mounted one is held against."""
+        """Identity for comparison with a mounted file system."""
         return same_named(FileSystemIdentity, self)
 
     @property
     def root_prefix(self) -> bytes:
-        """What goes before a path of the index to make it absolute."""
+        """Prefix that makes a path of the index absolute."""
         return self.root.rstrip("/").encode() + b"/"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedIndex(Strict):
-    """Which index a plan was made from, and how far it can be trusted.
+    """The index of a plan, and how far to trust it.
 
     Attributes
     ----------
     id, sha256
-        Of its manifest.
+        Identifier and hash of its manifest.
     source
         ``scan``, ``gnu-find`` ...
     started_at, ended_at
-        When the metadata were taken; the beginning is not always known. Of an incremental scan
-        both are of the oldest rows.
+        Start and end of the scan; the start is not always known. After an incremental scan both are
+        those of the oldest rows.
     times
-        How far its times can be trusted: ``exact_ns``, ``seconds``, ``mds_only``.
+        Reliability of its times: ``exact_ns``, ``seconds``, ``mds_only``.
     time_resolution_ns
-        Times of the index are multiples of it.
+        Resolution of its times.
     obstacles
-        Why nothing may be deleted by it (it is incomplete, it names no objects); empty: it may.
+        Why it must not be used for deletion (incomplete, no identities); empty if it may.
     atime_settings
-        How reads were recorded when the metadata were taken, or where that was not looked at,
-        when the plan was made; it must not change until a run.
+        How reads were recorded at the scan, or, if not checked then, when the plan was made; it
+        must not change before a run.
     sizes
-        ``exact`` where every candidate was looked at when the plan was frozen; ``None``: it has the
-        sizes of the index.
+        ``exact`` if the size of every candidate was read when the plan was frozen; ``None`` if
+        sizes are those of the index.
     """
 
     id: str
@@ -129,22 +130,22 @@ class PlannedIndex(Strict):
 
     @property
     def has_exact_sizes(self) -> bool:
-        """Whether a candidate of another size than the listed one was used since."""
+        """Whether a size other than the listed one shows that a candidate was used since."""
         return self.sizes == "exact" or self.times != "mds_only"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPolicy(Strict):
-    """The policy that a plan was made under, whole.
+    """The complete policy of a plan.
 
     Attributes
     ----------
     name
-        Of the policy.
+        Name of the policy.
     text
-        Its file as it was read.
+        Text of its file.
     sha256
-        Of the text.
+        Hash of the text.
     """
 
     name: str
@@ -154,27 +155,27 @@ class PlannedPolicy(Strict):
 
 @dataclass(frozen=True, slots=True)
 class PlannedRules(Strict):
-    """Who may be deleted, as `trimtab._core.Rules` takes it.
+    """Which files may be deleted, in the form of `trimtab._core.Rules`.
 
     Attributes
     ----------
     counted
         Which of ``atime``, ``mtime``, ``ctime`` count; the most recent is the last use.
     as_of_s
-        When the metadata were taken, in seconds since 1970: no time is believed to be later.
+        End of the scan, in seconds since 1970; later times are not trusted.
     old_enough_before_s
-        What was used since then is younger than the minimum age.
+        Files used since then are younger than the minimum age.
     minimum_size_bytes
-        Smaller files stay.
+        Smaller files are retained.
     exempt_paths
         Relative to the root and escaped (see `trimtab.purge.plan.names`).
     exempt_users, exempt_groups, exempt_projects
         Their numbers.
     linked
-        Whether files with several names may go.
+        Whether files with several names may be deleted.
     words
-        What of this needs a reason, in sentences: why reads do not count, why the minimum age is
-        not the policy's.
+        Explanations for users, one sentence each: why reads do not count, why the minimum age
+        differs from the policy's.
     """
 
     counted: tuple[str, ...]
@@ -189,43 +190,43 @@ class PlannedRules(Strict):
     words: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a name of a time that there is not, and no time at all."""
+        """Reject an unknown time, or none."""
         if not self.counted or not set(self.counted) <= {"atime", "mtime", "ctime"}:
             raise UsageError(
-                f"{self.counted!r} are no times that a file's age could count from",
+                f"{self.counted!r} is not a set of times for a file's age",
                 code="counted-unknown",
             )
 
     @property
     def exempt_path_bytes(self) -> tuple[bytes, ...]:
-        """The exempt paths as they are."""
+        """The exempt paths in bytes."""
         return tuple(unescape(path) for path in self.exempt_paths)
 
     @property
     def reads_count(self) -> bool:
-        """Whether reading a file keeps it."""
+        """Whether reading a file extends its life."""
         return "atime" in self.counted
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedHorizon(Strict):
-    """The cut-off and how it came about.
+    """The cut-off and how it was found.
 
     Attributes
     ----------
     before_s
-        Seconds since 1970, a whole hour: candidates were last used before it. Lists go beyond
-        the need, so this is younger than ``needed_before_s``.
+        Cut-off in seconds since 1970, a whole hour: candidates were last used before it. Lists
+        exceed the need, so it is later than ``needed_before_s``.
     needed_before_s
-        The cut-off that brings use to the target as things stand now; ``None`` where none does.
+        Cut-off that brings present usage to the target; ``None`` if none does.
     target
-        Fullness to come to, used / (used + available).
+        Target fullness, used / (used + available).
     used_bytes, available_bytes
-        Of the file system when it was computed.
+        Usage of the file system at that time.
     to_free_bytes
-        What the lists are made for: the forecast's upper bound, times the policy's factor.
+        Bytes that the lists cover: the upper bound of the forecast times the policy's factor.
     words
-        How it was computed, in sentences that users are shown.
+        How it was computed, as sentences for users.
     """
 
     before_s: EpochS
@@ -237,34 +238,34 @@ class PlannedHorizon(Strict):
     words: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is no cut-off."""
+        """Reject an invalid cut-off or target."""
         if self.before_s % HOUR_S:
             raise UsageError(
                 f"the cut-off {self.before_s} is not at a whole hour", code="cut-off-malformed"
             )
         if not 0 < self.target <= 1:
             raise UsageError(
-                f"the target {self.target} is no fraction of a file system",
+                f"the target {self.target} is not a fraction of a file system",
                 code="value-out-of-range",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class UserTotals(Strict):
-    """What of one user stands in a plan.
+    """Totals of one user in a plan.
 
     Attributes
     ----------
     uid
         The user's number.
     files
-        Names; a file with several has as many.
+        Number of names; a file with several counts once for each.
     size_bytes, allocated_bytes
-        Their lengths together, and what they take up; of a file with several names once.
+        Sum of lengths and of allocated bytes; a file with several names counts once.
     oldest_use_s, newest_use_s
-        The first and the last of their last uses, in seconds since 1970.
+        Earliest and latest last use, in seconds since 1970.
     held_bytes
-        What all files of the user take up, by the index; ``None`` where nobody counted.
+        Allocated bytes of all the user's files in the index; ``None`` if not counted.
     """
 
     uid: int
@@ -278,16 +279,16 @@ class UserTotals(Strict):
 
 @dataclass(frozen=True, slots=True)
 class FilePart(Strict):
-    """A stretch of ``candidates.parquet`` that is verified by itself.
+    """A part of ``candidates.parquet`` that is verified on its own.
 
     Attributes
     ----------
     rows
-        Of its row group; 0 of the last part, which is what lies behind the groups: the footer.
+        Rows of its row group; 0 for the last part, the footer after the groups.
     size_bytes
-        Its length; it begins where the part before it ends, the first at 0.
+        Its length; it starts where the previous part ends, the first at 0.
     sha256
-        Of exactly these bytes.
+        Hash of exactly these bytes.
     """
 
     rows: int
@@ -295,27 +296,27 @@ class FilePart(Strict):
     sha256: str
 
     def __post_init__(self) -> None:
-        """Refuse what is no stretch of a file."""
+        """Reject a malformed part."""
         if self.rows < 0 or self.size_bytes < 0 or not _SHA256.match(self.sha256):
             raise UsageError("a part of the candidates is malformed", code="parts-malformed")
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates(Strict):
-    """What ``candidates.parquet`` holds.
+    """Contents of ``candidates.parquet``.
 
     Attributes
     ----------
     files
-        Its rows.
+        Number of rows.
     size_bytes, allocated_bytes
-        Their sums, of a file with several names once.
+        Sums of lengths and of allocated bytes; a file with several names counts once.
     sha256
-        Of the file.
+        Hash of the file.
     users
-        Totals by user, in order of the number.
+        Totals by user, in order of uid.
     parts
-        The file once more, a part a row group and one for the footer.
+        The parts of the file: one per row group, then the footer.
     """
 
     files: int
@@ -326,31 +327,32 @@ class Candidates(Strict):
     parts: tuple[FilePart, ...]
 
     def __post_init__(self) -> None:
-        """Refuse rows that no part signs, and a footer that none does."""
+        """Reject parts that do not cover all rows and the footer."""
         rows = [part.rows for part in self.parts]
         if not rows or rows[-1] or sum(rows) != self.files:
             raise UsageError(
-                f"the parts of the candidates have {sum(rows)} rows of {self.files} and the footer",
+                f"the parts of the candidates do not cover the footer and {self.files} rows: "
+                f"{sum(rows)} rows",
                 code="parts-malformed",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class PlanDraft:
-    """What a plan is made of, but for its candidates.
+    """A plan without its candidates.
 
     Attributes
     ----------
     id
         UUIDv7.
     made_at
-        When.
+        When it was made.
     notice_s
-        How long it has to stand published.
+        Time that it must be published.
     valid_s
-        How long after that it may be carried out.
+        Time after that in which it may be carried out.
     file_system, index, policy, rules, horizon
-        What it is bound to and follows from.
+        Its bindings and basis.
     quarantine
         As in `Plan`.
     """
@@ -369,27 +371,27 @@ class PlanDraft:
 
 @dataclass(frozen=True, slots=True)
 class Plan(Strict):
-    """What will be deleted; immutable, as is the directory that holds it.
+    """What will be deleted; immutable, as is its directory.
 
     Attributes
     ----------
     format
-        Of ``plan.json``.
+        Format of ``plan.json``.
     id
         UUIDv7.
     made_at
         When it was made.
     notice_s
-        How long it has to stand published before anything is deleted.
+        Time that it must be published before anything is deleted.
     expires_at
-        After it nothing is deleted, however late it was published.
+        Nothing is deleted after this, however late it was published.
     file_system, index, policy, rules, horizon
-        What it is bound to and follows from.
+        Its bindings and basis.
     candidates
         What may be deleted.
     quarantine
-        Name of the directory beneath the root where files are put aside; nobody can foresee it, or
-        they could take it.
+        Name of the directory beneath the root where files are set aside; unpredictable, so that
+        nobody can create it first.
     """
 
     format: int
@@ -406,15 +408,15 @@ class Plan(Strict):
     quarantine: str
 
     def __post_init__(self) -> None:
-        """Refuse a quarantine whose name would not be known as one."""
+        """Reject a name that the core would not recognise as a quarantine."""
         if not _QUARANTINE.match(self.quarantine):
             raise UsageError(
-                f"{self.quarantine!r} is no name of a quarantine", code="quarantine-malformed"
+                f"{self.quarantine!r} is not a quarantine name", code="quarantine-malformed"
             )
 
     @property
     def earliest(self) -> datetime:
-        """Before it nothing can be deleted; later, the later it is published."""
+        """Nothing can be deleted before this time; late publication moves it."""
         return self.made_at + timedelta(seconds=self.notice_s)
 
     @property

@@ -1,12 +1,12 @@
-r"""File names, which are any bytes, as one line of text that shows them and can be turned back.
+r"""Escape file names, which are arbitrary bytes, as one line of reversible text.
 
-What is printable and not a backslash stays as it is. The rest becomes ``\\``, ``\n``, ``\t``,
-``\r`` or, byte by byte, ``\xHH``: control characters, bytes that are not UTF-8, characters that
-show nothing or turn the direction of writing, every space but the ordinary one, and that one too
-where it is the first or the last character. ``printf '%b' TEXT`` of bash turns it back.
+Printable characters other than the backslash are unchanged. The rest becomes ``\\``, ``\n``,
+``\t``, ``\r`` or, byte by byte, ``\xHH``: control characters, bytes that are not UTF-8, characters
+that are invisible or change the writing direction, all spaces other than the ordinary one, and that
+one at either end. ``printf '%b' TEXT`` in bash reverses it.
 
-`trimtab.visible` is for text that is shown and no more; its escapes of characters beyond ASCII
-(``\u202e``) do not say which bytes they stand for.
+`trimtab.visible` is for display only; its escapes of non-ASCII characters (``\u202e``) do not
+preserve the bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimtab.errors import DataError
 from trimtab.visible import visible
 
 PLAIN: Final = re.compile(rb"[!-\[\]-~](?:[ -\[\]-~]*[!-\[\]-~])?\Z|\Z")
-"""Names that are their own text: ASCII that shows, no backslash, no space at an end."""
+"""Names that need no escaping: printable ASCII without backslash, no space at either end."""
 
 _UNSHOWN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _NAMED: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\"}
@@ -53,7 +53,7 @@ def unescape(text: str) -> bytes:
     Raises
     ------
     DataError
-        A backslash begins no escape: `escape` did not write this text.
+        Invalid escape: `escape` did not write this text.
 
     Examples
     --------
@@ -90,5 +90,5 @@ def _literal(part: str, whole: str) -> bytes:
     raise DataError(
         f"{visible(whole[:_SHOWN_MAX])!r} is not an escaped name",
         code="escape-malformed",
-        hint="a backslash in a name is written as two, other bytes as \\xHH",
+        hint="write a backslash in a name as two, other bytes as \\xHH",
     )

@@ -1,8 +1,7 @@
 """The evidence that a plan was published: who received which list, where, and when.
 
-``published.json`` is written once, after every list is on stable storage; the notice period counts
-from then. It is signed like the plan and names the plan by its hash, so it is not valid for another
-plan.
+``published.json`` is written once, after every list is on stable storage; the notice period starts
+then. It is signed like the plan and has the plan's hash, so it is not valid for another plan.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ _SIZE_MAX_BYTES: Final = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class UserList(Strict):
-    """The list that one user was given.
+    """The list of one user.
 
     Attributes
     ----------
     uid
         The user's number.
     account
-        Name; ``None`` where nobody has the number: the list is root's.
+        Name; ``None`` if the number has no account: the list then belongs to root.
     name
-        Of the files, without their suffixes.
+        Base name of the files.
     files
-        How many files it names.
+        Number of files that it names.
     new_files
-        How many of them no list published before named; ``None`` where there was none.
+        Number of files not in the previous list; ``None`` if there was none.
     gone_files
-        How many that list named and this one does not.
+        Number of files in the previous list but not in this one.
     text_sha256, lines_sha256, names_sha256
-        Of the text, the JSON lines and the names that end with a NUL. The last is empty where the
+        Hashes of the text, the JSON lines and the NUL-terminated names; the last is empty if the
         list counts files by directory instead of naming them.
     """
 
@@ -75,15 +74,15 @@ class Publication(Strict):
     Attributes
     ----------
     plan_id, plan_sha256
-        Of the plan; the hash is that of ``plan.json``.
+        Id of the plan, and hash of its ``plan.json``.
     published_at
         When the last list was on stable storage.
     not_before
-        The promise of the lists: nothing is deleted before.
+        The lists' promise: nothing is deleted before this time.
     directory
-        Where the lists are.
+        Directory of the lists.
     previous_plan_id
-        The plan published before; ``None`` if none is known.
+        The previously published plan; ``None`` if none is known.
     lists
         One per user, in order of the uid.
     """
@@ -98,7 +97,7 @@ class Publication(Strict):
 
     @property
     def without_account(self) -> tuple[int, ...]:
-        """The numbers that nobody has: their files' owners could not be told."""
+        """Users without an account, who could not be notified."""
         return tuple(user_list.uid for user_list in self.lists if user_list.account is None)
 
 
@@ -161,14 +160,12 @@ def read_publication(
         document = json.loads(data)
         body, signature = document["publication"], document["signature"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise DataError(
-            f"{noun} does not hold what its format says", code="document-malformed"
-        ) from error
+        raise DataError(f"{noun} does not match its format", code="document-malformed") from error
     check_signature(PUBLICATION, canonical(body), signature, key, noun)
     publication = of_json(Publication, canonical(body), noun)
     if (publication.plan_id, publication.plan_sha256) != (plan.id, plan_sha256):
         raise RefusedError(
-            f"{noun} is that of plan {publication.plan_id}, not of {plan.id}",
+            f"{noun} belongs to plan {publication.plan_id}, not to {plan.id}",
             code="publication-mismatch",
         )
     if publication.not_before < publication.published_at + timedelta(seconds=plan.notice_s):

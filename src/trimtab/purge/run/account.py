@@ -1,4 +1,4 @@
-"""What a run has come to so far: its batches, its measurements, its end; each in the journal."""
+"""Keep the totals of a run, and journal its batches, measurements and end."""
 
 from __future__ import annotations
 
@@ -49,44 +49,44 @@ from trimtab.purge.run.state import (
 from trimtab.visible import visible
 
 SYNC_ROWS: Final = 10_000
-"""After so many rows the file system is told to put on stable storage what was done."""
+"""Number of rows after which the file system is synchronised to stable storage."""
 
 INTACT: Final = frozenset({"too_young", WOULD_DELETE})
-"""What a restorer says of a file that nothing was done to."""
+"""A restorer's outcomes for an untouched file."""
 
 ABSENT: Final = frozenset({GONE, "not_same", "replaced", "changed_type"})
-"""What it says where a file is not under its name."""
+"""Outcomes for a file that is not under its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run that is to be done.
+    """A run to carry out.
 
     Attributes
     ----------
     id
-        Of the run; unique.
+        Unique id of the run.
     plan
-        What it is a run of.
+        The plan to carry out.
     horizon_s
         The plan's cut-off, in seconds since 1970.
     terms
-        Makes the terms of the run from the situation at its beginning
+        Creates the terms of the run from the situation at its start
         (`trimtab.purge.run.facts.terms_of`).
     remover
-        Makes the remover, once the guards have nothing to object.
+        Creates the remover, once the guards have no objections.
     restorer
-        Makes a remover with a cut-off before all times, so that every file is too young for it.
-        What an interrupted run had begun is recovered by this one: that deletes nothing, and may
-        happen though a guard objects to the run.
+        Creates a remover with a cut-off before all times, for which every file is too young. It
+        recovers the batch of an interrupted run, which deletes nothing and is allowed even if a
+        guard objects to the run.
     codes
-        What the remover's codes mean, by code.
+        Outcome of each of the remover's codes.
     journals
         Directory of the journals; those of several file systems may share it.
     version, host, who
-        Of what made the run, for the journal.
+        Origin of the run, for the journal.
     owner
-        Whose the journals have to be.
+        Uid that must own the journals.
     """
 
     id: str
@@ -106,7 +106,7 @@ class Job:
 
 
 class Account:
-    """What one run has come to; it decides nothing."""
+    """Totals of one run; it decides nothing."""
 
     def __init__(
         self,
@@ -161,9 +161,10 @@ class Account:
         *,
         recovered: bool = False,
     ) -> Outcome:
-        """Return what a batch came to, by what a remover says of its rows.
+        """Have a remover process the rows of a batch, and return the outcome.
 
-        Of one that is recovered all rows are asked for at once: what is aside may be of any.
+        All rows of a recovered batch are passed at once, because a file set aside may belong to
+        any.
         """
         names = [CAPPED] * batch.rows.count
         answers: list[RemovalBatch] = []
@@ -189,7 +190,7 @@ class Account:
         )
 
     def count(self, outcome: Outcome, line: DoneLine) -> None:
-        """Add what was journalled to what the run came to."""
+        """Add a journalled outcome to the totals."""
         self.pace, self.latency_s_p99 = self.pace.after(line), line.latency_s_p99
         self.files += outcome.files
         self.bytes += outcome.bytes
@@ -206,7 +207,7 @@ class Account:
                 self.sync()
 
     def present(self, rows: Rows, restorer: Remover) -> Iterator[Rows]:
-        """Yield the rows whose files are there, of those that were deleted."""
+        """Yield those deleted rows whose files exist."""
         for first in range(rows.first, rows.end, SYNC_ROWS):
             part = Rows(first, min(SYNC_ROWS, rows.end - first))
             names = self._named(restorer.check(part.first, part.count), part, False)
@@ -215,35 +216,35 @@ class Account:
                     yield Rows(part.first + number, 1)
 
     def _named(self, answer: RemovalBatch, rows: Rows, recovered: bool) -> Sequence[str]:
-        """Return the outcome of each row by its name."""
+        """Return the name of each row's outcome."""
         if len(answer.outcomes) != rows.count:
             raise ToolError(
-                f"the remover was given {rows.count} rows and accounts for {len(answer.outcomes)}",
+                f"the remover got {rows.count} rows but reports on {len(answer.outcomes)}",
                 code="remover-contradictory",
-                hint="nothing more is deleted; run again, and the batch is recovered",
+                hint="deletion stopped; run again to recover the batch",
             )
         self.errors.update(number for _, number in answer.errors)
         names = {code: self.job.codes.get(code, "unknown") for code in set(answer.outcomes)}
         names = {code: NOT_BEGUN if n == TOO_LATE else n for code, n in names.items()}
         if recovered:
-            # It is where it was, and too young for the restorer as every file is: it is done again.
+            # It is in its place; the restorer finds every file too young, so the row is repeated.
             names = {code: NOT_BEGUN if n in INTACT else n for code, n in names.items()}
         return [names[code] for code in answer.outcomes]
 
     def undone_line(self, batch: Rows, rows: tuple[Rows, ...]) -> UndoneLine:
-        """Return the line of rows whose files are there again."""
+        """Return the line for rows whose files exist again."""
         totals = counted(map(self.job.listing.listed, rows))
         return UndoneLine(self.job.id, moment_of(self.now_s()), batch, rows, *totals)
 
     def sync(self) -> None:
-        """See to it that what was done outlasts a power cut, and journal that it does."""
+        """Synchronise deletions to stable storage against power failure, and journal it."""
         with shielded():
             self.job.surroundings.sync()
             self.journal.write(SyncedLine(self.job.id, moment_of(self.now_s())))
             self.unsynced_rows = 0
 
     def measure(self) -> Measured:
-        """Return how full the file system is."""
+        """Measure the usage of the file system."""
         usage, in_flight = self.job.surroundings.measure()
         measured = Measured(self.now_s(), usage, in_flight)
         self.before = self.before or usage
@@ -251,14 +252,14 @@ class Account:
         return measured
 
     def write_usage(self, event: Measured) -> None:
-        """Journal a measurement that changes nothing of what others need."""
+        """Journal a measurement that does not change what other hosts need."""
         usage, at = event.usage, moment_of(event.at_s)
         line = UsageLine(self.job.id, at, usage.used_bytes, usage.available_bytes, event.in_flight)
         with shielded():
             self.journal.write(line)
 
     def _measure_last(self) -> None:
-        """Measure how full it is after the last deletion, if nobody has; no reason to fail."""
+        """Measure usage after the last deletion, if not yet done; a failure is only recorded."""
         if self.deleted_at_s is None or self.after is not None:
             return
         try:
@@ -281,7 +282,7 @@ class Account:
         return stop
 
     def tell(self, state: State, doing: str) -> None:
-        """Tell whoever watches how far the run is."""
+        """Report the run's progress to the caller."""
         if self.progress is not None:
             self.progress(
                 Progress(
@@ -296,7 +297,7 @@ class Account:
             )
 
     def result(self, state: State, stop: Stop) -> RunResult:
-        """Return what the run came to, in the end."""
+        """Return the result of the run."""
         after, deleted_at_s = self.after, self.deleted_at_s
         return same_named(
             RunResult,
@@ -328,5 +329,5 @@ def _sentences(objections: Sequence[Objection]) -> tuple[str, ...]:
 
 
 def moment_of(at_s: float) -> datetime:
-    """Return a time of the journal."""
+    """Return a time in seconds since 1970 as in the journal."""
     return datetime.fromtimestamp(at_s, UTC)

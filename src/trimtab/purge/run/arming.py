@@ -1,8 +1,8 @@
-"""Who armed a plan: lines that are added to a file beside its journal, and never changed.
+"""Record who armed a plan: lines in an append-only file beside its journal.
 
-Arming guards against haste and mistakes. It does not guard against root, who can write the file as
-well; that two people are two is what the system's login records say (``loginuid``, which is set
-once at login and survives ``su`` and ``sudo``).
+Arming guards against haste and mistakes, not against root, who can write the file too. Two people
+are distinguished by their login (``loginuid``, which is set once at login and survives ``su`` and
+``sudo``).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from trimtab.visible import visible
 
 SUFFIX: Final = ".armed.jsonl"
 _NOBODY: Final = 4294967295
-"""``loginuid`` of a process that no login led to: a daemon's, or a container's."""
+"""``loginuid`` of a process without a login, in a daemon or a container."""
 _SIZE_MAX_BYTES: Final = 1 << 20
 
 
 def person_now(login_file: Path = Path("/proc/self/loginuid")) -> int | None:
-    """Return the uid of the login behind this process; ``None`` where the system does not say.
+    """Return the uid of the login behind this process; ``None`` if unknown.
 
-    Where the kernel keeps no logins ``SUDO_UID`` in the environment is asked.
+    Without kernel login records ``SUDO_UID`` in the environment is used.
     """
     try:
         login = int(login_file.read_text("ascii"))
@@ -44,7 +44,7 @@ def person_now(login_file: Path = Path("/proc/self/loginuid")) -> int | None:
 
 
 def who_now() -> str:
-    """Return who started this process, as far as the system says."""
+    """Return who started this process, as far as known."""
     import getpass
 
     person = person_now()
@@ -58,12 +58,12 @@ def who_now() -> str:
 def arm(
     directory: Path, plan: str, sha256: str, *, at_s: float, person: int | None, owner: int = 0
 ) -> ArmedBy:
-    """Return the line that says who armed a plan now; it is on stable storage.
+    """Record on stable storage who armed a plan, and return the entry.
 
     Raises
     ------
     RefusedError
-        The directory is not root's alone.
+        Others than root can write the directory.
     UnreadableError
         It cannot be written.
     """
@@ -77,7 +77,7 @@ def arm(
 
 
 def read_arming(directory: Path, plan: str, sha256: str, *, owner: int = 0) -> ArmingFacts:
-    """Return who armed a plan; what is wrong with the file is part of the answer."""
+    """Return who armed a plan, or the problem with its file."""
     try:
         with trusted_directory(directory, "the journals' directory", owner=owner) as held:
             data = _content(f"{plan}{SUFFIX}", held, owner)
@@ -106,9 +106,9 @@ def _armed(text: bytes, plan: str, sha256: str) -> ArmedBy:
         if armed.person is not None and type(armed.person) is not int:
             raise TypeError
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise RefusedError("a line of the arming file is none", code="arming-malformed") from error
+        raise RefusedError("malformed line in the arming file", code="arming-malformed") from error
     if bound != (plan, sha256):
-        raise RefusedError("the arming file is that of another plan", code="arming-mismatch")
+        raise RefusedError("the arming file belongs to another plan", code="arming-mismatch")
     return armed
 
 

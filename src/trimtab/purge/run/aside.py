@@ -1,7 +1,7 @@
-"""What runs put aside and did not end with: files in quarantines, batches without an end.
+"""Find what runs left unfinished: files in quarantines, batches without an end.
 
-A file that is put aside waits for a person. It is nobody's old data: no scan lists it, no rule lets
-it go, and no other plan's run begins while it is there.
+A file set aside waits for an administrator: no scan lists it, no rule allows its deletion, and no
+run of another plan begins while it exists.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AsideFile:
-    """A file that lies in a quarantine; paths are relative to the root.
+    """A file in a quarantine; paths are relative to the root.
 
     Attributes
     ----------
     quarantine
         Name of the directory beneath the root.
     place, origin
-        Where it is now, and where it was; ``None``: that was not noted.
+        Its present and original path; ``None`` if not recorded.
     row
-        Of the plan by which it was taken.
+        Row of its plan.
     uid, size_bytes
-        Whose it is, and its length.
+        Its owner and length.
     fate
         ``waits``, ``restored``, ``name_taken``, ``directory_gone``, ``origin_unknown``, ``in_use``
         or ``failed``.
@@ -51,17 +51,17 @@ class AsideFile:
 
 
 def interrupted_plans(directory: Path, beside: PlanLine) -> Iterator[tuple[PlanLine, Standing]]:
-    """Yield the other plans of a file system of which a batch was begun and has no end.
+    """Yield other plans of a file system with a batch that was begun and has no end.
 
     Parameters
     ----------
     beside
-        A plan of the file system; its own run recovers it.
+        A plan of the file system to omit, because its own run recovers it.
 
     Raises
     ------
     DataError, UnreadableError
-        A journal was changed, or cannot be read.
+        A journal was changed or cannot be read.
     """
     for path in journals(directory):
         chronicle = read(path)
@@ -75,34 +75,35 @@ def interrupted_plans(directory: Path, beside: PlanLine) -> Iterator[tuple[PlanL
 def leftovers(
     files: Iterable[AsideFile], interrupted: Sequence[str], quarantine: str
 ) -> tuple[str, ...]:
-    """Return what other plans left unfinished, a sentence each.
+    """Return what other plans left unfinished, one sentence each.
 
     Parameters
     ----------
     interrupted
-        Other plans with a batch that has no end.
+        Other plans with a batch without an end.
     quarantine
-        The plan's own, whose contents its own run recovers; a longer name is also its own.
+        The plan's own quarantine, whose contents its own run recovers; longer names with this
+        prefix are its own too.
     """
     prefix = quarantine.encode()
     others = Counter(file.quarantine for file in files if not file.quarantine.startswith(prefix))
-    lying = (
-        f"{plural(count, 'file', ',')} of another plan {'lies' if count == 1 else 'lie'} aside in "
-        f"{visible(escape(name))}"
+    set_aside = (
+        f"{plural(count, 'file', ',')} of another plan {'is' if count == 1 else 'are'} set aside "
+        f"in {visible(escape(name))}"
         for name, count in sorted(others.items())
     )
-    return (*(f"a run of plan {visible(plan)} was interrupted" for plan in interrupted), *lying)
+    return (*(f"a run of plan {visible(plan)} was interrupted" for plan in interrupted), *set_aside)
 
 
 def stranded(files: Iterable[AsideFile], quarantine: str) -> Iterator[str]:
-    """Yield a sentence for each file that a plan's run could not put back, with its path."""
+    """Yield a sentence with the path of each file that a plan's run could not restore."""
     prefix = quarantine.encode()
-    lying = [file for file in files if file.quarantine.startswith(prefix)]
-    for file in lying[:_SHOWN]:
+    set_aside = [file for file in files if file.quarantine.startswith(prefix)]
+    for file in set_aside[:_SHOWN]:
         was = "a file" if file.origin is None else escape(file.origin)
         yield (
-            f"{was} could not be put back and waits in {escape(file.place)}: "
-            "trimtab purge recover ROOT puts it back"
+            f"{was} could not be restored and remains in {escape(file.place)}: run trimtab purge "
+            "recover ROOT"
         )
-    if len(lying) > _SHOWN:
-        yield f"{len(lying) - _SHOWN:,} more lie beside them"
+    if len(set_aside) > _SHOWN:
+        yield f"{len(set_aside) - _SHOWN:,} more files with them"

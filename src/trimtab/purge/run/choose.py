@@ -1,4 +1,4 @@
-"""Which of the coming rows are taken: the oldest first, within the caps, no more than is needed."""
+"""Choose the next rows to delete: the oldest first, within the caps, no more than needed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to do with the coming rows.
+    """Decision on the next rows.
 
     Attributes
     ----------
     batch
-        ``None``: none of them can be dealt with, since a cap of the whole run is reached.
+        Next batch; ``None`` if a cap of the whole run is reached.
     capped
-        Which one.
+        That cap.
     stopped_users
-        Users of whom nothing more goes in this run.
+        Users of whom no more is deleted in this run.
     """
 
     batch: Batch | None
@@ -41,24 +41,23 @@ def choose(
     stopped_users: frozenset[int] = frozenset(),
     needed_bytes: int | None = None,
 ) -> Choice:
-    """Return the batch that comes next: as many of the rows as may and have to go.
+    """Return the next batch: as many rows as may and must be deleted.
 
-    A user's cap stops that user's rows and not the run: the rest of the plan is still needed, and
-    one user with much old data must not keep everybody's from going. A cap of the run stops it.
-    A single file that is larger than all that a run may delete is passed over, or nothing behind it
-    would ever go.
+    A user's cap stops that user's rows, not the run: the rest of the plan is still needed, and one
+    user with much old data must not block the others. A cap of the run stops it. A single file
+    larger than the run's cap is skipped, or nothing after it would ever be deleted.
 
     Parameters
     ----------
     listed
-        The coming rows, at least one.
+        The next rows, at least one.
     needed_bytes
-        The batch ends with the row that reaches it, as the plan lists sizes; ``None``: no end.
+        The batch ends with the row that reaches it, by the plan's sizes; ``None`` for no limit.
 
     Notes
     -----
-    Whether a row is taken follows from the rows before it alone, so the whole stretch is judged
-    first and cut afterwards.
+    Whether a row is taken depends only on earlier rows, so all rows are judged first and cut
+    afterwards.
     """
     import numpy as np
 
@@ -76,7 +75,7 @@ def choose(
 
 
 def _summable(sizes: NDArray[np.uint64]) -> NDArray:
-    """Return the sizes so that no sum of them overflows: a cap is not got round by a wrong size."""
+    """Return the sizes in a type that no sum overflows, so a wrong size cannot bypass a cap."""
     if len(sizes) and int(sizes.max()) > (1 << 62) // len(sizes):
         return sizes.astype(object)
     return sizes.astype("int64")
@@ -88,7 +87,7 @@ def _stop_users(
     leave: NDArray[np.bool_],
     limits: tuple[Spent, Allowance, frozenset[int]],
 ) -> Iterator[tuple[int, int]]:
-    """Mark in ``leave`` what users' caps keep; yield who meets a cap, and at which row."""
+    """Mark the rows held by users' caps in ``leave``; yield users who reach one, and the row."""
     import numpy as np
 
     spent, allowance, stopped_users = limits
@@ -105,7 +104,7 @@ def _stop_users(
             rows = np.flatnonzero((place == number) & ~leave)
             over = before + np.cumsum(sizes[rows]) > most
             if not before:
-                over[0] = False  # a single file larger than the share would be kept for ever
+                over[0] = False  # a single file larger than the share would be retained for ever
             if over.any():
                 first = int(np.argmax(over))
                 leave[rows[first:]] = True
@@ -118,7 +117,7 @@ def _cut(
     limits: tuple[Spent, Allowance],
     needed_bytes: int | None,
 ) -> tuple[int, StopReason | None]:
-    """Return how many rows are dealt with, and the cap that allows none."""
+    """Return the number of rows in the batch, and the cap of the run that ends it."""
     import numpy as np
 
     spent, allowance = limits
@@ -137,7 +136,7 @@ def _cut(
 
 
 def _marked(first: int, marks: NDArray[np.bool_]) -> Iterator[Rows]:
-    """Yield the stretches of rows that are marked."""
+    """Yield the ranges of marked rows."""
     import numpy as np
 
     edges = np.flatnonzero(np.diff(np.concatenate(([False], marks, [False])).astype("int8")))

@@ -1,8 +1,8 @@
-"""The facts of this machine that guards judge. Whatever goes wrong here is a fact too.
+"""Collect the facts that guards check on this machine; failures are facts too.
 
-Nothing is followed on the way: a link at the root's path, or in place of a file that has to be
-root's, is a trouble and not a way. The root itself is touched in this process: a run hangs where
-its file system does, and may be killed there at any moment.
+No links are followed: a link in the root's path, or in place of a file that must be root's, is a
+fault. The root is accessed from this process, so a run hangs when its file system does, and may be
+killed at any moment.
 """
 
 from __future__ import annotations
@@ -44,19 +44,22 @@ from trimtab.visible import visible
 CANARY_PREFIX: Final = ".trimtab-canary-"
 _CANARY: Final = re.compile(rf"{re.escape(CANARY_PREFIX)}[0-9a-f]{{16}}")
 _KILLED_AFTER_S: Final = 600.0
-"""A canary lives for milliseconds, on a file system that hangs for as long as that."""
+"""Age of a leftover canary, in seconds.
+
+A canary exists for milliseconds unless the file system hangs.
+"""
 _NOBODY: Final = 65534
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ATIME_WORDS: Final = ("noatime", "relatime", "strictatime", "nodiratime", "lazytime")
 _LIST_MAX_BYTES: Final = 1 << 20
 _JOURNAL_FREE_MIN_BYTES: Final = 64 * 1024**2
-"""A plan of 10^7 files is journalled in about 10 MB."""
+"""The journal of a plan of 10^7 files takes about 10 MB."""
 
 
 def allow_list(path: Path, *, owner: int = 0) -> AllowList:
-    """Return the roots that a file allows to be purged: one absolute path a line, ``#`` for words.
+    """Return the roots in the allow-list: one absolute path per line, ``#`` for comments.
 
-    The file and every directory above it have to be root's and closed to others' writing; others
+    The file and every directory above it must belong to root and be writable only by root; others
     may read it.
     """
     shown = visible(path)
@@ -80,10 +83,10 @@ def allow_list(path: Path, *, owner: int = 0) -> AllowList:
 
 
 def kill_switch(path: Path) -> Message | None:
-    """Return why a run has to stop; ``None``: nobody pulled the switch.
+    """Return why a run must stop; ``None`` if the switch is not pulled.
 
-    A switch that cannot be asked for counts as pulled, also where its directory is missing:
-    nobody could pull it then.
+    A switch that cannot be checked counts as pulled, and so does a missing directory, in which
+    nobody could pull it.
     """
     shown = visible(path)
     try:
@@ -95,10 +98,10 @@ def kill_switch(path: Path) -> Message | None:
         missing = visible(path.parent)
         return Message(
             SWITCH_WITHOUT_DIRECTORY,
-            f"the directory {missing} of the kill switch is not there: nobody could pull it",
+            f"the kill switch's directory {missing} is missing: the switch could not be pulled",
         )
     except OSError as error:
-        text = f"the kill switch {shown} cannot be asked for: {error.strerror}"
+        text = f"the kill switch {shown} cannot be checked: {error.strerror}"
         return Message(SWITCH_UNREADABLE, text)
     return Message("switch-pulled", f"the kill switch {shown} is pulled")
 
@@ -106,19 +109,19 @@ def kill_switch(path: Path) -> Message | None:
 def root_facts(
     root: str, *, mountinfo: str | None = None, keep: Callable[[int], None] | None = None
 ) -> RootFacts:
-    """Return what is at the root's path now.
+    """Return the facts about the root's path.
 
     Parameters
     ----------
     mountinfo
-        The text of ``/proc/self/mountinfo``, which is read where it is not given.
+        Text of ``/proc/self/mountinfo``; read if ``None``.
     keep
-        Handed the descriptor that the facts are of, and closes it: what is done beneath the root
-        after a look at it is done by that and not by the path, which may lead elsewhere by then.
+        Receives the descriptor to which the facts apply, and must close it. Later operations
+        beneath the root use it instead of the path, which may lead elsewhere by then.
     """
     shown = visible(root)
     if not root.startswith("/") or os.path.realpath(root) != root:
-        return RootFacts(f"{shown} is no absolute path without links")
+        return RootFacts(f"{shown} is not an absolute path without links")
     try:
         with contextlib.ExitStack() as stack:
             directory = os.open(root, _DIRECTORY)
@@ -139,7 +142,7 @@ def _facts(root: str, directory: int, mountinfo: str | None) -> RootFacts:
     mounts = parse_mountinfo(text)
     mount = find_mount(mounts, root, device)
     if mountinfo is None:
-        # What the descriptor is on, not what the path leads to by the time the table is read.
+        # The mount of the descriptor; the path may lead elsewhere by the time the table is read.
         mount = next((line for line in mounts if line.mount_id == number), mount)
     if mount is None:
         return RootFacts(f"the mount table has no mount for {visible(root)}")
@@ -162,62 +165,65 @@ def _facts(root: str, directory: int, mountinfo: str | None) -> RootFacts:
 
 
 def atime_settings(mount: Mount) -> dict[str, str]:
-    """Return how reads are recorded through a mount."""
+    """Return the mount's settings for recording reads."""
     words = [word for word in _ATIME_WORDS if word in mount.all_options]
     return {"mount options": " ".join(words) or "strictatime"}
 
 
 def usage(root: str | int) -> Usage:
-    """Return how full the file system of a root, or of its descriptor, is, as ``df`` counts."""
+    """Return the usage of the file system of a root or its descriptor, as in ``df``."""
     system = os.statvfs(root)
     used = system.f_blocks - system.f_bfree
     return Usage(used * system.f_frsize, system.f_bavail * system.f_frsize)
 
 
 def keeps_deleted(root: RootFacts) -> str | None:
-    """Return what on the file system of a root keeps the space of deleted files; ``None``: nothing.
+    """Return why the file system of a root keeps the space of deleted files.
 
-    Snapshots and shared extents are not among it: they show when use does not fall.
+    ``None`` if it does not.
+
+    Snapshots and shared extents are not checked: they show when usage does not fall.
     """
     if root.file_system is not None and root.file_system.kind in ("overlay", "overlayfs"):
-        return "the root is an overlay: what is deleted of its lower layers stays on their disk"
+        return "the root is an overlay: files deleted in lower layers stay on their disk"
     return None
 
 
 def journal_trouble(directory: Path, root: str) -> str | None:
-    """Return why a directory is no place for journals; ``None``: it is one."""
+    """Return why a directory is unsuitable for journals; ``None`` if it is suitable."""
     shown = visible(directory)
     try:
         top = Path(root).stat()
         place = Path(os.path.realpath(directory))
         for above in (place, *place.parents):
             if above.exists() and os.path.samestat(above.stat(), top):
-                return f"the journals' directory {shown} lies beneath the root that is purged"
+                return f"the journals' directory {shown} is beneath the purged root"
         while not place.exists():
             place = place.parent
         system = os.statvfs(place)
     except OSError as error:
-        return f"the journals' directory {shown} cannot be looked at: {error.strerror}"
+        return f"the journals' directory {shown} cannot be accessed: {error.strerror}"
     if system.f_bavail * system.f_frsize < _JOURNAL_FREE_MIN_BYTES:
-        return f"there is no room for a journal in {shown}"
+        return f"no space for a journal in {shown}"
     return None
 
 
 def canary(root: str | int, *, clock: Callable[[], float] = time.time) -> CanaryFacts:
-    """Make a file of another user in a directory of that user's, remove both, and say how it went.
+    """Create a file of another user in that user's directory, remove both, and return the result.
 
-    A squashed root cannot give a file away, a process without its rights cannot enter the
-    directory: either way every deletion would fail, or worse, some would.
+    A squashed root cannot chown a file, and a process without root rights cannot enter the
+    directory: in both cases all deletions would fail, or worse, some of them.
 
     Notes
     -----
-    The time of the file is the server's on NFS and this host's on a local file system. A Lustre
-    client sends its own: there the servers' clocks have to be asked for by themselves.
+    The file's time is the server's on NFS and this host's on a local file system. A Lustre client
+    sends its own, so the servers' clocks must be read separately.
     """
     name = f"{CANARY_PREFIX}{secrets.token_hex(8)}"
     before_s = clock()
     try:
-        # A signal between making and removing would leave it behind, and look like a missing right.
+        # A signal between creation and removal would leave it behind, and look like a missing
+        # right.
         with shielded():
             at_s = _fly(root, name)
             _remove_killed(root, at_s)
@@ -232,7 +238,7 @@ def canary(root: str | int, *, clock: Callable[[], float] = time.time) -> Canary
 
 
 class _Canary(Exception):
-    """What was wrong with it."""
+    """A fault of the canary."""
 
 
 def _fly(root: str | int, name: str) -> float:
@@ -247,9 +253,9 @@ def _fly(root: str | int, name: str) -> float:
 
 
 def _remove_killed(root: str | int, now_s: float) -> None:
-    """Remove canaries whose process was killed: empty, in directories of theirs, and not of now.
+    """Remove old, empty canaries of killed processes.
 
-    Nothing else can be in such a directory but by its owner's hand; then it stays.
+    If their directory has anything else, its owner put it there, and it stays.
     """
     with os.scandir(root) as entries:
         names = [entry.name for entry in entries if _CANARY.fullmatch(entry.name)]
@@ -282,22 +288,22 @@ def _live(cage: int, device: int) -> float:
         finally:
             os.unlink("canary", dir_fd=cage)
     if state.st_uid != _NOBODY:
-        raise _Canary("a canary file could not be given to another user: root is squashed here")
+        raise _Canary("a canary file could not be given to another user: root is squashed")
     if state.st_dev != device:
         raise _Canary("a directory beneath the root is on another file system than the root")
     if os.listdir(cage):
-        raise _Canary("a canary file was removed and is still there")
+        raise _Canary("a canary file still exists after its removal")
     return state.st_mtime_ns / 1e9
 
 
 def _path_within(mount: Mount, root: str) -> str:
-    """Return the path of a root from the top of its file system, whatever of it is mounted."""
+    """Return the path of a root from the top of its file system, whichever part is mounted."""
     beneath = os.path.relpath(root, mount.mount_point)
     return visible(os.path.normpath(f"/{mount.root}/{beneath}").replace("//", "/"))
 
 
 def _name(mount: Mount) -> str:
-    """Return the name of a file system; of Lustre without the servers, which may change."""
+    """Return the name of a file system; for Lustre without the servers, which may change."""
     if mount.fs_type != "lustre":
         return mount.source
     return mount.source.rpartition(":/")[2].partition("/")[0]

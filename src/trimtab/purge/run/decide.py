@@ -1,19 +1,19 @@
-"""What a run does next: a pure function of what it is and of what just happened.
+"""Decide what a run does next: a pure function of its state and the last event.
 
 ::
 
     begin ─▶ Measure ─▶ Look ─▶ Delete ─▶ Wait? ─▶ Look ─▶ ...
                 ▲  │      │        │
-                │  │      │        └─ as much freed as was needed: Measure
-                │  │      └─ a guard objects, a cap is reached, the time is over: Stop
+                │  │      │        └─ the needed space is freed: Measure
+                │  │      └─ a guard objects, a cap or the end time is reached: Stop
                 │  └─ at or under the target: Stop
                 └─ Wait, while objects are still being destroyed
 
-The file system says late how much a deletion freed: Lustre destroys objects minutes after their
-file is gone. Use that is measured before that has ended is too high, and a run that believed it
-would delete twice what was needed. So a measurement on the way may only lower what is still needed;
-the first, and every one that raises it, is taken once nothing is being destroyed any more. Where
-nobody says whether that is so, what the run has freed is taken to become free, seen or not.
+The file system reports freed space late: Lustre destroys objects minutes after their file is gone.
+Usage measured before then is too high, and a run that relied on it would delete twice what is
+needed. A measurement during the run may therefore only lower the need; the first one, and every one
+that raises it, waits until no more objects are being destroyed. If that is unknown, all bytes
+deleted by the run are assumed to become free, whether visible or not.
 """
 
 from __future__ import annotations
@@ -63,31 +63,31 @@ from trimtab.units import (
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a run is to come to, and within which limits.
+    """Goal and limits of a run.
 
     Attributes
     ----------
     apply
-        Whether it deletes; without, everything else happens.
+        Whether it deletes; a dry run does everything else.
     target_fullness
-        It ends when the file system is at or under it. ``None``: with the end of the plan, which
-        only a dry run may.
+        The run ends when the file system is at or under it. ``None``: at the end of the plan, only
+        for dry runs.
     settle_s_min, settle_s_max, settle_s_step
-        How long it waits at least, and at most, until use is believed, and how long between two
-        looks. ``lfs df`` changed 10 to 12 s after a removal, and the count of objects that are
-        being destroyed fell to 0 some seconds later.
+        Minimum and maximum wait until usage is trusted, and the interval between checks. ``lfs df``
+        changed 10 to 12 s after a removal, and the count of objects being destroyed fell to 0 some
+        seconds later.
     frees_late
-        The space of a deleted file may become free later than ``settle_s_min``.
+        Whether the space of a deleted file may become free later than ``settle_s_min``.
     measure_every_s
-        Use is looked at so often on the way, lest others' deletions made the run's needless.
+        Interval of measurements during the run, because users' own deletions may make the rest
+        unnecessary.
     ends_at_s
-        No batch begins after it, in seconds since 1970.
+        No batch begins after this time, in seconds since 1970.
     freed_seen_min
-        At least this part of what was freed has to be seen in the file system's use; less means
-        that deleting frees nothing (snapshots, a trash can, shared extents), or that
-        users write about as fast.
+        Minimum fraction of the freed bytes that must show in usage; less means that deleting frees
+        nothing (snapshots, a trash can, shared extents), or that users write about as fast.
     troubles_part_max, troubles_rows_min
-        So large a part of the rows may come to a trouble, once there were so many troubles.
+        Maximum fraction of rows with trouble, applied from this number of troubles on.
     """
 
     apply: bool
@@ -109,34 +109,35 @@ class Terms:
             raise UsageError("a run that deletes needs a target to stop at", code="target-missing")
         if self.target_fullness is not None and not 0 < self.target_fullness < 1:
             raise UsageError(
-                f"{self.target_fullness} is no target: a part of the whole is",
+                f"target {self.target_fullness} is not between 0 and 1",
                 code="value-out-of-range",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How far a run is; changed by `handle` alone.
+    """State of a run; changed only by `handle`.
 
     Attributes
     ----------
     todo
-        The rows that are not dealt with yet, in order.
+        Rows not yet processed, in order.
     spent
-        What counts against the caps: of this run, and of runs shortly before it.
+        Deletions that count against the caps: of this run and of recent ones.
     stopped_users
-        Users whose cap is met.
+        Users who reached their cap.
     needed_bytes
-        What has still to go, as measured last, less what was freed since; ``None``: not known, or
-        there is no target.
+        Bytes still to free, from the last measurement less bytes freed since; ``None`` if unknown
+        or without a target.
     needed_first_bytes, used_first_bytes
-        What had to go, and what was used, when the run began.
+        Bytes to free, and bytes used, when the run began.
     freed_bytes
-        By this run.
+        Bytes freed by this run.
     rows_done, troubles
-        Rows that this run asked something of, and those that came to a trouble.
+        Rows processed by this run, and those with trouble.
     settling_since_s
-        Since when it waits until nothing is being destroyed any more; ``None``: it does not.
+        Since when it waits for objects to be destroyed, in seconds since 1970; ``None`` if it does
+        not wait.
     """
 
     terms: Terms
@@ -163,23 +164,23 @@ def begin(terms: Terms, todo: tuple[Rows, ...], *, spent: Spent | None = None) -
     Parameters
     ----------
     todo
-        Rows of the plan that no run has dealt with.
+        Rows of the plan not yet processed by any run.
     spent
-        What runs shortly before this one deleted.
+        Deletions of recent runs.
     """
     return State(terms, joined(todo), first_pace(terms.pace), spent=spent or Spent())
 
 
 def adopted(state: State, shared: Shared, *, spent: Spent) -> State:
-    """Return the state with what all hosts together have done.
+    """Return the state with the progress of all hosts.
 
     Parameters
     ----------
     spent
-        By runs of other plans.
+        Deletions by runs of other plans.
     """
-    # Where nobody else deletes, what earlier runs freed is in the first measurement already, and
-    # what they needed says nothing.
+    # If no other host deletes, the first measurement already includes what earlier runs freed, and
+    # their need is irrelevant.
     is_first = not shared.lease_s and state.measured_at_s == -math.inf
     return replace(
         state,
@@ -195,25 +196,25 @@ def adopted(state: State, shared: Shared, *, spent: Spent) -> State:
 def accompanied(state: State, at_s: float) -> State:
     """Return the state of a run that deletes while others do.
 
-    What it measures may only lower what is still needed: objects of files that the others deleted
-    are being destroyed all the time.
+    Its measurements may only lower the need, because objects of files deleted by the others are
+    being destroyed all the time.
     """
     return replace(state, measured_at_s=max(state.measured_at_s, at_s), settling_since_s=None)
 
 
 def settling(state: State, at_s: float) -> Step:
-    """Measure once what was deleted before has had its time to show; a dry run deletes nothing."""
+    """Measure once earlier deletions have had time to show; a dry run need not wait."""
     return replace(state, settling_since_s=at_s if state.terms.apply else None), Measure()
 
 
 def looking(state: State) -> Look:
-    """Return the look at the rows that come next."""
+    """Return the look at the next rows."""
     first = next(iter(state.todo), Rows(0, 0))
     return Look(Rows(first.first, min(first.count, state.pace.rows)))
 
 
 def handle(state: State, event: Event) -> Step:
-    """Return the state after an event, and what to do now."""
+    """Return the state after an event, and the next instruction."""
     match event:
         case Measured():
             return _measured(state, event)
@@ -231,7 +232,7 @@ def _looked(state: State, event: Looked) -> Step:
         reasons = "; ".join(objection.reason for objection in event.objections)
         return state, Stop(StopReason.OBJECTION, reasons, event.objections)
     if terms.ends_at_s is not None and event.at_s >= terms.ends_at_s:
-        return state, Stop(StopReason.OUT_OF_TIME, "the time of the run is over")
+        return state, Stop(StopReason.OUT_OF_TIME, "the run's end time is reached")
     choice = choose(
         event.listed,
         spent=state.spent,
@@ -249,9 +250,9 @@ def _capped(state: State, capped: StopReason | None) -> Stop:
     window = format_duration(CAPS_WINDOW_S)
     if capped is StopReason.FILES_CAP:
         files = plural(spent.files, "file", ",")
-        return Stop(capped, f"{files} of at most {allowance.files or 0:,} in {window} are deleted")
+        return Stop(capped, f"{files} deleted of at most {allowance.files or 0:,} in {window}")
     size, most = format_bytes(spent.bytes), format_bytes(allowance.bytes or 0)
-    text = f"{size} of at most {most} in {window} are deleted, and the next file is too much"
+    text = f"{size} deleted of at most {most} in {window}; the next file would exceed it"
     return Stop(StopReason.BYTES_CAP, text)
 
 
@@ -273,12 +274,12 @@ def _not_settled(in_flight: int, waited_s: float) -> Stop:
     return Stop(
         StopReason.NOT_SETTLED,
         f"{plural(in_flight, 'object', ',')} are still being destroyed after "
-        f"{format_duration(waited_s)}: how much space there is cannot be told",
+        f"{format_duration(waited_s)}: free space unknown",
     )
 
 
 def _weighed(state: State, event: Measured) -> Step:
-    """Go on or stop, by a measurement."""
+    """Continue or stop, depending on a measurement."""
     terms, usage = state.terms, event.usage
     first = state.measured_at_s == -math.inf
     settled = first or state.settling_since_s is not None
@@ -304,15 +305,15 @@ def _weighed(state: State, event: Measured) -> Step:
 
 
 def _unseen_bytes(state: State, usage: Usage) -> int:
-    """Return what was freed and is not to be seen in the use: it is late, or others wrote."""
+    """Return freed bytes that do not show in usage: they are late, or others wrote."""
     return max(0, state.freed_bytes - max(0, state.used_first_bytes - usage.used_bytes))
 
 
 def _not_told(unseen_bytes: int) -> Stop:
     return Stop(
         StopReason.NOT_SETTLED,
-        f"as much was freed as is needed; {format_bytes(unseen_bytes)} of it are not to be seen in "
-        "the use yet, and nobody says whether they are still being destroyed",
+        f"enough was deleted, but {format_bytes(unseen_bytes)} of it does not show in usage yet, "
+        "and it is unknown whether objects are still being destroyed",
     )
 
 
@@ -327,12 +328,14 @@ def _target_reached(state: State, usage: Usage) -> Stop:
 
 
 def _exhausted(needed_bytes: int | None) -> Stop:
-    short = "" if not needed_bytes else f"; {format_bytes(needed_bytes)} more would have to go"
-    return Stop(StopReason.EXHAUSTED, f"every file of the plan was dealt with{short}")
+    text = "all files of the plan are done"
+    if needed_bytes:
+        text += f"; {format_bytes(needed_bytes)} more must go to reach the target"
+    return Stop(StopReason.EXHAUSTED, text)
 
 
 def _is_unseen(state: State, usage: Usage) -> bool:
-    """Whether what was needed at first was freed, and most of it is not to be seen in the use."""
+    """Whether the initial need was freed but most of it does not show in usage."""
     if not state.terms.apply or state.freed_bytes < (state.needed_first_bytes or math.inf):
         return False
     seen = state.used_first_bytes - usage.used_bytes
@@ -343,7 +346,7 @@ def _not_freed(state: State, usage: Usage) -> Stop:
     seen = max(0, state.used_first_bytes - usage.used_bytes)
     return Stop(
         StopReason.NOT_FREED,
-        f"{format_bytes(state.freed_bytes)} were deleted and use fell by {format_bytes(seen)}: "
+        f"{format_bytes(state.freed_bytes)} deleted, but usage fell by only {format_bytes(seen)}: "
         "users write as fast, or snapshots, a trash can or shared extents hold the space",
     )
 
@@ -354,7 +357,7 @@ def _ended(state: State, event: Ended) -> Step:
     if (part := _troubled_part(state)) is not None:
         return state, Stop(
             StopReason.TROUBLES,
-            f"{format_percent(part)} of the rows could not be dealt with: something else is wrong",
+            f"{format_percent(part)} of the rows failed: something else is wrong",
         )
     if not state.terms.apply:
         return state, _dry_end(state) or _next(state)
@@ -365,7 +368,7 @@ def _ended(state: State, event: Ended) -> Step:
 
 
 def _accounted(state: State, outcome: Outcome) -> State:
-    """Return the state with what a batch came to."""
+    """Return the state after the outcome of a batch."""
     left = outcome.count(CAPPED, NOT_BEGUN)
     needed = state.needed_bytes
     return replace(
@@ -381,7 +384,7 @@ def _accounted(state: State, outcome: Outcome) -> State:
 
 
 def _troubled_part(state: State) -> float | None:
-    """Return which part of the rows came to a trouble, where it is too large."""
+    """Return the fraction of rows with trouble if it is too large."""
     if state.troubles < state.terms.troubles_rows_min:
         return None
     part = state.troubles / state.rows_done
@@ -399,5 +402,5 @@ def _dry_end(state: State) -> Stop | None:
 
 def _next(state: State) -> Instruction:
     if state.pace.pause_s:
-        return Wait(state.pace.pause_s, "the file system answers late")
+        return Wait(state.pace.pause_s, "the file system responds slowly")
     return looking(state)

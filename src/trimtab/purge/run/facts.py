@@ -1,4 +1,4 @@
-"""From a plan and a policy to what a run goes by; pure."""
+"""Derive the terms of a run from a plan and a policy. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def plan_line(plan: Plan, sha256: str) -> PlanLine:
     Parameters
     ----------
     sha256
-        Of ``plan.json``, which has the hash of the candidates.
+        Hash of ``plan.json``, which has the hash of the candidates.
     """
     system = plan.file_system
     return PlanLine(
@@ -34,7 +34,7 @@ def plan_line(plan: Plan, sha256: str) -> PlanLine:
 
 
 def root_line(root: str, identity: FileSystemIdentity) -> PlanLine:
-    """Return what a journal of a plan of a root would begin with, to compare others with it."""
+    """Return the first line of a journal for a root, to compare others with it."""
     return PlanLine("", "", 0, visible(root), _file_system(identity), identity)
 
 
@@ -49,12 +49,12 @@ def terms_of(
     whole_plan: bool = False,
     ends_at_s: float | None = None,
 ) -> Terms:
-    """Return what a run is to come to, from the policy.
+    """Return the terms of a run from the policy.
 
     Parameters
     ----------
     whole_plan
-        A dry run goes on when the target would be reached: to see what would become of every file.
+        A dry run continues past the target, to show the outcome of every file.
     """
     return Terms(
         apply=apply,
@@ -69,16 +69,16 @@ def terms_of(
 
 
 def frees_late(kind: str) -> bool:
-    """Return whether a kind of file system may free the space of deleted files after seconds only.
+    """Return whether a kind of file system may free the space of deleted files only after seconds.
 
-    Lustre destroys objects, Btrfs and ZFS free with a transaction; of what is not known so much is
-    taken for granted.
+    Lustre destroys objects, Btrfs and ZFS free with a transaction; unknown kinds are assumed to do
+    so.
     """
     return kind not in _FREE_AT_ONCE
 
 
 def pace_limits(throttle: Throttle) -> PaceLimits:
-    """Return how gently a run deletes, from the policy."""
+    """Return the limits of a run's pace from the policy."""
     rows = throttle.batch_files
     return PaceLimits(
         rows_min=min(16, rows),

@@ -1,7 +1,7 @@
-"""What has to hold before a run may delete: guards, all of them asked.
+"""Guards: conditions that must all hold before a run may delete.
 
-A guard returns why it objects, or ``None``. Nothing here looks at the machine: `collect` brings the
-facts. What is not known is an objection, as what is wrong is.
+A guard returns why it objects, or ``None``. Nothing here accesses the machine: `collect` provides
+the facts. An unknown fact is an objection too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trimtab.visible import visible
 
 JUMP_FLOOR_FILES: Final = 1000
 JUMP_FLOOR_BYTES: Final = 2**30
-"""A plan below this cannot jump: from 3 files to 10 is no sign of anything."""
+"""Smaller plans cannot jump: from 3 files to 10 means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +39,18 @@ class Guard:
     name
         A stable word.
     objects
-        Returns why, or ``None``.
+        Returns the objection, or ``None``.
     hint
         What to do about it.
     each_batch
-        Asked again before every batch: the world may change while a run lasts.
+        Checked again before every batch, because conditions may change during a run.
     to_recover
-        Has to hold even before an interrupted batch is recovered, which deletes nothing. The others
-        need not: files that were moved aside must not stay there because the plan has expired.
+        Required even to recover an interrupted batch, which deletes nothing. The others are not:
+        files set aside must not stay there because the plan has expired.
     hints
-        What to do instead, by the code of the reason.
+        Other hints, by the code of the reason.
     in_dry_run
-        Whether a dry run can tell; it changes nothing, so it makes no canary.
+        Whether a dry run can check it; it changes nothing, so it creates no canary.
     """
 
     name: str
@@ -63,25 +63,25 @@ class Guard:
 
 
 def published(now: Situation) -> str | None:
-    """Users were told a whole notice period ago."""
+    """Users were notified a full notice period ago."""
     publication = now.planned.publication
     if publication is None:
-        return "the plan was never published: its users do not know of it"
+        return "the plan was never published: users do not know of it"
     noticed_s = publication.published_at.timestamp() + now.policy.notice_s
     left_s = max(publication.not_before.timestamp(), noticed_s) - now.now_s
     if left_s > 0:
-        return f"the notice period is not over for another {format_duration(left_s)}"
+        return f"the notice period lasts another {format_duration(left_s)}"
     return None
 
 
 def made_before(now: Situation) -> str | None:
-    """The plan is not of the future: a clock that was set wrong then, or is now, ages nothing.
+    """The plan is not dated in the future, which would mean a wrong clock then or now.
 
-    Every time that a plan goes by (its scan, its notice period, its end) counts from then on.
+    All times of a plan (its scan, notice period and end) depend on that clock.
     """
     ahead_s = now.planned.plan.made_at.timestamp() - now.now_s
     if ahead_s > now.policy.guards.clock_difference_max_s:
-        return f"the plan was made {format_duration(ahead_s)} from now, by some clock"
+        return f"the plan is dated {format_duration(ahead_s)} in the future: a clock is wrong"
     return None
 
 
@@ -92,98 +92,99 @@ def valid(now: Situation) -> str | None:
 
 
 def policy_unchanged(now: Situation) -> str | None:
-    """The policy allows nothing that it did not when users were told; keeping more is fine."""
+    """The policy allows nothing new since users were notified; it may retain more."""
     changes = "; ".join(now.planned.changes)
     return f"the policy was loosened since the plan was made: {changes}" if changes else None
 
 
 def allowed(now: Situation) -> str | None:
-    """The site's administrator named this root as one that may be purged."""
+    """The site's administrator allows this root to be purged."""
     if now.allow_list.trouble is not None:
         return now.allow_list.trouble
     root = now.planned.plan.file_system.root
     shown = visible(root)
     if root != now.policy.root:
-        return f"the plan is of {shown}, the policy of {visible(now.policy.root)}"
+        return f"the plan is for {shown}, the policy for {visible(now.policy.root)}"
     if root.strip("/") == "" or not root.startswith("/"):
         return f"{shown or 'an empty path'} is never purged"
     if root.encode("utf-8") not in now.allow_list.roots:
-        return f"{shown} is not among the roots that {visible(now.policy.guards.allow_list)} allows"
+        return f"{shown} is not in the allow-list {visible(now.policy.guards.allow_list)}"
     return None
 
 
 def armed(now: Situation) -> str | None:
-    """A person armed the plan, and had time to think again; or two did."""
+    """The plan was armed, and the delay has passed or a second person armed it too."""
     facts, arming = now.arming, now.policy.arming
     if facts.trouble is not None:
         return facts.trouble
     if not facts.armed_by:
-        return "nobody armed the plan"
+        return "the plan is not armed"
     if any(armed_by.at_s > now.now_s for armed_by in facts.armed_by):
-        return "the plan was armed in the future, by some clock"
+        return "the plan was armed in the future: a clock is wrong"
     if arming.kind == "second-person":
         people = {armed_by.person for armed_by in facts.armed_by if armed_by.person is not None}
         return None if len(people) > 1 else "no second person armed the plan"
     left_s = min(armed_by.at_s for armed_by in facts.armed_by) + arming.delay_s - now.now_s
     if left_s > 0:
-        return f"the plan was armed, and may be carried out in {format_duration(left_s)}"
+        return f"the plan is armed, and may be carried out in {format_duration(left_s)}"
     return None
 
 
 def expected_mount(now: Situation) -> str | None:
-    """What is mounted at the root is the file system that the index is of."""
+    """The file system mounted at the root is that of the index."""
     root, expected = now.root, now.planned.plan.file_system.identity
     if root.trouble is not None:
         return root.trouble
     if root.file_system is None:
-        return "it is not known which file system the plan is of, or which is mounted"
+        return "the file system of the plan, or the mounted one, is unknown"
     if not expected.is_same(root.file_system):
         if expected.may_be_same(root.file_system) and expected.name == root.file_system.name:
             return (
-                f"whether {_named(root.file_system)} is the file system that the plan is of cannot "
-                "be told: it has no identity of its own, and was mounted anew since"
+                f"{_named(root.file_system)} cannot be identified as the plan's file system: it "
+                "has no identity of its own and was mounted again since"
             )
         return (
-            f"another file system is mounted: {_named(root.file_system)} in place of "
+            f"another file system is mounted: {_named(root.file_system)} instead of "
             f"{_named(expected)}"
         )
     if expected.has_another_root(root.file_system):
         return (
             "another directory of the file system is mounted at the root: "
-            f"{_root_of(root.file_system)} in place of {_root_of(expected)}"
+            f"{_root_of(root.file_system)} instead of {_root_of(expected)}"
         )
     return "the file system is mounted read-only" if root.read_only else None
 
 
 def same_atime(now: Situation) -> str | None:
-    """Reads are recorded as they were when the file system was scanned."""
+    """Reads are recorded as at the time of the scan."""
     before, after = now.planned.plan.index.atime_settings, now.root.atime_settings
     if before is None or after is None:
-        return "it is not known how reads are recorded now, or were when it was scanned"
+        return "recording of reads unknown, now or at the scan"
     changed = _changed(before, after)
-    return f"how reads are recorded changed since the scan: {changed}" if changed else None
+    return f"recording of reads changed since the scan: {changed}" if changed else None
 
 
 def index_young(now: Situation) -> str | None:
-    """The plan was made from an index that was not old by then.
+    """The index was recent when the plan was made.
 
-    Not older now: the notice period lies between, and every file is looked at again anyway.
+    Its present age does not matter: the notice period has passed since, and every file is checked
+    again anyway.
     """
     plan = now.planned.plan
     age_s = (plan.made_at - plan.index.ended_at).total_seconds()
     most_s = now.policy.guards.index_age_max_s
     if age_s < 0:
-        return "the index is of a time after the plan that was made from it"
+        return "the index is later than the plan made from it"
     if age_s > most_s:
         return (
             f"the index was {format_duration(age_s)} old when the plan was made; at most "
-            f"{format_duration(most_s)} are allowed"
+            f"{format_duration(most_s)} is allowed"
         )
     return None
 
 
 def clocks_agree(now: Situation) -> str | None:
-    """File system, servers and this host have the same time: ages are differences of it."""
+    """The clocks of file system, servers and this host agree, because ages depend on them."""
     canary = now.canary
     if canary is None or canary.file_system_at_s is None:
         return "the clock of the file system could not be compared with this host's"
@@ -192,11 +193,11 @@ def clocks_agree(now: Situation) -> str | None:
     most_s = now.policy.guards.clock_difference_max_s
     apart = [(clock.name, _apart_s(clock)) for clock in (file_system, *now.clocks)]
     wrong = [f"{visible(name)} by {format_duration(s)}" for name, s in apart if s > most_s]
-    return f"clocks are apart from this host's: {', '.join(wrong)}" if wrong else None
+    return f"clocks differ from this host's: {', '.join(wrong)}" if wrong else None
 
 
 def no_jump(now: Situation) -> str | None:
-    """There are not suddenly many more candidates: an index or a clock is wrong more often."""
+    """Candidates did not suddenly increase, which usually means a wrong index or clock."""
     before, after = now.planned.previous, now.planned.plan.candidates
     factor = now.policy.guards.jump_factor
     if before is None:
@@ -210,14 +211,14 @@ def no_jump(now: Situation) -> str | None:
 
 
 def canary(now: Situation) -> str | None:
-    """A file of another user can be made and removed: no root squash, no missing right."""
+    """A file of another user can be created and removed: no root squash, no missing rights."""
     if now.canary is None:
-        return "no canary file was made"
+        return "no canary file was created"
     return now.canary.trouble
 
 
 def caps_left(now: Situation) -> str | None:
-    """The caps are not used up by runs shortly before."""
+    """The caps are not used up by recent runs."""
     allowance, spent = now.allowance, now.spent
     if allowance.files is not None and spent.files >= allowance.files:
         cap = f"{allowance.files:,} files"
@@ -226,7 +227,7 @@ def caps_left(now: Situation) -> str | None:
     else:
         return None
     window = format_duration(CAPS_WINDOW_S)
-    text = f"the cap of {cap} is used up by what runs of the last {window} deleted"
+    text = f"the cap of {cap} is used up by deletions of the last {window}"
     free_at_s = spent.free_at_s(allowance)
     if free_at_s is None:
         return text
@@ -238,7 +239,7 @@ GUARDS: Final = (
     Guard(
         "kill-switch",
         lambda now: now.kill_switch,
-        "remove the file when deleting is wanted again",
+        "remove the file to allow deletion again",
         each_batch=True,
         hints={
             SWITCH_WITHOUT_DIRECTORY: "create the directory, owned by root",
@@ -257,60 +258,60 @@ GUARDS: Final = (
         "make a new plan, and find out who changed this one",
         to_recover=True,
     ),
-    Guard("allow-list", allowed, "add it, one absolute path a line, if it is meant", False, True),
-    Guard("mount", expected_mount, "mount the right one, or plan anew", True, True),
-    # It does not lie where it could be deleted, and can grow.
+    Guard("allow-list", allowed, "add it, one absolute path per line, if intended", False, True),
+    Guard("mount", expected_mount, "mount the right one, or make a new plan", True, True),
+    # It is not where it could be deleted, and has space to grow.
     Guard("journal", lambda now: now.journal_trouble, "put it on another file system", False, True),
     Guard("published", published, "publish it: trimtab purge notify PLAN; then wait", True),
-    Guard("made", made_before, "set the clocks right, and make a new plan", True),
+    Guard("made", made_before, "correct the clocks and make a new plan", True),
     Guard("valid", valid, "make a new plan", True),
     Guard("policy", policy_unchanged, "make a new plan under the new policy"),
     Guard("armed", armed, "arm it, and wait or let a second person arm it too"),
-    # It holds all there is, and knows files by their identity.
+    # It is complete, and identifies files.
     Guard(
         "index",
         lambda now: "; ".join(now.planned.plan.index.obstacles) or None,
-        "scan anew and make a new plan",
+        "scan again and make a new plan",
     ),
-    Guard("index-age", index_young, "scan anew and make a new plan"),
-    Guard("atime", same_atime, "find out what changed; then scan anew and make a new plan", True),
-    # At or under its target a run ends by itself.
+    Guard("index-age", index_young, "scan again and make a new plan"),
+    Guard("atime", same_atime, "find out what changed; then scan again and make a new plan", True),
+    # A run ends by itself at or under its target.
     Guard(
         "usage",
-        lambda now: "it is not known how full the file system is" if now.usage is None else None,
-        "see why its use cannot be asked for",
+        lambda now: "usage of the file system unknown" if now.usage is None else None,
+        "find out why its usage cannot be read",
     ),
-    Guard("jump", no_jump, "look at the plan; the one after it is compared with this one"),
-    # No other plan has a batch without an end, or files that wait for a person.
+    Guard("jump", no_jump, "check the plan; the next one is compared with this one"),
+    # No other plan has an unfinished batch, or files waiting for an administrator.
     Guard(
         "leftovers",
         lambda now: "; ".join(now.leftovers) or None,
-        "run that plan once more; where it is lost: trimtab purge recover ROOT --restore",
+        "run that plan again; if it is lost: trimtab purge recover ROOT --restore",
     ),
-    # Every exempt path is one that the directories list, and was not added since in vain.
+    # Every exempt path is listed by its directory, including those added since.
     Guard(
         "exempt",
         lambda now: "; ".join(now.planned.exempt_troubles) or None,
-        "write the path as the scan has it, or take the exemption out",
+        "write the path as the scan lists it, or remove the exemption",
     ),
     Guard("caps", caps_left, "wait until it is free again"),
     Guard(
         "space",
         lambda now: now.keeps_deleted,
-        "empty it, or switch it off, before files are deleted",
+        "empty it or switch it off before files are deleted",
     ),
-    Guard("canary", canary, "give root on this client its rights", in_dry_run=False),
-    Guard("clocks", clocks_agree, "see to the time service of these hosts", in_dry_run=False),
+    Guard("canary", canary, "give root its rights on this client", in_dry_run=False),
+    Guard("clocks", clocks_agree, "fix the time service of these hosts", in_dry_run=False),
 )
-"""Every guard, as a run asks them that deletes; all that object are told, in this order."""
+"""All guards of a run that deletes; all objections are reported, in this order."""
 IN_DRY_RUN: Final = tuple(guard for guard in GUARDS if guard.in_dry_run)
 EACH_BATCH: Final = tuple(guard for guard in GUARDS if guard.each_batch)
 TO_RECOVER: Final = tuple(guard for guard in GUARDS if guard.to_recover)
-"""Those that hold back even the recovery of an interrupted batch."""
+"""Guards that block even the recovery of an interrupted batch."""
 
 
 def objections(now: Situation, guards: tuple[Guard, ...] = GUARDS) -> tuple[Objection, ...]:
-    """Return what every guard has to object."""
+    """Return the objections of all guards."""
     objections_found = ((guard, guard.objects(now)) for guard in guards)
     return tuple(
         Objection(g.name, reason, g.hints.get(code_of(reason) or "", g.hint))
@@ -338,5 +339,5 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
 
 
 def _apart_s(clock: ServerClock) -> float:
-    """Return by how much a clock is surely off: it was asked somewhen between two moments."""
+    """Return the minimum error of a clock that was read between two moments, in seconds."""
     return max(clock.before_s - clock.at_s, clock.at_s - clock.after_s, 0.0)

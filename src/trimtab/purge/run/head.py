@@ -1,9 +1,8 @@
-"""How far a journal was when a batch ended last, kept beside it: a shorter one has lost lines.
+"""Store how long a journal was at the last end of a batch; a shorter one has lost lines.
 
-The chain of a journal shows that a line was changed, put in or taken out, and cannot show that its
-last lines are missing. The head is written once the line it names is on stable storage, so a
-journal whose process was killed, or whose host lost power, is never behind it. Whoever puts back
-both, or removes both, is not noticed.
+The chain of a journal detects changed, inserted and removed lines, but not missing last lines. The
+head is written once its line is on stable storage, so after a kill or a power failure a journal is
+never behind it. Restoring or removing both files together is not detected.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from trimtab.record.trusted import write_durably
 from trimtab.visible import visible
 
 SUFFIX: Final = ".head.json"
-"""Behind the name of the journal."""
+"""Appended to the name of the journal."""
 _SIZE_MAX_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The line at which a batch or a run ended last.
+    """The line at which a batch or run last ended.
 
     Attributes
     ----------
     lines
-        Its number, from 1.
+        Line number, from 1.
     sum
-        Of that line, and with it of all before.
+        Hash of that line, which covers all lines before it.
     at
         When it was written.
     """
@@ -49,12 +48,12 @@ def head_path(journal: Path) -> Path:
 
 
 def write_head(journal: Path, directory: int, head: Head) -> None:
-    """Write how far a journal is; it is on stable storage then.
+    """Write the head of a journal to stable storage.
 
     Parameters
     ----------
     directory
-        Descriptor of the directory that it lies in.
+        Descriptor of its directory.
 
     Raises
     ------
@@ -66,12 +65,12 @@ def write_head(journal: Path, directory: int, head: Head) -> None:
 
 
 def read_head(journal: Path) -> Head | None:
-    """Return how far a journal was; ``None``: no batch of it ended.
+    """Return the head of a journal; ``None`` if no batch has ended.
 
     Raises
     ------
     DataError
-        It is no head.
+        The file is not a head.
     UnreadableError
         It cannot be read.
     """
@@ -89,10 +88,10 @@ def read_head(journal: Path) -> Head | None:
         ) from error
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(
-            "it does not say how far its journal was",
+            "not a valid head of a journal",
             file=shown,
             code="journal-malformed",
-            hint=f"see what happened to it; {_aside(journal)}",
+            hint=f"find out what happened to it; {_aside(journal)}",
         ) from error
 
 
@@ -107,7 +106,7 @@ def check_head(journal: Path, text: bytes, head: Head | None) -> None:
     Raises
     ------
     DataError
-        Lines are missing, or it is another one.
+        Lines are missing, or it is another journal.
     """
     if head is None:
         return
@@ -118,20 +117,20 @@ def check_head(journal: Path, text: bytes, head: Head | None) -> None:
     lost = (
         f"its last {missing:,} lines are missing: it has {len(lines):,}, and had {head.lines:,} "
         if missing > 0
-        else f"line {head.lines:,} is not the one that it had "
+        else f"line {head.lines:,} differs from the one it had "
     )
     raise DataError(
-        f"{lost}when a batch or run ended at {head.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC; what "
-        "they said was deleted is not known any more",
+        f"{lost}when a batch or run ended at {head.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC; "
+        "their record of deletions is lost",
         file=visible(journal),
         code="journal-truncated",
-        hint=f"put it back from a backup; where there is none, {_aside(journal)}",
+        hint=f"restore it from a backup; without one, {_aside(journal)}",
     )
 
 
 def _aside(journal: Path) -> str:
     names = f"{visible(journal.name)} and {visible(head_path(journal).name)}"
     return (
-        f"keep it as evidence: move {names} to another directory, let 20 hours pass, since the "
-        "caps know nothing of what it counted, and make a new plan"
+        f"keep it as evidence: move {names} to another directory, wait 20 hours, since the caps no "
+        "longer include its deletions, and make a new plan"
     )

@@ -1,4 +1,4 @@
-"""By what the file system of an open directory is known again: calls that Python lacks."""
+"""Identify the file system of an open directory, with system calls that Python lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimtab.record.trusted import opened
 _GET_FS_UUID: Final = 0x80111500
 """``FS_IOC_GETFSUUID`` (Linux 6.9): a length, and up to 16 bytes."""
 _XFS_GEOMETRY: Final = 0x80705864
-"""``XFS_IOC_FSGEOMETRY_V1``: 112 bytes, the UUID from the 64th on; on every kernel."""
+"""``XFS_IOC_FSGEOMETRY_V1``: 112 bytes, UUID at offset 64; on all kernels."""
 _AT_EMPTY_PATH: Final = 0x1000
 _STATX_MNT_ID_UNIQUE: Final = 0x4000
 _STATX_BIRTH: Final = 0x800
@@ -24,14 +24,14 @@ _STATX_BYTES: Final = 256
 _BIRTH_AT: Final = 80
 _MOUNT_AT: Final = 144
 _LUSTRE_ROOT_INODE: Final = 0x200000007000001
-"""Of the FID ``[0x200000007:0x1:0x0]`` (``cl_fid_build_ino`` of ``lustre_fid.h``)."""
+"""Inode number of the FID ``[0x200000007:0x1:0x0]`` (``cl_fid_build_ino`` of ``lustre_fid.h``)."""
 
 
 def meaningful_fsid(fsid: int, device: int) -> int | None:
-    """Return what ``f_fsid`` says of a file system; ``None``: nothing.
+    """Return ``f_fsid`` if it identifies the file system; otherwise ``None``.
 
-    FUSE and NFS leave it 0. XFS, F2FS and FAT have the device's number there, which says where a
-    file system is mounted from and not which one it is.
+    FUSE and NFS leave it 0. XFS, F2FS and FAT use the device number, which identifies the device
+    but not the file system.
     """
     major, minor = os.major(device), os.minor(device)
     encoded = (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
@@ -39,7 +39,7 @@ def meaningful_fsid(fsid: int, device: int) -> int | None:
 
 
 def file_system_uuid(directory: int) -> str | None:
-    """Return the UUID of the file system that an open directory is on; ``None``: it says none."""
+    """Return the UUID of an open directory's file system; ``None`` if it reports none."""
     for number, size, start in ((_GET_FS_UUID, 17, 1), (_XFS_GEOMETRY, 112, 64)):
         answer = bytearray(size)
         try:
@@ -53,17 +53,17 @@ def file_system_uuid(directory: int) -> str | None:
 
 
 def mount_number(directory: int) -> int | None:
-    """Return the number of the mount in ``/proc/self/mountinfo`` that a directory was opened on."""
+    """Return the mount number in ``/proc/self/mountinfo`` of an open directory."""
     text = Path(f"/proc/self/fdinfo/{directory}").read_text("ascii")
     numbers = [line.split(":")[1] for line in text.splitlines() if line.startswith("mnt_id:")]
     return int(numbers[0]) if numbers else None
 
 
 def mount_identity(directory: int) -> str | None:
-    """Return which mount of which boot a directory is on; ``None``: the kernel does not say.
+    """Return the boot and mount of a directory; ``None`` if the kernel does not report them.
 
-    Since Linux 6.8 no two mounts of a boot have the same; before, a number is used again, and the
-    device goes with it.
+    Since Linux 6.8 mount numbers are unique within a boot; before, they are reused, so the device
+    number is added.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -77,9 +77,10 @@ def mount_identity(directory: int) -> str | None:
 
 
 def lustre_made_ns(mount: Mount) -> int | None:
-    """Return when the root of a mounted Lustre was made; ``None``: not known, or a part is mounted.
+    """Return when the root of a mounted Lustre was created, in ns since 1970, if known.
 
-    Its root has the same FID in every Lustre, and the inode number that follows from it.
+    ``None`` also if only a part is mounted. The root has the same FID in every Lustre, hence the
+    same inode number.
     """
     try:
         with opened(mount.mount_point, flags=os.O_RDONLY | os.O_DIRECTORY) as top:
@@ -99,7 +100,7 @@ def _unique_mount(directory: int) -> int | None:
 
 
 def _statx(descriptor: int, wanted: int) -> bytes | None:
-    """Return what ``statx`` fills in; ``None`` where what is wanted is not in it."""
+    """Return the result of ``statx``; ``None`` if the wanted field is missing."""
     answer = ctypes.create_string_buffer(_STATX_BYTES)
     try:
         call = ctypes.CDLL(None, use_errno=True).statx

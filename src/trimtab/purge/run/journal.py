@@ -1,24 +1,23 @@
-"""The journal of a plan: what was meant and what came of it, on stable storage before and after.
+"""The journal of a plan: intentions and results, each on stable storage before the next step.
 
 ::
 
     plan ...                        which plan; its hash says which file a row is
-    begin ...                       a run; who, when, up to which horizon
-    shared                          who may carry the plan out
+    begin ...                       a run: who, when, up to which horizon
+    shared                          which hosts may carry out the plan
     claim rows 0..999               fsynced, and only then is the first file touched
     done  rows 0..999 outcomes ...  fsynced, and only then does the next batch begin
-    synced                          the file system has all that on stable storage
+    synced                          all of this is on stable storage
     claim rows 1000..1999           (killed here)
-    begin ...                       a run that goes on
+    begin ...                       a run that continues
     takeover rows 1000..1999
     done  rows 1000..1999 recovered
     ...
     end target-reached
 
-One directory a plan, with a file a line (`trimtab.record.numbered`), within one that only root can
-write to. One process at a time is at work on a file system, since two would each delete what the
-other was about to; but where several hosts carry a plan out all of them append to its journal
-(`shared`).
+One directory per plan, with one file per line (`trimtab.record.numbered`), in a directory that only
+root can write. Only one process at a time works on a file system, since two would each delete what
+the other is about to; but if several hosts carry out a plan, all append to its journal (`shared`).
 """
 
 from __future__ import annotations
@@ -58,19 +57,19 @@ from trimtab.visible import visible
 
 SUFFIX: Final = ".journal.lines"
 _UNRELEASED_SUFFIX: Final = ".journal.jsonl"
-"""Of a file: those are not read, and what they say must not be forgotten."""
+"""Suffix of journals of unreleased versions: unreadable, but their records must not be lost."""
 _PLAN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z")
 _CLOCK_DOUBT: Final = timedelta(days=2)
-"""By how much a clock may have been set between a line and the time of its file."""
+"""Possible clock adjustment between a line and the time of its file."""
 
 
 def read(path: Path) -> Chronicle:
-    """Return what a journal says.
+    """Return the contents of a journal.
 
     Raises
     ------
     DataError
-        It was changed or damaged, or is of an unreleased version.
+        It was changed or damaged, or is from an unreleased version.
     UnreadableError
         It cannot be read.
     """
@@ -82,22 +81,25 @@ def read(path: Path) -> Chronicle:
 
 
 def _whole(path: Path) -> bytes:
-    """Return the lines of a journal, none of which is missing; their chain is not looked at."""
+    """Return the lines of a journal after checking that none is missing.
+
+    The chain is not checked.
+    """
     if path.is_file():
         raise unreleased("the journal", CHANGED_HINT, file=visible(path))
-    head = read_head(path)  # first: it is not before the journal then, whoever is writing
+    head = read_head(path)  # first, so it cannot be ahead of the journal
     text = text_of(path)
     check_head(path, text, head)
     return text
 
 
 def journals(directory: Path) -> tuple[Path, ...]:
-    """Return the journals of a directory, in the order of their names."""
-    hint = "ask as root, or name another place with --place"
+    """Return the journals of a directory, by name."""
+    hint = "run as root, or name another directory with --place"
     with system_errors(f"{directory} cannot be read", code="journals-unreadable", hint=hint):
         if not directory.is_dir():
             return ()
-        # One that is gone, and whose head is there, is read as well, and complained of.
+        # A journal that is gone but whose head exists is included, so that reading it fails.
         paths = {
             path.with_name(path.name.removesuffix(HEAD_SUFFIX)) for path in directory.iterdir()
         }
@@ -107,21 +109,21 @@ def journals(directory: Path) -> tuple[Path, ...]:
 def spent_since(
     directory: Path, plan: PlanLine, since: datetime, *, but: Path | None = None
 ) -> Spent:
-    """Return what every run on a plan's file system deleted since a time, by all journals.
+    """Return deletions of all runs on a plan's file system since a time, from all journals.
 
-    Caps are of a day's work and not of a process: a run that is started again and again, by hand or
-    by a timer gone wrong, must not delete a cap's worth each time.
+    Caps apply per day, not per process: a run started repeatedly, by hand or by a faulty timer,
+    must not delete a full cap each time.
 
     Parameters
     ----------
     but
-        A journal that is left out.
+        A journal to leave out.
     """
     total = Spent()
     for path in journals(directory):
         if path == but:
             continue
-        # What was written long before has no line since; the journals of years are many.
+        # Journals written long before have no line since; over years they become many.
         if _written_at_s(path) < (since - _CLOCK_DOUBT).timestamp():
             continue
         chronicle = read(path)
@@ -141,14 +143,14 @@ def _written_at_s(path: Path) -> float:
 
 
 class Journal:
-    """A journal that runs of several hosts write at once, or one alone.
+    """A journal that runs on one or several hosts write at once.
 
     Attributes
     ----------
     path
         Its directory.
     shared
-        How far all are, by the lines that were read.
+        Progress of all hosts, from the lines read.
     """
 
     def __init__(self, lines: NumberedLines, since: datetime, directory: int) -> None:
@@ -157,11 +159,11 @@ class Journal:
 
     @property
     def standing(self) -> Standing:
-        """How far the plan is, with what became of every row."""
+        """Progress of the plan, with the outcome of every row."""
         return replay(read(self.path))
 
     def refresh(self) -> None:
-        """Read what others wrote.
+        """Read lines written by others.
 
         Raises
         ------
@@ -177,14 +179,16 @@ class Journal:
             raise error.of(visible(self.path)) from error
 
     def offer(self, line: Line) -> bool:
-        """Return whether a line is the next one; if another is, that is read, and nothing written.
+        """Write a line if it is the next one, and return whether it was.
+
+        Else read the others' lines.
 
         Raises
         ------
         DataError, UnreadableError
-            As `refresh`; or it could not be written.
+            As `refresh`; or the line could not be written.
         """
-        after = advanced(self.shared, (line,))  # what does not fit is not written
+        after = advanced(self.shared, (line,))  # raises before a contradictory line is written
         if self._lines.append(encode(line)):
             self.shared = after
             if _is_end(line):
@@ -195,19 +199,19 @@ class Journal:
         return False
 
     def write(self, line: Line) -> None:
-        """Write a line that holds whatever others write before it.
+        """Write a line that is valid whatever others write before it.
 
         Raises
         ------
         DataError, UnreadableError
-            As `offer`: the run must not go on, since nobody would know of it.
+            As `offer`; the run must then stop, since it would leave no record.
         """
         while not self.offer(line):
             pass
 
 
 def _is_end(line: Line) -> TypeGuard[DoneLine | ReleasedLine | EndLine]:
-    """Whether it says what became of files; what a dry run says may be lost."""
+    """Whether a line records the outcome of files; lines of dry runs may be lost."""
     return isinstance(line, ReleasedLine | EndLine) or (isinstance(line, DoneLine) and line.apply)
 
 
@@ -215,25 +219,25 @@ def _is_end(line: Line) -> TypeGuard[DoneLine | ReleasedLine | EndLine]:
 def opened(
     directory: Path, plan: PlanLine, *, at: datetime, lease_s: float | None, owner: int = 0
 ) -> Iterator[Journal]:
-    """Open the journal of a plan to write it, from the first line on if there is none.
+    """Open the journal of a plan for writing, and begin it if there is none.
 
     Parameters
     ----------
     directory
-        All hosts that carry the plan out have it in common.
+        Directory shared by all hosts that carry out the plan.
     at
-        The time now; what was deleted longer ago than caps reach does not count against them.
+        Current time; deletions older than the window of the caps do not count.
     lease_s
-        How long a claim holds, if no run has said so yet: several hosts carry the plan out. 0: one
-        does. ``None``: nothing is claimed, as by a dry run.
+        Duration of a claim, if no run has set it yet: several hosts carry out the plan. 0: one host
+        does. ``None``: nothing is claimed, as in a dry run.
     owner
-        Whose the directory has to be.
+        Uid that must own the directory.
 
     Raises
     ------
     RefusedError
-        Another run is at work on the file system; one host carries the plan out, or several do; the
-        directory is not root's alone; the journal is of another plan.
+        Another run is active on the file system; the plan is shared and this run is not, or the
+        reverse; others can write the directory; the journal belongs to another plan.
     DataError
         The journal was changed or damaged.
     UnreadableError
@@ -248,7 +252,7 @@ def opened(
         _whole(path)
         with opened_lines(path, owner=owner, hint=CHANGED_HINT) as lines:
             with system_errors(f"cannot open {visible(path)}", code="journal-unreadable"):
-                os.fsync(held)  # its name too has to outlast a power cut
+                os.fsync(held)  # its name must survive a power failure too
             journal = Journal(lines, since, held)
             journal.refresh()
             _begin(journal, plan, at, lease_s)
@@ -256,13 +260,12 @@ def opened(
 
 
 def _begin(journal: Journal, plan: PlanLine, at: datetime, lease_s: float | None) -> None:
-    """Write the first lines where no run has; refuse a journal that is for other runs."""
+    """Write the first lines if no run has; refuse a journal of another plan or mode."""
     while (known := journal.shared.plan) is None:
         journal.offer(plan)
     if not known.is_of(plan):
         raise RefusedError(
-            f"{visible(journal.path)} is the journal of another plan, or the plan is "
-            "not the one it was",
+            f"{visible(journal.path)} is the journal of another plan, or the plan was changed",
             code="journal-mismatch",
             hint="a plan is never changed: make a new one",
         )
@@ -278,25 +281,25 @@ def _begin(journal: Journal, plan: PlanLine, at: datetime, lease_s: float | None
         )
     if lease_s and not journal.shared.lease_s:
         raise RefusedError(
-            f"one host began to carry out plan {visible(plan.plan)}",
+            f"a single host began to carry out plan {visible(plan.plan)}",
             code="plan-not-shared",
-            hint="go on without --shared, or make a new plan",
+            hint="continue without --shared, or make a new plan",
         )
 
 
 @contextlib.contextmanager
 def _directory(directory: Path, plan: PlanLine, *, owner: int, shared: bool) -> Iterator[int]:
-    """Make the directory of the journals and lock the file system of a plan in it."""
+    """Create the directory of the journals and lock the file system of a plan in it."""
     if not _PLAN_ID.match(plan.plan):
-        raise DataError(f"{visible(plan.plan[:80])!r} is no id of a plan", code="plan-id-malformed")
+        raise DataError(f"{visible(plan.plan[:80])!r} is not a plan id", code="plan-id-malformed")
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         shown = visible(directory)
         raise UnreadableError(
-            f"cannot make {shown}: {error.strerror}", code="journal-unwritable"
+            f"cannot create {shown}: {error.strerror}", code="journal-unwritable"
         ) from error
-    hint = "two runs at once would each delete what the other is about to: wait for it"
+    hint = "wait for the other run: two at once would each delete what the other is about to"
     with (
         trusted_directory(directory, "the journals' directory", owner=owner) as held,
         locked(plan.key, held, visible(plan.file_system), hint=hint, shared=shared),

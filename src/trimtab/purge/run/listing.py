@@ -1,4 +1,4 @@
-"""What a plan lists of a batch's rows: owner and size, read up to the end of a row group."""
+"""Read owners and sizes of a plan's rows, up to the end of a row group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Listing(Protocol):
     """The rows of a plan."""
 
     def listed(self, rows: Rows) -> Listed:
-        """Return what the plan says of some rows."""
+        """Return owners and sizes of some rows."""
         ...
 
 
@@ -21,16 +21,16 @@ class OpenCandidates(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         ...
 
     def listed(self, first: int, count: int, /) -> tuple[bytes, bytes]:
-        """Return owners and allocated bytes of rows, and of what follows in the last one's group.
+        """Return owners and allocated bytes of rows, and of the rest of the last one's row group.
 
         Raises
         ------
         RefusedError
-            They are not what was signed.
+            They differ from what was signed.
         """
         ...
 
@@ -38,37 +38,37 @@ class OpenCandidates(Protocol):
 class CandidatesListing:
     """The rows of the candidates of a plan.
 
-    A row group is verified when the first of its rows is asked for, before they are put into a
-    batch, and stays in memory, verified, for the remover.
+    A row group is verified when its first row is requested, before it enters a batch, and the
+    verified rows stay in memory for the remover.
 
     Parameters
     ----------
     candidates
-        What is read.
+        The candidates to read.
     rows
-        How many the plan says there are; another number is an error.
+        Number of rows in the plan; a different number is an error.
     """
 
     def __init__(self, candidates: OpenCandidates, rows: int) -> None:
         if candidates.rows != rows:
             raise DataError(
-                f"the candidates are {candidates.rows} rows, not the {rows} that the plan lists",
+                f"there are {candidates.rows} candidates, but the plan has {rows}",
                 code="candidates-changed",
             )
         self.candidates, self.rows = candidates, rows
         self._stretch: Listed | None = None
 
     def listed(self, rows: Rows) -> Listed:
-        """Return what the plan says of some rows.
+        """Return owners and sizes of some rows.
 
         Raises
         ------
         RefusedError
-            They are not what was signed.
+            They differ from what was signed.
         """
         if rows.end > self.rows:
             raise UsageError(
-                f"the plan has {self.rows} rows, and none at {rows.end - 1}",
+                f"the plan has {self.rows} rows, but none at {rows.end - 1}",
                 code="rows-out-of-range",
             )
         stretch = self._stretch

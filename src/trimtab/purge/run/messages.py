@@ -1,4 +1,4 @@
-"""What passes between the decision and the shell: instructions one way, events the other."""
+"""Instructions from the decision to the shell, and events back."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from trimtab.purge.run.state import Batch, Listed, Outcome, Rows
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a run must not begin, or not go on.
+    """Why a run must not begin or continue.
 
     Attributes
     ----------
     guard
-        Which guard says so, a stable word: ``kill-switch``.
+        Stable name of the guard: ``kill-switch``.
     reason
         A sentence.
     hint
@@ -29,7 +29,7 @@ class Objection:
 
     @property
     def words(self) -> str:
-        """Which guard objects, and why."""
+        """The guard and its reason."""
         return f"{self.guard}: {self.reason}"
 
 
@@ -53,19 +53,19 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Ask every guard of a run again, and read what the plan says of the coming rows."""
+    """Check the guards of a run again, and read the plan's next rows."""
 
     rows: Rows
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Ask the file system how full it is, and whether it still destroys objects."""
+    """Measure usage, and whether objects are still being destroyed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Deal with a batch: check each row and delete it; in a dry run, check only."""
+    """Process a batch: check each row and delete it; in a dry run, only check."""
 
     batch: Batch
 
@@ -85,7 +85,7 @@ class Stop:
     Attributes
     ----------
     text
-        A sentence for people.
+        The reason as a sentence.
     """
 
     reason: StopReason
@@ -98,7 +98,7 @@ Instruction = Look | Measure | Delete | Wait | Stop
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What the guards say, and the plan of the rows that were asked for.
+    """Objections of the guards, and the requested rows of the plan.
 
     Times of all events are in seconds since 1970.
     """
@@ -110,12 +110,12 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How full the file system is.
+    """Usage of the file system.
 
     Attributes
     ----------
     in_flight
-        Objects that are being destroyed, whose space is not free yet; ``None`` where nobody says.
+        Objects being destroyed, whose space is not free yet; ``None`` if unknown.
     """
 
     at_s: float
@@ -125,7 +125,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a batch came to."""
+    """A batch has ended."""
 
     at_s: float
     outcome: Outcome
@@ -143,12 +143,12 @@ Event = Looked | Measured | Ended | Waited
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is; for people.
+    """Progress of a run, for display.
 
     Attributes
     ----------
     latency_s_p99
-        Of one row, at the 99th percentile of the last batch.
+        99th percentile latency of a row in the last batch.
     """
 
     rows: int

@@ -1,15 +1,14 @@
-"""How much is done at a time: gently, by the latency that others feel too.
+"""Adapt the size of batches to the latency that other users experience too.
 
-The metadata server of a busy file system answers late whoever asks, so the latency of the
-deletions themselves says when to do less. As TCP does with its window (Chiu and Jain, "Analysis of
-the increase and decrease algorithms for congestion avoidance", 1989): more by a constant while all
-is well, half of it as soon as it is not, which shares fairly with others who do the same and
-never swings up. A batch that has shrunk to its least is followed by a pause that doubles, and
-that every good batch halves.
+A busy metadata server responds slowly to everyone, so the latency of the deletions themselves shows
+when to slow down. As in TCP's window (Chiu and Jain, "Analysis of the increase and decrease
+algorithms for congestion avoidance", 1989): the batch grows by a constant while latency is fine,
+and halves as soon as it is not, which is fair to others that do the same and does not oscillate
+upwards. After a batch of minimum size comes a pause that doubles, and that every good batch halves.
 
-A late row is no late file system: the 99th percentile of 16 rows is their maximum, so that one row
-in a thousand would hold small batches back for ever. Rows are therefore judged a hundred together,
-or those of a second where they are slower than that, and never by a single late row.
+One late row does not mean a slow file system: the 99th percentile of 16 rows is their maximum, so
+one late row in a thousand would keep batches small for ever. Rows are therefore judged a hundred at
+a time, or a second's worth if they are slower, and never by a single late row.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from trimtab.purge.run.state import Outcome
 
 @dataclass(frozen=True, slots=True)
 class PaceLimits:
-    """Within what the pace moves.
+    """Limits of the pace.
 
     Attributes
     ----------
     rows_min, rows_max, rows_step
-        Rows of a batch, and how many more after one that went well.
+        Minimum and maximum rows of a batch, and the increase after a good one.
     latency_s_max
-        Of one deletion, at the 99th percentile.
+        Maximum 99th percentile latency of a deletion.
     batch_s_max
-        Of one batch: so long at most between two looks at the kill switch, as far as the one
-        before can tell.
+        Maximum duration of a batch, estimated from the previous one: the interval between checks of
+        the kill switch.
     pause_s_step, pause_s_max
-        The first pause, and the longest.
+        First and longest pause.
     """
 
     rows_min: int = 16
@@ -49,33 +48,33 @@ class PaceLimits:
     def __post_init__(self) -> None:
         if not 0 < self.rows_min <= self.rows_max or self.rows_step < 1:
             raise UsageError(
-                f"batches of {self.rows_min} to {self.rows_max} rows cannot be made",
+                f"batches of {self.rows_min} to {self.rows_max} rows are impossible",
                 code="value-out-of-range",
             )
         if not (self.latency_s_max > 0 and self.batch_s_max > 0):
             raise UsageError(
-                "the latency and the length of a batch have to be above 0",
+                "the latency and the duration of a batch must be greater than 0",
                 code="value-out-of-range",
             )
         if not 0 < self.pause_s_step <= self.pause_s_max:
             raise UsageError(
-                "a pause has to be above 0, and its step within it", code="value-out-of-range"
+                "a pause must be greater than 0, and its step no larger", code="value-out-of-range"
             )
 
 
 JUDGED_ROWS: Final = 100
 JUDGED_S: Final = 1.0
-"""Rows are judged once there are so many, or once they took so long."""
+"""Rows are judged once there are this many, or after this time in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """Rows since the last judgement; of some batches it takes several.
+    """Rows since the last judgement, from one or several batches.
 
     Attributes
     ----------
     late_rows
-        Rows that were late for certain: quantiles of a batch show how many at least.
+        Rows certainly late: quantiles of a batch give a lower bound.
     """
 
     rows: int = 0
@@ -83,7 +82,7 @@ class Unjudged:
     elapsed_s: float = 0.0
 
     def is_late(self) -> bool | None:
-        """Return whether more than one row in a hundred is late; ``None``: too few to tell."""
+        """Return whether more than one row in a hundred is late; ``None`` if there are too few."""
         if self.rows < JUDGED_ROWS and (self.elapsed_s < JUDGED_S or self.late_rows == 1):
             return None
         return self.late_rows > max(1.0, self.rows / 100)
@@ -91,7 +90,7 @@ class Unjudged:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many rows come next, and after what pause."""
+    """Number of rows in the next batch, and the pause before it."""
 
     rows: int
     pause_s: float = 0.0
@@ -99,15 +98,15 @@ class Pace:
 
 
 def first_pace(limits: PaceLimits) -> Pace:
-    """Return the pace of a first batch, of which nothing is known yet: a hundredth of the most."""
+    """Return the cautious pace of a first batch: a hundredth of the maximum."""
     return Pace(max(limits.rows_min, limits.rows_max // 100))
 
 
 def next_pace(pace: Pace, limits: PaceLimits, outcome: Outcome) -> Pace:
     """Return the pace after a batch.
 
-    A batch in which nothing was asked of the file system (all of it left alone) changes nothing.
-    One that took too long, of rows that were not late, only makes the next one shorter.
+    A batch without file system operations (all rows left alone) changes nothing. One that took too
+    long although its rows were not late only shortens the next.
     """
     if outcome.latency_s_p99 is None:
         return pace

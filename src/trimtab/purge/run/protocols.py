@@ -1,4 +1,4 @@
-"""What a run asks of others: of what checks and deletes rows, and of the world around it."""
+"""Interfaces of a run to the remover, which checks and deletes rows, and to its surroundings."""
 
 from __future__ import annotations
 
@@ -10,103 +10,103 @@ from trimtab.purge.run.situation import Situation
 
 
 class RemovalBatch(Protocol):
-    """What a remover says of some rows."""
+    """A remover's results for some rows."""
 
     @property
     def outcomes(self) -> bytes:
-        """One code a row."""
+        """One code per row."""
         ...
 
     @property
     def freed_bytes(self) -> int:
-        """What the deleted files took up."""
+        """Allocated bytes of the deleted files."""
         ...
 
     @property
     def errors(self) -> Sequence[tuple[int, int]]:
-        """Rows that were denied or failed, with the system's error."""
+        """Rows denied or failed, with the system's error number."""
         ...
 
     @property
     def unexplained(self) -> Sequence[bytes]:
-        """Files that an earlier run moved aside and that no row explains; relative to the root."""
+        """Files set aside by an earlier run that no row explains; relative to the root."""
         ...
 
     @property
     def elapsed_s(self) -> float:
-        """How long it took."""
+        """Time taken, in seconds."""
         ...
 
     @property
     def latency_s_median(self) -> float:
-        """Of one row."""
+        """Latency of a row, in seconds."""
         ...
 
     @property
     def latency_s_p99(self) -> float:
-        """Of one row."""
+        """Latency of a row, in seconds."""
         ...
 
 
 class Remover(Protocol):
-    """What checks and deletes rows of a plan: ``trimtab._core.Removal``."""
+    """Checks and deletes rows of a plan: ``trimtab._core.Removal``."""
 
     @property
     def watches(self) -> bool | None:
-        """Whether a change of the ctime alone is seen until the removal; ``None``: not known."""
+        """Whether changes of ctime alone are detected until the removal; ``None`` if unknown."""
         ...
 
     def check(self, first: int, count: int, /) -> RemovalBatch:
-        """Say what would become of some rows, and touch nothing."""
+        """Return what would become of some rows, without changing anything."""
         ...
 
     def delete(self, first: int, count: int, until_s: float | None = None, /) -> RemovalBatch:
-        """Check some rows and delete those that may go, none after a moment of `boot_clock`."""
+        """Check some rows and delete those allowed, none after a time of `boot_clock`."""
         ...
 
     def recover(self, first: int, count: int, /) -> RemovalBatch:
-        """Say what became of rows that an interrupted process had begun to delete.
+        """Return what became of rows that an interrupted process had begun to delete.
 
-        What was moved aside is put back, or deleted if it may still go; every other row of them is
-        deleted if it may. Asked of a remover for which nothing may go, it only puts back.
+        Files set aside are restored, or deleted if still allowed; all other rows are deleted if
+        allowed. A restorer, which may delete nothing, only restores.
         """
         ...
 
     def take_over(self, first: int, count: int, quarantines: list[str], /) -> RemovalBatch:
-        """See that runs of other hosts delete nothing any more, and say what became of their rows.
+        """Stop runs of other hosts from deleting, and return what became of their rows.
 
-        Asked of a remover for which nothing may go.
+        Called only on a restorer, which may delete nothing.
         """
         ...
 
     def sweep(self) -> tuple[Sequence[tuple[int, int]], Sequence[bytes]]:
-        """Put back what interrupted processes have left aside, by the whole plan.
+        """Restore files that interrupted processes set aside, for the whole plan.
 
-        Asked of a remover for which nothing may go. Returns the rows whose files lay there with
-        their codes, and the paths of what waits for a person.
+        Called only on a restorer, which may delete nothing. Returns the rows of these files with
+        their codes, and the paths of files that need an administrator.
         """
         ...
 
 
 class Surroundings(Protocol):
-    """The world of a run: clock, file system, and the facts that guards judge."""
+    """Surroundings of a run: clock, file system, and facts for the guards."""
 
     def now_s(self) -> float:
         """Return the time, in seconds since 1970."""
         ...
 
     def wait(self, seconds: float) -> None:
-        """Return after a while; signals may end it by raising."""
+        """Wait; signals may end it by raising."""
         ...
 
     def measure(self) -> tuple[Usage, int | None]:
-        """Return how full the file system is, and how many objects are still being destroyed."""
+        """Return usage, and the number of objects still being destroyed, if known."""
         ...
 
     def sync(self) -> None:
-        """Return when the file system has on stable storage what was done to it."""
+        """Synchronise all changes of the file system to stable storage."""
         ...
 
     def situation(self) -> Situation:
-        """Return the facts as they are now; what cannot change while a run lasts may be old."""
+        """Return the current facts; those that cannot change during a run may be cached."""
         ...

@@ -1,4 +1,4 @@
-"""The lines of a journal: what each says, to JSON and back; see `trimtab.record.chain`."""
+"""The lines of a journal, converted to JSON and back; see `trimtab.record.chain`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 CHANGED_HINT: Final = (
-    "nothing is deleted while it lies there: keep it as evidence, move it with its .head.json to "
-    "another directory, let 20 hours pass, since the caps know nothing of what it counted, and "
-    "make a new plan"
+    "nothing is deleted while it is there: keep it as evidence, move it with its .head.json to "
+    "another directory, wait 20 hours, since the caps no longer include its deletions, and make a "
+    "new plan"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _LineOfRun(StrictLine):
-    """What a run writes, and when."""
+    """A line written by a run, with its time."""
 
     run: str
     at: datetime
@@ -35,7 +35,7 @@ class _LineOfRun(StrictLine):
 
 @dataclass(frozen=True, slots=True)
 class FullnessLine(_LineOfRun):
-    """How full the file system was, and how many objects were still being destroyed."""
+    """Usage of the file system, and the number of objects still being destroyed."""
 
     used_bytes: int
     available_bytes: int
@@ -44,17 +44,16 @@ class FullnessLine(_LineOfRun):
 
 @dataclass(frozen=True, slots=True)
 class PlanLine(StrictLine):
-    """Which plan the journal is of: its first line.
+    """The first line of a journal: its plan.
 
     Attributes
     ----------
     sha256
-        Of the plan, and with it of its candidates: together with a row's number it says which file
-        is meant.
+        Hash of the plan and hence of its candidates: with a row's number it identifies a file.
     root, file_system
-        In words, for people.
+        Names for display.
     identity
-        By what the file system is known again.
+        Identity of the file system.
     """
 
     plan: str
@@ -68,15 +67,15 @@ class PlanLine(StrictLine):
 
     @property
     def key(self) -> str:
-        """What the file system is called where one text has to do, as for a lock."""
+        """One text that identifies the file system, such as for a lock."""
         return self.identity.key
 
     def is_of(self, other: PlanLine) -> bool:
-        """Return whether both are of one plan, which is never changed."""
+        """Return whether both are of the same, unchanged plan."""
         return (self.plan, self.sha256, self.rows) == (other.plan, other.sha256, other.rows)
 
     def shares_caps(self, other: PlanLine) -> bool:
-        """Return whether both are or may be of one file system, so that caps count both."""
+        """Return whether both are or may be of the same file system, which has common caps."""
         return self.identity.shares_caps(other.identity)
 
 
@@ -87,11 +86,11 @@ class BeginLine(_LineOfRun):
     Attributes
     ----------
     horizon
-        Only files last used before it are in the plan.
+        Cut-off: files in the plan were last used before it.
     who
-        Who started it, as far as the system says.
+        Who started it, as far as known.
     objections
-        Of a dry run: what would keep it from deleting, a sentence each.
+        What would prevent a dry run from deleting, one sentence each.
     """
 
     apply: bool
@@ -106,14 +105,14 @@ class BeginLine(_LineOfRun):
 
 @dataclass(frozen=True, slots=True)
 class UsageLine(FullnessLine):
-    """How full the file system was as a run measured it that has nothing to free for others."""
+    """Usage measured by a dry run or at the end of a run."""
 
     do: Literal["usage"] = "usage"
 
 
 @dataclass(frozen=True, slots=True)
 class DoneLine(_LineOfRun):
-    """What a batch came to; of a dry run (not ``apply``) no `ClaimLine` stands before it.
+    """The outcome of a batch; in a dry run (not ``apply``) without a `ClaimLine` before it.
 
     Attributes
     ----------
@@ -136,28 +135,28 @@ class DoneLine(_LineOfRun):
 
     @property
     def lessens_bytes(self) -> int:
-        """By how much less has to go: see `Outcome.lessens_bytes`."""
+        """Reduction of the need: see `Outcome.lessens_bytes`."""
         return max(self.bytes, self.freed_bytes) if self.recovered else self.freed_bytes
 
     @property
     def spent(self) -> Spent:
-        """What of it counts against the caps."""
+        """Deletions that count against the caps."""
         size = max(self.bytes, self.freed_bytes)
         return spent_on(self.files, size, self.by_user, self.at.timestamp())
 
 
 @dataclass(frozen=True, slots=True)
 class RunPace:
-    """How fast a run went through its rows, pauses and measurements between them included.
+    """Speed of a run, including pauses and measurements between rows.
 
     Attributes
     ----------
     rows
-        Rows that it asked something of.
+        Rows processed.
     since, until
-        When its first batch began and its last one ended; ``None``: it had none.
+        Start of its first batch and end of its last; ``None`` without batches.
     latency_s_p99
-        Of one row, in the batch whose 99th percentile was the highest.
+        Highest 99th percentile latency of a row in any batch.
     """
 
     rows: int = 0
@@ -167,7 +166,7 @@ class RunPace:
 
     @property
     def rows_per_s(self) -> float | None:
-        """Rows a second; ``None``: it asked nothing, or in no time."""
+        """Rows per second; ``None`` without rows or elapsed time."""
         if self.since is None or self.until is None or self.until <= self.since:
             return None
         return self.rows / (self.until - self.since).total_seconds()
@@ -184,7 +183,7 @@ class RunPace:
         )
 
     def text(self) -> str:
-        """Return it in words; empty where nothing was asked."""
+        """Return the pace as a sentence; empty if no rows were processed."""
         if not self.rows or self.rows_per_s is None:
             return ""
         words = f"{plural(self.rows, 'row', ',')}, {self.rows_per_s:,.1f} a second"
@@ -195,23 +194,23 @@ class RunPace:
 
 @dataclass(frozen=True, slots=True)
 class SyncedLine(_LineOfRun):
-    """The file system has on stable storage what every `DoneLine` before this one says."""
+    """The deletions of every earlier `DoneLine` are on stable storage."""
 
     do: Literal["synced"] = "synced"
 
 
 @dataclass(frozen=True, slots=True)
 class UndoneLine(_LineOfRun):
-    """Files are there again that a batch had deleted: power was cut before that was on the disk.
+    """Files deleted by a batch exist again: power failed before the deletion was on disk.
 
     Attributes
     ----------
     batch
-        Rows of the batch, as its `DoneLine` has them.
+        Rows of the batch, as in its `DoneLine`.
     rows
-        Those whose files are there; they are dealt with again.
+        Rows whose files exist; they are processed again.
     files, bytes, by_user
-        As listed; they were counted as deleted and were not.
+        Totals as listed, which were wrongly counted as deleted.
     """
 
     batch: Rows
@@ -224,15 +223,15 @@ class UndoneLine(_LineOfRun):
 
 @dataclass(frozen=True, slots=True)
 class ReleasedLine(StrictLine):
-    """A person ended a batch that no run did, as `trimtab purge recover` does without its plan.
+    """An administrator ended a batch that no run ended: `trimtab purge recover` without its plan.
 
-    What had been put aside is back. Which of the other rows were deleted nobody can tell; the next
-    plan finds those that were not.
+    Files set aside were restored. Which of the other rows were deleted is unknown; the next plan
+    finds those that were not.
 
     Attributes
     ----------
     files, bytes
-        Of the rows that may have been deleted, as listed: all of them count against the caps.
+        Totals as listed of the rows that may have been deleted; all count against the caps.
     """
 
     at: datetime
@@ -244,7 +243,7 @@ class ReleasedLine(StrictLine):
 
     @property
     def spent(self) -> Spent:
-        """What of it counts against the caps."""
+        """Deletions that count against the caps."""
         return spent_on(self.files, self.bytes, {}, self.at.timestamp())
 
 
@@ -255,7 +254,7 @@ class EndLine(_LineOfRun):
     Attributes
     ----------
     unexplained
-        Files that were found moved aside and that no row explains, escaped: a person has to look.
+        Files set aside that no row explains, escaped; an administrator must check them.
     """
 
     reason: str
@@ -267,13 +266,13 @@ class EndLine(_LineOfRun):
 
 @dataclass(frozen=True, slots=True)
 class SharedLine(StrictLine):
-    """Who may carry the plan out, written before its first batch.
+    """Which hosts may carry out the plan; written before its first batch.
 
     Attributes
     ----------
     lease_s
-        How long a batch that was claimed belongs to the run that claimed it. 0: one host carries
-        the plan out, and a batch belongs to its run while that has the lock of the file system.
+        How long a claimed batch belongs to its run, in seconds. 0: a single host carries out the
+        plan, and a batch belongs to its run while that holds the lock of the file system.
     """
 
     at: datetime
@@ -283,14 +282,14 @@ class SharedLine(StrictLine):
 
 @dataclass(frozen=True, slots=True)
 class ClaimLine(_LineOfRun):
-    """A run is about to deal with a batch, and nobody else is: from here on files may be gone.
+    """A run claims a batch exclusively; from here on its files may be gone.
 
-    Its number is the token that fences: only the run that claimed a batch last can end it.
+    Its line number is the fencing token: only the run that claimed a batch last can end it.
 
     Attributes
     ----------
     files, bytes, by_user
-        Of the rows that are not left alone, as listed: they count against the caps of all until
+        Totals as listed of the rows not left alone; they count against the caps of all hosts until
         the batch has ended.
     """
 
@@ -303,18 +302,18 @@ class ClaimLine(_LineOfRun):
 
     @property
     def reserved(self) -> Spent:
-        """What of it counts against the caps while it is open."""
+        """Amount that counts against the caps while the batch is open."""
         return spent_on(self.files, self.bytes, self.by_user)
 
 
 @dataclass(frozen=True, slots=True)
 class TakeoverLine(_LineOfRun):
-    """A run takes a batch over from one that has not ended it in time, to recover it.
+    """A run takes over a batch, to recover it, from one that did not end it in time.
 
     Attributes
     ----------
     of
-        The run that had it.
+        The run that had the batch.
     """
 
     of: str
@@ -324,15 +323,15 @@ class TakeoverLine(_LineOfRun):
 
 @dataclass(frozen=True, slots=True)
 class NeedLine(FullnessLine):
-    """How full the file system was, and what all hosts together have still to free.
+    """Usage of the file system, and what all hosts together still have to free.
 
     Attributes
     ----------
     needed_bytes
-        Less what batches free that end after it, and less what is listed of open ones; ``None``:
-        there is no target.
+        Bytes still to free, less those listed in open batches, to be reduced by batches that end
+        later; ``None`` without a target.
     first
-        It is the first measurement of a run that found nobody else at work.
+        Whether it is the first measurement of a run that found no other run active.
     """
 
     needed_bytes: int | None
@@ -358,12 +357,12 @@ Line = (
 
 @dataclass(frozen=True, slots=True)
 class Chronicle:
-    """What a journal says.
+    """Contents of a journal.
 
     Attributes
     ----------
     lines
-        Without the first, which is ``plan``.
+        All lines except the first, which is ``plan``.
     """
 
     plan: PlanLine | None
@@ -371,7 +370,7 @@ class Chronicle:
 
 
 def done_line(run: str, at: datetime, outcome: Outcome, *, apply: bool) -> DoneLine:
-    """Return the line of what a batch came to."""
+    """Return the line for the outcome of a batch."""
     return same_named(DoneLine, outcome, run=run, at=at, apply=apply, rows=outcome.batch.rows)
 
 
@@ -381,17 +380,17 @@ def encode(line: Line) -> bytes:
 
 
 def decode(text: bytes) -> Chronicle:
-    """Return what the lines of a journal say.
+    """Return the contents of a journal.
 
     Raises
     ------
     DataError
-        A line is not what was written; `DataError.line` says which.
+        A line was changed; `DataError.line` has its number.
     """
     chain = unlinked(text, hint=CHANGED_HINT)
     if chain.torn:
         raise DataError(
-            "the last line is not whole",
+            "the last line is incomplete",
             code="journal-changed",
             line=len(chain.lines) + 1,
             hint=CHANGED_HINT,
@@ -404,7 +403,7 @@ def decode(text: bytes) -> Chronicle:
             raise DataError(error.reason, code=error.code, line=number, hint=error.hint) from error
         if isinstance(line, PlanLine) != (number == 1):
             raise DataError(
-                "a journal names its plan once, in its first line",
+                "a journal must name its plan once, in its first line",
                 code="journal-contradictory",
                 line=number,
             )
@@ -415,12 +414,12 @@ def decode(text: bytes) -> Chronicle:
 
 
 def decoded(text: bytes) -> Line:
-    """Return what one line says, without its sum.
+    """Return the value of one line, without its sum.
 
     Raises
     ------
     DataError
-        It is no line of a journal.
+        It is not a line of a journal.
     """
     return value_of(_adapter(), text, unreleased_hint=CHANGED_HINT)
 

@@ -1,8 +1,8 @@
-"""Room for a purge on a file system that is full: made when a plan is published, used by its runs.
+"""Reserve space for a purge on a full file system, when its plan is published.
 
-A run needs a few inodes and blocks of the file system that it purges: where files are looked at for
-the last time, and a canary. A purge is wanted most when there are none. So the quarantine of a plan
-and a cell for each thread are made weeks before, with a reserve that is given back bit by bit.
+A run needs a few inodes and blocks of the file system that it purges, for the last check of files
+and for a canary, and it is needed most when there are none. The quarantine of a plan, with a cell
+for each thread and a reserve to be released, is therefore created weeks before.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def set_aside(root: str | int, name: str, *, threads: int, rows: int) -> None:
-    """Make the quarantine of a plan with cells for its threads and a reserve; again does nothing.
+    """Create the quarantine of a plan with cells for its threads and a reserve; idempotent.
 
     Parameters
     ----------
     rows
-        The most of a batch.
+        Maximum rows of a batch.
 
     Raises
     ------
     RefusedError
-        What has the name is not a directory of this user's alone.
+        The name exists and is not a private directory of this user.
     OSError
-        There is no room by now.
+        The file system has no space left.
     """
     from trimtab._core import QUARANTINE
 
@@ -62,7 +62,7 @@ def set_aside(root: str | int, name: str, *, threads: int, rows: int) -> None:
 
 
 def give_back(root: str | int, name: str) -> bool:
-    """Return whether there was a reserve; its inodes and blocks are free now."""
+    """Release the reserve's inodes and blocks; return whether there was one."""
     from trimtab._core import QUARANTINE
 
     with contextlib.suppress(OSError), opened(root) as top, opened(name, top) as quarantine:
@@ -75,7 +75,7 @@ def give_back(root: str | int, name: str) -> bool:
 
 
 def clear(root: str | int, name: str) -> None:
-    """Remove what `set_aside` made and no run needs any more; what else lies there stays."""
+    """Remove what `set_aside` created and no run needs any more; other files there stay."""
     from trimtab._core import QUARANTINE
 
     give_back(root, name)
@@ -88,7 +88,7 @@ def clear(root: str | int, name: str) -> None:
                             with contextlib.suppress(FileNotFoundError):
                                 os.unlink(file, dir_fd=inside)
                     os.rmdir(cell, dir_fd=quarantine)
-            with contextlib.suppress(FileNotFoundError):  # a run has removed it, empty
+            with contextlib.suppress(FileNotFoundError):  # a run removed it when empty
                 os.rmdir(QUARANTINE["stranded"], dir_fd=quarantine)
         os.rmdir(name, dir_fd=top)
 
@@ -101,8 +101,9 @@ def _private(name: str, directory: int) -> Iterator[int]:
         state = os.fstat(descriptor)
         if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o777 != 0o700:
             raise RefusedError(
-                f"{visible(name)} beneath the root is not a directory of user {os.geteuid()} alone",
+                f"{visible(name)} beneath the root is not a private directory of user "
+                f"{os.geteuid()}",
                 code="quarantine-untrusted",
-                hint="see who made it, and make a new plan",
+                hint="find out who created it, and make a new plan",
             )
         yield descriptor

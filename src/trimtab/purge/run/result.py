@@ -1,4 +1,4 @@
-"""What a run came to."""
+"""Result of a run."""
 
 from __future__ import annotations
 
@@ -15,44 +15,43 @@ from trimtab.units import plural
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run came to.
+    """Result of a run.
 
     Attributes
     ----------
     objections
-        What guards said; of a dry run that went on all the same, too.
+        Objections of guards, also of a dry run that continued nevertheless.
     files, bytes, freed_bytes
-        Deleted, or in a dry run what would be.
+        Files and bytes deleted, or that a dry run would delete.
     outcomes, outcome_bytes
-        Rows by outcome, and their bytes as the plan lists them.
+        Rows by outcome, and their bytes as listed in the plan.
     before
-        Use of the file system, as measured first.
+        First measured usage of the file system.
     after, after_s, in_flight
-        The same as measured once the last file was deleted, so many seconds after that, and how
-        many objects were still being destroyed by then. ``None``: nothing was deleted, or it was
-        not measured since.
+        Usage after the last deletion, the seconds between, and the objects still being destroyed
+        then. ``None`` if nothing was deleted, or usage was not measured since.
     unmeasured
-        Why it was not.
+        Why it was not measured.
     rows_left
-        Rows of the plan that no run has dealt with.
+        Rows of the plan not yet processed by any run.
     recovered_rows
-        Rows of a batch that an interrupted run had begun.
+        Rows of a batch begun by an interrupted run.
     undone_rows
-        Rows that a run before had deleted and whose files are there: power was cut.
+        Rows deleted by an earlier run whose files exist again after a power failure.
     unexplained
-        Files that were found where files are moved aside, and that no row explains: a person has
-        to look at them. Paths relative to the root.
+        Files set aside that no row explains; an administrator must check them. Paths relative to
+        the root.
     trim_due
-        Space became free that the drives do not know of yet.
+        Whether space was freed that the drives do not know of yet.
     users
-        How many users the files belonged to.
+        Number of users who owned the files.
     pace
-        How fast it went.
+        Its speed.
     errors
-        Rows that could not be dealt with, by the number of the system's error.
+        Failed rows by the system's error number.
     unwatched
-        Whether changes that move only the ctime could not be seen between a file's last look and
-        its removal.
+        Whether changes of ctime alone could not be detected between a file's last check and its
+        removal.
     """
 
     id: str
@@ -82,14 +81,14 @@ class RunResult:
 
     @property
     def trim_due(self) -> bool:
-        """Whether space became free that the drives do not know of yet."""
+        """Whether space was freed that the drives do not know of yet."""
         return self.apply and self.freed_bytes > 0
 
     def refusal(self) -> RefusedError | None:
-        """Return the error that says why nothing was deleted; ``None`` where the run began."""
+        """Return the error with the reason why nothing was deleted; ``None`` if the run began."""
         if self.reason is not StopReason.REFUSED:
             return None
-        # One line: an error is shown with what cannot be seen written as an escape.
+        # One line: an error is shown with invisible characters escaped.
         reasons = "; ".join(objection.words for objection in self.objections)
         first = self.objections[0].hint if len(self.objections) == 1 else None
         many = plural(len(self.objections), "guard")
@@ -99,12 +98,12 @@ class RunResult:
 
 
 class RunInterrupted(Interrupted):
-    """A signal ended a run that was under way.
+    """A signal ended a running run.
 
     Attributes
     ----------
     result
-        What it had come to: as complete as that of a run that ended by itself.
+        Its result, as complete as that of a run that ended by itself.
     """
 
     def __init__(self, error: Interrupted, result: RunResult) -> None:

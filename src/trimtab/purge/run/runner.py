@@ -1,31 +1,31 @@
-"""The shell of a run: carries out what `decide` says, beside other hosts or alone, by one journal.
+"""Shell of a run: carries out what `decide` instructs, alone or with other hosts, by one journal.
 
 ::
 
-    lock ─▶ guards ─▶ take over what was interrupted ─▶ look back ─▶
+    lock ─▶ guards ─▶ take over interrupted batches ─▶ look back ─▶
 
     read what others wrote ─▶ decide ─▶ claim rows ─▶ delete ─▶ journal what came of them ─┐
-       ▲     │                              └ another line came first: decide anew          │
+       ▲     │                              └ another line came first: decide again         │
        │     └ a batch is open for longer than the lease: take it over                      │
        └────────────────────────────────────────────────────────────────────────────────────┘
 
-Before each decision the state is given what all hosts together have done (`adopted`). What follows
-from it is written only if nobody wrote meanwhile, so caps and need hold for all together at every
-line of the journal. Who is alone has nobody to wait for, and finds nothing that others wrote.
+Before each decision the state takes over the progress of all hosts (`adopted`). The resulting line
+is written only if no other line came in between, so caps and need hold for all hosts together at
+every line of the journal. A host alone never waits, and finds no lines of others.
 
-A batch is shielded from signals: whatever arrives, its outcome is journalled before the run ends.
-`kill -9` may come anywhere; the next run finds the batch that has no end and recovers it. That
-deletes nothing: what was moved aside is put back and stays until a later plan, since that moved its
-change time; what was not begun goes with the others if guards let it.
+A batch is shielded from signals: its outcome is journalled before the run ends. `kill -9` may come
+at any point; the next run finds the unfinished batch and recovers it. Recovery deletes nothing:
+files set aside are restored and stay until a later plan, since this changed their change time; rows
+not begun are deleted with the others if guards allow it.
 
-A host that was stopped or cut off and lives on cannot do harm: from its lease on its remover takes
-no file; who takes over removes the directories in which it removes files (`Removal.take_over`), and
-its own account of the batch is refused. It finds that out there, and ends as ``overtaken``. A host
-alone has no lease: who has the lock of the file system knows that no process had it since.
+A host that was paused or disconnected and resumes cannot do harm: after its lease its remover takes
+no more files; the run that takes over removes its removal directories (`Removal.take_over`), and
+its own result of the batch is refused, upon which it ends as ``overtaken``. A host alone has no
+lease: holding the lock of the file system shows that no other process is active.
 
-A power cut can come as well: then the file system may have lost what the journal knows. The root is
-synchronised after every `SYNC_ROWS` rows and when a run ends, and journalled then. Whatever was
-deleted since is looked for by the next run, and so is what lies aside, by the whole plan.
+After a power failure the file system may have lost deletions that the journal records. The root is
+synchronised after every `SYNC_ROWS` rows and at the end of a run, and this is journalled. The next
+run checks all deletions since, and looks for files set aside in the whole plan.
 """
 
 from __future__ import annotations
@@ -84,30 +84,29 @@ from trimtab.purge.run.state import (
 )
 
 _LOOK: Final = Look(Rows(0, 0))
-"""Look at what comes next, whatever that is by then."""
+"""Look at the next rows, whichever these are by then."""
 
 _AT_ONCE: Final = frozenset({StopReason.OBJECTION, StopReason.OUT_OF_TIME})
-"""Ends that do not wait for what others have open; the next run takes over what is lost."""
+"""Ends that do not wait for other hosts' open batches; the next run takes over lost ones."""
 
 
 def boot_clock() -> float:
-    """Return for how long this host is up, in seconds, also while it slept."""
+    """Return this host's uptime in seconds, including suspended time."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How a run shares a plan with runs of other hosts; by default it is alone.
+    """How a run shares a plan with other hosts; by default it is alone.
 
     Attributes
     ----------
     quarantines
-        The names of the directories where a run, given by its id, has files aside, if it has its
-        own.
+        Returns the names of a run's own quarantine directories, if any, by its id.
     lease_s
-        How long a claim holds, if the journal does not say so yet; 0: this host is alone.
+        Duration of a claim in seconds, if not yet in the journal; 0: this host is alone.
     poll_s
-        How long it waits before it looks whether others are done.
+        Interval of checking whether others are done, in seconds.
     """
 
     quarantines: Callable[[str], Sequence[str]] = lambda _run: ()
@@ -118,13 +117,13 @@ class Sharing:
 
 _OVERTAKEN: Final = Stop(
     StopReason.OVERTAKEN,
-    "another host took the rows of this run over: it had not said for longer than its lease what "
-    "became of them",
+    "another host took over the rows of this run, which did not report their outcome within its "
+    "lease",
 )
 
 
 class _Overtaken(Exception):
-    """The rows of this run belong to another by now."""
+    """The rows of this run now belong to another."""
 
 
 def run(
@@ -134,16 +133,16 @@ def run(
     sharing: Sharing | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> RunResult:
-    """Carry a plan out, or go through it without deleting; return what it came to.
+    """Carry out a plan, or check it without deleting; return the result.
 
-    Where other hosts do too, ``job.journals`` is a directory that all have in common.
+    If other hosts take part, ``job.journals`` is a directory shared by all.
 
     Raises
     ------
     RefusedError
-        Another run is at work on the file system, or the journals are not root's alone.
+        Another run is active on the file system, or others can write the journals.
     RunInterrupted
-        A signal came; the batch that was under way is journalled.
+        A signal arrived; the current batch is journalled.
     DataError
         The journal or the candidates were changed or damaged.
     UnreadableError
@@ -161,7 +160,7 @@ def run(
 
 
 class Run(Account):
-    """One run under way."""
+    """One run in progress."""
 
     def __init__(
         self,
@@ -179,7 +178,7 @@ class Run(Account):
         self.seen: dict[tuple[str, int], float] = {}
 
     def carry_out(self) -> RunResult:
-        """Return what the run came to."""
+        """Carry out the run and return its result."""
         job, shared = self.job, self.journal.shared
         now = job.surroundings.situation()
         self.by_others = spent_since(job.journals, job.plan, shared.since, but=self.journal.path)
@@ -187,7 +186,7 @@ class Run(Account):
         kinds = guards.GUARDS if self.apply else guards.IN_DRY_RUN
         self.objections = guards.objections(now, kinds)
         self.write_begin(now)
-        # A dry run claims nothing, and looks at what others have open too.
+        # A dry run claims nothing, and checks other hosts' open batches too.
         rows = (*shared.todo, *(claim.batch.rows for claim in shared.claims))
         self.state = begin(job.terms(now), rows, spent=now.spent)
         with self._ended_whatever_happens():
@@ -198,7 +197,7 @@ class Run(Account):
         return self.result(self._adopted(self.state), stop)
 
     def _loop(self, now: Situation) -> Stop:
-        """Carry out instructions until one says stop, and journal why."""
+        """Carry out instructions until one is a stop, and journal the reason."""
         recovers = self.apply and not guards.objections(now, guards.TO_RECOVER)
         if recovers:
             while self._took_over():
@@ -219,7 +218,7 @@ class Run(Account):
         return self.end(instruction)
 
     def _next(self, state: State, instruction: Instruction) -> Step:
-        """Return the state and the instruction after one was carried out, or another came first."""
+        """Carry out an instruction, unless a batch is taken over first; return the next step."""
         if self._took_over():
             return state, instruction
         state = self._adopted(state)
@@ -234,7 +233,7 @@ class Run(Account):
                 return self._looked(state)
 
     def _looked(self, state: State) -> Step:
-        """Choose rows and deal with them; the choice is void where others wrote meanwhile."""
+        """Choose rows and process them; the choice is void if others wrote in between."""
         if not state.todo or state.needed_bytes == 0:
             return self._bide(state) if self._others() else settling(state, self.now_s())
         state, instruction = handle(state, self._look(looking(state)))
@@ -242,7 +241,7 @@ class Run(Account):
             case Delete():
                 return self._dealt_with(state, instruction.batch)
             case Stop(reason=StopReason.FILES_CAP | StopReason.BYTES_CAP) if self._others():
-                # What they have claimed counts, and they may delete less.
+                # Their claims count in full, but they may delete less.
                 return self._bide(state)
             case _:
                 return state, instruction
@@ -263,7 +262,7 @@ class Run(Account):
     def _dealt_with(self, state: State, batch: Batch) -> Step:
         listed = self.listed.part(batch.rows)
         with shielded():
-            # Before the line: others count from when they see it.
+            # Before the line is written: others count from when they see it.
             until_s = self.sharing.clock() + self.lease_s if self.lease_s else None
             if self.apply and not self.journal.offer(self._claim_line(batch, listed)):
                 return state, _LOOK
@@ -295,7 +294,7 @@ class Run(Account):
         return Ended(at_s, outcome)
 
     def _measured(self, state: State) -> Step:
-        """Measure, and commit what is needed unless others began or ended batches meanwhile."""
+        """Measure, and commit the need unless others began or ended batches in between."""
         now_s = self.now_s()
         if state.settling_since_s is not None and self._others():
             if state.needed_bytes and state.todo:
@@ -321,14 +320,14 @@ class Run(Account):
         else:
             return settling(state, self.now_s())
         is_exhausted = isinstance(instruction, Stop) and instruction.reason is StopReason.EXHAUSTED
-        # Others may give rows back.
+        # Others may return rows.
         return self._bide(after) if is_exhausted and self._others() else (after, instruction)
 
     def _need_line(self, before: State, after: State, event: Measured) -> NeedLine:
         usage, needed = event.usage, after.needed_bytes
         target, reserved = after.terms.target_fullness, self.journal.shared.reserved.bytes
         if needed is not None and target is not None and reserved:
-            # What open batches are about to free is in the excess still.
+            # The excess still includes what open batches are about to free.
             needed = min(needed, max(0, usage.excess_bytes(target) - reserved))
         return NeedLine(
             run=self.job.id,
@@ -341,12 +340,12 @@ class Run(Account):
         )
 
     def _others(self) -> tuple[Claim, ...]:
-        """Return the batches that other runs have open; a dry run minds none."""
+        """Return the open batches of other runs; a dry run ignores them."""
         claims = self.journal.shared.claims if self.apply else ()
         return tuple(claim for claim in claims if claim.run != self.job.id)
 
     def _took_over(self) -> bool:
-        """Return whether a batch that a run has left open for too long was taken over."""
+        """Take over a batch left open for too long; return whether there was one."""
         self.journal.refresh()
         known = {(claim.run, claim.number): claim for claim in self._others()}
         now_s = self.sharing.clock()
@@ -379,9 +378,9 @@ class Run(Account):
         self.recovered_rows += batch.rows.count
 
     def _outlast(self) -> None:
-        """Wait until each batch that is open now has ended or is taken over: nothing is deleted.
+        """Wait until each batch open now has ended or is taken over, without deleting.
 
-        What a lost host had aside must not stay there because the plan has expired.
+        Files set aside by a lost host must not stay there because the plan has expired.
         """
         self.journal.refresh()
         first = {claim.number for claim in self._others()}
@@ -390,9 +389,9 @@ class Run(Account):
                 self.job.surroundings.wait(self.sharing.poll_s)
 
     def _look_back(self) -> None:
-        """Put back what lies aside, and find what was deleted and is there: after a power cut.
+        """Restore files set aside, and find deleted files that exist again after a power failure.
 
-        It deletes nothing, and happens whatever guards object to the run.
+        It deletes nothing, and happens regardless of the guards' objections to the run.
         """
         with shielded():
             restorer = self.job.restorer()
@@ -405,9 +404,12 @@ class Run(Account):
                 self.sync()
 
     def _undone(self, restorer: Remover, known: dict[Unsettled, tuple[Rows, ...]]) -> bool:
-        """Journal what is there again, batch by batch; return whether nobody wrote meanwhile."""
+        """Journal rows whose files exist again, batch by batch.
+
+        Return whether no one else wrote.
+        """
         self.journal.refresh()
-        # If it has more lines than were read, the offer is refused and all begins anew.
+        # If it has more lines than were read, the offer is refused and everything is repeated.
         for unsettled in self.journal.standing.unsettled:
             if unsettled not in known:
                 parts = (part for rows in unsettled.rows for part in self.present(rows, restorer))
@@ -419,16 +421,16 @@ class Run(Account):
         return True
 
     def _adopted(self, state: State) -> State:
-        """Return the state with what all have done; a dry run has what it went through alone."""
+        """Return the state with the progress of all hosts; a dry run uses only its own."""
         if not self.apply:
             return state
         return adopted(state, self.journal.shared, spent=self.by_others)
 
     @contextlib.contextmanager
     def _ended_whatever_happens(self) -> Iterator[None]:
-        """Journal the end of a run that an error or a signal ends; the error goes on.
+        """Journal the end of a run that an error or a signal ends, and re-raise it.
 
-        That of a signal says what the run had come to.
+        For a signal the exception has the result of the run.
         """
         try:
             yield
@@ -449,7 +451,7 @@ class Run(Account):
 
 
 def _only_claims(instruction: Instruction, event: Measured, state: State) -> bool:
-    """Whether nothing is needed only because others are about to free it, if all goes well."""
+    """Whether the need is 0 only because others are expected to free the rest."""
     target = state.terms.target_fullness
     is_enough = isinstance(instruction, Stop) and instruction.reason is StopReason.TARGET
     return is_enough and target is not None and event.usage.excess_bytes(target) > 0

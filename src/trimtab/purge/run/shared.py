@@ -1,22 +1,22 @@
-"""How far a plan is that hosts carry out: a pure function of the lines of their journal.
+"""Progress of a plan that several hosts carry out: a pure function of their journal.
 
 ::
 
     plan                              which plan; its hash says which file a row is
-    shared                            for how long a claim holds
+    shared                            the duration of a claim
     begin A · begin B                 a run of each host
     need 40 GiB                       measured while nobody was deleting
     claim A rows 0..999               the batch is A's: its files, bytes and users count against the
     claim B rows 1000..1999           caps and the need of all, as listed
-    done  A rows 0..999               now what it really came to counts
-    takeover C of B rows 1000..1999   B has said nothing for longer than the lease
+    done  A rows 0..999               now the actual outcome counts
+    takeover C of B rows 1000..1999   B was silent for longer than the lease
     done  C rows 1000..1999 recovered
 
-Whoever appends a line has read all before it (`trimtab.record.numbered`): so a batch is chosen from
-what all others have claimed by then, and no cap is exceeded by several that choose at once.
+A host appends a line only after reading all before it (`trimtab.record.numbered`). A batch is
+therefore chosen in view of all claims, and concurrent choices cannot exceed a cap.
 
-A run alone is one of several of which there is one: claims hold while it has the lock, and whoever
-has it next takes over at once.
+A run alone is the special case of one host: claims hold while it has the lock, and the next holder
+takes over at once.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ from trimtab.purge.run.state import (
 )
 
 GRACE: Final = 1.25
-"""Rows are taken over after so many leases: clocks of two hosts may run at slightly other rates."""
+"""Number of leases after which rows are taken over, because clocks of two hosts may drift."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A batch that a run has and has not ended.
+    """An open batch of a run.
 
     Attributes
     ----------
     number
-        Of the line that gave it to the run: its token.
+        Line number of the claim or takeover: the fencing token.
     runs
-        All that had it, the last one included: their files may lie aside.
+        All runs that had it, including the last; they may have set files aside.
     at
-        Since when the last one has it.
+        Since when the last run has it.
     """
 
     run: str
@@ -77,30 +77,30 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """How far all hosts together are.
+    """Progress of all hosts together.
 
     Attributes
     ----------
     since
-        What was deleted earlier does not count against the caps.
+        Earlier deletions do not count against the caps.
     number
-        Of lines that were read.
+        Number of lines read.
     plan, lease_s
-        ``None``: the journal does not say yet. A lease of 0: see `SharedLine`.
+        ``None`` if not yet in the journal. For a lease of 0 see `SharedLine`.
     todo
-        Rows that no run has claimed or dealt with.
+        Rows not yet claimed or processed.
     doubtful
-        Rows that were given back when their batch was taken over. If the host that had it still
-        had a removal under way then, it ends after that: one of them that is found gone counts as
-        deleted.
+        Rows returned when their batch was taken over. A removal of the former host may still have
+        been in progress, so such a row that is found gone counts as deleted.
     spent
-        By batches that have ended.
+        Deletions of ended batches.
     need_bytes
-        As measured last, less what was freed since, without what open batches will free.
+        Need at the last measurement less bytes freed since, without those that open batches will
+        free.
     needed_first_bytes, used_first_bytes, freed_bytes
-        What had to go and was used at the first measurement, and what was freed since.
+        Need and usage at the first measurement, and bytes freed since.
     batches_number
-        Of the last line that began or ended a batch.
+        Number of the last line that began or ended a batch.
     """
 
     since: datetime
@@ -119,29 +119,29 @@ class Shared:
 
     @property
     def reserved(self) -> Spent:
-        """What open batches may come to."""
+        """Upper bound of the deletions of open batches."""
         return sum((claim.reserved for claim in self.claims), Spent())
 
     @property
     def needed_bytes(self) -> int | None:
-        """What has still to go and nobody is about to delete; ``None``: not known."""
+        """Bytes still to free that are in no open batch; ``None`` if unknown."""
         if self.need_bytes is None:
             return None
         return max(0, self.need_bytes - self.reserved.bytes)
 
     def claim_of(self, run: str) -> Claim | None:
-        """Return the batch that a run has; ``None``: none, or none any more."""
+        """Return the open batch of a run; ``None`` if it has none, or lost it."""
         return next((claim for claim in self.claims if claim.run == run), None)
 
 
 def advanced(shared: Shared, lines: Iterable[Line]) -> Shared:
-    """Return how far all are after more lines.
+    """Return the progress after more lines.
 
     Raises
     ------
     DataError
-        Lines do not fit together: a row that was dealt with twice, a batch ended by a run that
-        does not have it.
+        Lines are contradictory: a row processed twice, or a batch ended by a run that does not have
+        it.
     """
     for line in lines:
         shared = _after(replace(shared, number=shared.number + 1), line)
@@ -172,10 +172,10 @@ def _after(shared: Shared, line: Line) -> Shared:
 
 def _claimed(shared: Shared, line: ClaimLine) -> Shared:
     if shared.claim_of(line.run) is not None or (shared.claims and not shared.lease_s):
-        raise _contradiction(shared, "a batch is claimed before the one before it has ended")
+        raise _contradiction(shared, "a batch is claimed before the previous one has ended")
     todo = without(shared.todo, line.rows)
     if row_count(todo) != row_count(shared.todo) - line.rows.count:
-        raise _contradiction(shared, "rows are claimed that are not free")
+        raise _contradiction(shared, "claimed rows are not free")
     batch = Batch(line.rows, line.leave)
     claim = Claim(line.run, batch, line.reserved, shared.number, (line.run,), line.at)
     number = shared.number
@@ -187,7 +187,7 @@ def _taken_over(shared: Shared, line: TakeoverLine) -> Shared:
     if claim is None or claim.batch.rows != line.rows:
         raise _contradiction(shared, "a batch is taken over from a run that does not have it")
     if shared.claim_of(line.run) is not None:
-        raise _contradiction(shared, "a run takes a batch over and has one")
+        raise _contradiction(shared, "a run takes over a batch but already has one")
     runs = (*claim.runs, line.run)
     taken = replace(claim, run=line.run, number=shared.number, runs=runs, at=line.at)
     claims = tuple(taken if other is claim else other for other in shared.claims)
@@ -199,7 +199,7 @@ def _done(shared: Shared, line: DoneLine) -> Shared:
     if claim is None or claim.batch.rows != line.rows:
         raise _contradiction(shared, "a batch is ended by a run that does not have it")
     if sum(count for _, count in line.outcomes) != line.rows.count:
-        raise _contradiction(shared, "a batch does not say of every row what became of it")
+        raise _contradiction(shared, "a batch lacks the outcome of some rows")
     again = tuple(rows_with(line.rows, line.outcomes, NOT_BEGUN))
     doubtful = shared.doubtful
     if not line.recovered:
@@ -220,14 +220,14 @@ def _done(shared: Shared, line: DoneLine) -> Shared:
 def _released(shared: Shared, line: ReleasedLine) -> Shared:
     claims = tuple(claim for claim in shared.claims if claim.batch.rows != line.rows)
     if len(claims) == len(shared.claims):
-        raise _contradiction(shared, "a batch is released that nobody has")
+        raise _contradiction(shared, "a released batch is not open")
     spent = shared.spent + line.spent if line.at >= shared.since else shared.spent
     return replace(shared, claims=claims, spent=spent, batches_number=shared.number)
 
 
 def _needed(shared: Shared, line: NeedLine) -> Shared:
     needed = line.needed_bytes
-    # What open batches are about to free was left out of it.
+    # It excludes what open batches are about to free.
     need = None if needed is None else needed + shared.reserved.bytes
     shared = replace(shared, need_bytes=need)
     if not line.first:

@@ -1,4 +1,4 @@
-"""Whether a run did what its plan said, as far as it was let: pure, over what the run came to."""
+"""Determine whether a run freed what its plan allowed. Pure, from the result."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from trimtab.purge.run.state import CAPPED, DELETED, NOT_BEGUN
 from trimtab.units import format_bytes, format_percent
 
 WAITS: Final = frozenset({"published", "armed", "caps"})
-"""Guards whose objection ends by itself or by a person's approval: a timer that asks every night
-whether a plan may be carried out is told so most nights."""
+"""Guards whose objections end by themselves or by an approval; a nightly timer often meets them."""
 EXCUSED: Final = frozenset(
     {
         "gone",
@@ -35,11 +34,16 @@ EXCUSED: Final = frozenset(
         "put_back",
     }
 )
-"""What users and their exemptions do to candidates between plan and run. The rest is an error, or
-something that this host cannot find out."""
+"""Outcomes caused by users and exemptions between plan and run.
+
+The rest are errors, or unknown to this host.
+"""
 SHORT: Final = 0.9
-"""A run that freed less than this part of what nothing excuses fell short. A healthy one frees all
-of it; it stops by itself from a tenth of troubles on (`trimtab.purge.run.decide.Terms`)."""
+"""A run that freed less than this fraction of the bytes without an excused outcome fell short.
+
+A healthy run frees all of them; a run stops by itself at a tenth of rows with trouble
+(`trimtab.purge.run.decide.Terms`).
+"""
 
 _FAILED: Final = frozenset(
     {
@@ -54,20 +58,20 @@ _FAILED: Final = frozenset(
 
 
 def waits(result: RunResult) -> bool:
-    """Whether a run was refused only because its time has not come."""
+    """Whether a run was refused only because it is too early."""
     return result.reason is StopReason.REFUSED and all(
         objection.guard in WAITS for objection in result.objections
     )
 
 
 def shortfall(result: RunResult) -> Message | None:
-    """Return why a run that deletes did less than its plan said; ``None``: it did what it could.
+    """Return why a run deleted less than planned; ``None`` if it did what it could.
 
     Notes
     -----
-    Planned are the rows that it came to: a target that is reached, a cap and the end of its time
-    are how runs end. Bytes are those that the plan lists, since what a name frees of a file with
-    several is nobody's fault.
+    Only rows that the run reached count, because a reached target, a cap and the end time are
+    normal ends. Bytes are those listed in the plan, because deleting one of several names frees
+    nothing.
     """
     if result.reason is StopReason.REFUSED:
         if waits(result):
@@ -91,6 +95,6 @@ def shortfall(result: RunResult) -> Message | None:
     return Message(
         "purge-short",
         f"it deleted {format_bytes(done_bytes)} of the {format_bytes(due_bytes)} "
-        f"({format_percent(done_bytes / due_bytes)}) that nobody had used or removed; of the rest "
-        f"{format_bytes(worst[0])} are {worst[1].replace('_', ' ')}",
+        f"({format_percent(done_bytes / due_bytes)}) that users had not used or removed; of the "
+        f"rest {format_bytes(worst[0])} are {worst[1].replace('_', ' ')}",
     )

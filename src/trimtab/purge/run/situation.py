@@ -1,6 +1,6 @@
-"""The facts that the guards judge: plain values, collected before a run and before each batch.
+"""Facts for the guards: plain values, collected before a run and before each batch.
 
-``None`` is "not known" throughout. A run that deletes is held back by what is not known.
+``None`` means unknown throughout; an unknown fact prevents deletion.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from trimtab.units import share_of
 
 SWITCH_WITHOUT_DIRECTORY: Final = "switch-directory-missing"
 SWITCH_UNREADABLE: Final = "switch-unreadable"
-"""Codes of why a kill switch counts as pulled that is not there."""
+"""Codes for a kill switch that counts as pulled although the file does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The plan, and what is known of it beside what it says of itself.
+    """The plan, and facts about it from elsewhere.
 
     Attributes
     ----------
     publication
-        ``None``: it was never published.
+        ``None`` if it was never published.
     changes
-        What the policy allows now that it did not when the plan was made
+        What the policy allows now but did not when the plan was made
         (`trimtab.purge.policy.loosened`).
     previous
-        Candidates of the plan that was published before; ``None`` for a first plan.
+        Candidates of the previously published plan; ``None`` for a first plan.
     exempt_troubles
-        Why exempt paths of the policy keep less than they say, a sentence each.
+        Why exempt paths of the policy protect less than they state, one sentence each.
     signature
-        Why its signature or one of its hashes is not good; ``None``: they are.
+        Why its signature or a hash is invalid; ``None`` if valid.
     """
 
     plan: Plan
@@ -51,14 +51,15 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class RootFacts:
-    """What is at the root's path now.
+    """Facts about the root's path.
 
     Attributes
     ----------
     trouble
-        Why it cannot be told, or is no directory to be purged; ``None``: the rest says what it is.
+        Why it cannot be determined, or is not a directory to purge; ``None`` if the other fields
+        are valid.
     atime_settings
-        What decides how clients record reads: words and values.
+        Settings that decide how clients record reads.
     """
 
     trouble: str | None
@@ -74,7 +75,7 @@ class AllowList:
     Attributes
     ----------
     trouble
-        Why the file does not count: not there, not root's alone; ``None``: it does.
+        Why the file is invalid: missing, or writable by others; ``None`` if valid.
     """
 
     trouble: str | None
@@ -83,13 +84,12 @@ class AllowList:
 
 @dataclass(frozen=True, slots=True)
 class ArmedBy:
-    """Somebody armed the plan.
+    """A person armed the plan.
 
     Attributes
     ----------
     person
-        Which login it was, by its uid; ``None``: the system does not say, and such a one is no
-        second person.
+        Uid of the login; ``None`` if unknown, which does not count as a second person.
     """
 
     at_s: float
@@ -99,7 +99,7 @@ class ArmedBy:
 
 @dataclass(frozen=True, slots=True)
 class ArmingFacts:
-    """Who armed the plan; ``trouble``: why the arming file does not count."""
+    """Who armed the plan; ``trouble`` is why the arming file is invalid."""
 
     trouble: str | None
     armed_by: tuple[ArmedBy, ...] = ()
@@ -107,18 +107,18 @@ class ArmingFacts:
 
 @dataclass(frozen=True, slots=True)
 class CanaryFacts:
-    """What became of a file that was made beneath the root as another user's, and removed.
+    """Result of creating and removing a file of another user beneath the root.
 
     Attributes
     ----------
     trouble
-        What did not work; ``None``: it was made and removed.
+        What failed; ``None`` on success.
     file_system_at_s
-        The time that the file system gave it.
+        Time from the file system.
     before_s, after_s
         This host's time just before and after.
     no_room
-        Whether only room was missing.
+        Whether only space was missing.
     """
 
     trouble: str | None
@@ -130,7 +130,7 @@ class CanaryFacts:
 
 @dataclass(frozen=True, slots=True)
 class ServerClock:
-    """The time that a server gave, and this host's just before and after it was asked."""
+    """Time of a server, and this host's just before and after the query."""
 
     name: str
     at_s: float
@@ -140,30 +140,30 @@ class ServerClock:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that the guards of a run judge.
+    """All facts for the guards of a run.
 
     Attributes
     ----------
     now_s
         Seconds since 1970.
     root_user
-        Whether this process has root's rights.
+        Whether this process runs as root.
     kill_switch
-        Why the run has to stop: the file is there, or cannot be asked for; ``None``: go on.
+        Why the run must stop: the file exists or cannot be checked; ``None`` to continue.
     canary
-        ``None``: it was not tried, as in a dry run.
+        ``None`` if not tried, as in a dry run.
     clocks
-        Of the servers that the site names.
+        Clocks of the site's servers.
     usage
-        How full the file system is.
+        Usage of the file system.
     keeps_deleted
-        What keeps the space of a deleted file, such as a trash can that is switched on.
+        What keeps the space of deleted files, such as an active trash can.
     journal_trouble
-        Why the journal is no place to rely on: beneath the root, or its file system is full.
+        Why the journal's location is unsuitable: beneath the root, or on a full file system.
     leftovers
-        What runs of other plans did not end, and what they put aside, a sentence each.
+        Unfinished batches and files set aside of other plans, one sentence each.
     spent
-        What runs shortly before this one deleted.
+        Deletions of recent runs.
     """
 
     now_s: float
@@ -184,12 +184,12 @@ class Situation:
 
     @property
     def target(self) -> float:
-        """The fullness at which deleting ends: the plan's, or the policy's where that is higher."""
+        """Fullness at which deletion ends: the plan's, or the policy's if higher."""
         return max(self.planned.plan.horizon.target, self.policy.target or 0.0)
 
     @property
     def allowance(self) -> Allowance:
-        """What may be deleted, the policy's caps made absolute."""
+        """The policy's caps in absolute numbers."""
         caps, limits = self.policy.caps, []
         if caps.bytes is not None:
             limits.append(caps.bytes)

@@ -1,4 +1,4 @@
-"""How far a plan is, from the lines of its journal: pure."""
+"""Determine the progress of a plan from its journal. Pure."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from trimtab.purge.run.state import (
 )
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
-"""After everything that a journal says: nothing counts against caps."""
+"""After all times of a journal, so that nothing counts against caps."""
 _CLOCK_DIFFERENCE: Final = timedelta(minutes=5)
-"""By how much the clocks of two hosts may differ where no run compares them."""
+"""Possible clock difference of two hosts that no run compares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """Rows of a batch that were deleted and may be there again after a power cut.
+    """Deleted rows of a batch that may exist again after a power failure.
 
     Attributes
     ----------
     run
-        Whose host has to say that they are on stable storage; where one host deletes, any run does.
+        Run whose host must synchronise them; with a single host any run may.
     """
 
     batch: Rows
@@ -52,19 +52,19 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a plan is.
+    """Progress of a plan.
 
     Attributes
     ----------
     todo
-        Rows that no run has claimed or dealt with, in order.
+        Rows not yet claimed or processed, in order.
     fates
-        What became of the rows that were dealt with, in the order in which that happened.
+        Outcomes of processed rows, in the order of processing.
     unsettled
-        What was deleted and is not known to be on stable storage: the stretches of each batch.
+        Deleted rows not known to be on stable storage, by batch.
     claims, lease_s
-        Every batch that was begun and not ended: some of its files may be gone. For how long one
-        holds; 0: while a run has the lock.
+        Open batches, some of whose files may be gone, and the duration of a claim in seconds; 0:
+        while a run holds the lock.
     """
 
     todo: tuple[Rows, ...]
@@ -74,14 +74,17 @@ class Standing:
     lease_s: float = 0.0
 
     def releases(self, at: datetime, who: str) -> Iterator[ReleasedLine]:
-        """Yield the lines that end the batches that no run did."""
+        """Yield the lines that end the open batches."""
         for claim in self.claims:
             reserved = claim.reserved
             yield ReleasedLine(at, claim.batch.rows, reserved.files, reserved.bytes, who)
 
     @property
     def held_until(self) -> datetime | None:
-        """When no host can be at work any more on what several have begun; ``None``: nothing is."""
+        """Time after which no host can still be working on open batches.
+
+        ``None`` if none are shared.
+        """
         if not self.lease_s:
             return None
         lease = timedelta(seconds=self.lease_s * GRACE) + _CLOCK_DIFFERENCE
@@ -89,17 +92,17 @@ class Standing:
 
     @property
     def open_rows(self) -> int:
-        """How many rows are in batches that were begun and not ended."""
+        """Number of rows in open batches."""
         return row_count(claim.batch.rows for claim in self.claims)
 
 
 def replay(chronicle: Chronicle) -> Standing:
-    """Return how far a plan is, from its journal.
+    """Return the progress of a plan from its journal.
 
     Raises
     ------
     DataError
-        Lines do not fit together: a batch that was dealt with twice, or ended without a beginning.
+        Lines are contradictory: a batch processed twice, or ended without a beginning.
     """
     shared = Shared(since=_NEVER)
     fates: list[tuple[Rows, str]] = []
@@ -117,7 +120,7 @@ def replay(chronicle: Chronicle) -> Standing:
                 fates += ((rows, NOT_KNOWN) for rows in batch.taken())
                 fates += ((rows, CAPPED) for rows in batch.leave)
             case SyncedLine():
-                # What another host did is on its way to the disk by itself.
+                # Deletions of another host reach the disk separately.
                 others = [known for known in unsettled if known.run != line.run]
                 unsettled = others if shared.lease_s else []
             case UndoneLine():
@@ -132,13 +135,11 @@ def replay(chronicle: Chronicle) -> Standing:
 
 
 def _without_undone(line: UndoneLine, unsettled: list[Unsettled], number: int) -> list[Unsettled]:
-    """Return what is still unsettled; raise where rows are undone that were not deleted."""
+    """Return the rows still unsettled; raise if undone rows were not deleted."""
     for place, known in enumerate(unsettled):
         rest = without(known.rows, *line.rows)
         count = row_count(known.rows) - row_count(rest)
         if known.batch == line.batch and count == row_count(line.rows):
             remaining = [replace(known, rows=joined(rest))] if rest else []
             return [*unsettled[:place], *remaining, *unsettled[place + 1 :]]
-    raise DataError(
-        "rows are undone that were not deleted", code="journal-contradictory", line=number
-    )
+    raise DataError("undone rows were not deleted", code="journal-contradictory", line=number)

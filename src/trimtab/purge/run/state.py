@@ -1,7 +1,7 @@
-"""The values of a run: rows, batches, what was spent, how full the file system is.
+"""Values of a run: rows, batches, deletions that count against caps, outcomes.
 
-A row is a line of the plan's candidates, counted from 0, the oldest first. What became of each row
-is kept as stretches of equal outcomes, since neighbours mostly fare alike.
+A row is a candidate of the plan, counted from 0, oldest first. Outcomes are stored as runs of equal
+ones, since neighbours mostly have the same.
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ if TYPE_CHECKING:
 DELETED: Final = "deleted"
 WOULD_DELETE: Final = "would_delete"
 CAPPED: Final = "capped"
-"""Left alone since a cap was reached; the next plan finds it again."""
+"""Left alone because of a cap; the next plan finds it again."""
 NOT_BEGUN: Final = "not_begun"
-"""An interrupted batch had not come to it: it is done again, and counts only then."""
+"""Not reached in an interrupted batch; it is processed again, and counts only then."""
 TOO_LATE: Final = "too_late"
-"""So the core says of a row that it had not come to when the lease of its host ran out."""
+"""Outcome from the core for a row not reached before the host's lease expired."""
 NOT_KNOWN: Final = "not_known"
-"""It was in a batch that a person ended without its plan: it may have been deleted or not."""
+"""In a batch that an administrator ended without its plan; possibly deleted."""
 GONE: Final = "gone"
 IN_QUARANTINE: Final = "in_quarantine"
-"""It could not be put back, and waits for a person."""
+"""It could not be restored, and waits for an administrator."""
 TROUBLES: Final = frozenset(
     {"failed", "denied", "not_same", IN_QUARANTINE, "cannot_return", "unknown"}
 )
-"""Outcomes that a healthy run hardly has: many of them mean that something else is wrong. A file
-that was made since the plan's index was begun, ``replaced``, is not among them: users save
-their files."""
+"""Outcomes that are rare in a healthy run.
+
+Many of them mean that something else is wrong. ``replaced``, a file created since the scan began,
+is not among them: users save their files.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rows:
-    """A stretch of rows of a plan: ``count`` of them from ``first`` on."""
+    """A range of rows of a plan: ``count`` rows from ``first``."""
 
     first: int
     count: int
@@ -52,7 +54,7 @@ class Rows:
     def __post_init__(self) -> None:
         if self.first < 0 or self.count < 0:
             raise UsageError(
-                f"there are no {self.count} rows from {self.first} on", code="rows-out-of-range"
+                f"{self.count} rows from {self.first} are impossible", code="rows-out-of-range"
             )
 
     @property
@@ -62,12 +64,12 @@ class Rows:
 
 
 def row_count(rows: Iterable[Rows]) -> int:
-    """Return how many rows stretches have together."""
+    """Return the total number of rows in ranges."""
     return sum(stretch.count for stretch in rows)
 
 
 def without(rows: Iterable[Rows], *taken: Rows) -> tuple[Rows, ...]:
-    """Return the stretches less what was taken out of them.
+    """Return the ranges without the rows taken.
 
     Examples
     --------
@@ -86,7 +88,7 @@ def without(rows: Iterable[Rows], *taken: Rows) -> tuple[Rows, ...]:
 
 
 def joined(rows: Iterable[Rows]) -> tuple[Rows, ...]:
-    """Return stretches in order, neighbours made one.
+    """Return ranges in order, with adjacent ones merged.
 
     Examples
     --------
@@ -104,7 +106,7 @@ def joined(rows: Iterable[Rows]) -> tuple[Rows, ...]:
 
 
 def common(rows: Iterable[Rows], others: Iterable[Rows]) -> tuple[Rows, ...]:
-    """Return the stretches that are in both.
+    """Return the intersection of two sets of ranges.
 
     Examples
     --------
@@ -118,19 +120,19 @@ def common(rows: Iterable[Rows], others: Iterable[Rows]) -> tuple[Rows, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows that are dealt with together, of which some are left alone.
+    """Rows processed together; some may be left alone.
 
     Attributes
     ----------
     leave
-        Stretches within ``rows`` that a cap keeps; in order.
+        Ranges within ``rows`` held by a cap, in order.
     """
 
     rows: Rows
     leave: tuple[Rows, ...] = ()
 
     def taken(self) -> tuple[Rows, ...]:
-        """Return the stretches that are not left alone, in order."""
+        """Return the ranges not left alone, in order."""
         taken: list[Rows] = []
         first = self.rows.first
         for left in joined(self.leave):
@@ -141,11 +143,11 @@ class Batch:
 
 
 Stretch = tuple[str, int]
-"""An outcome and how many rows in a row had it."""
+"""An outcome and the number of consecutive rows with it."""
 
 
 def stretches(outcomes: Iterable[str]) -> tuple[Stretch, ...]:
-    """Return the outcomes of rows as stretches.
+    """Return the outcomes of rows as runs of equal ones.
 
     Examples
     --------
@@ -156,7 +158,7 @@ def stretches(outcomes: Iterable[str]) -> tuple[Stretch, ...]:
 
 
 def fates_of(rows: Rows, outcomes: Iterable[Stretch]) -> Iterator[tuple[Rows, str]]:
-    """Yield stretches of rows with the outcome of each."""
+    """Yield ranges of rows with their outcomes."""
     first = rows.first
     for outcome, count in outcomes:
         yield Rows(first, count), outcome
@@ -164,28 +166,30 @@ def fates_of(rows: Rows, outcomes: Iterable[Stretch]) -> Iterator[tuple[Rows, st
 
 
 def rows_with(rows: Rows, outcomes: Iterable[Stretch], wanted: str) -> Iterator[Rows]:
-    """Yield the rows that had an outcome."""
+    """Yield the rows with a given outcome."""
     return (stretch for stretch, outcome in fates_of(rows, outcomes) if outcome == wanted)
 
 
 CAPS_WINDOW_S: Final = 20 * 3600.0
-"""Caps hold for all runs within it: a daily run begins with none of them used, one that a broken
-timer starts every minute does not."""
+"""Caps cover all runs within this time, in seconds.
+
+A daily run starts with unused caps, one started every minute by a broken timer does not.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was deleted and counts against the caps.
+    """Deletions that count against the caps.
 
     Attributes
     ----------
     bytes
-        As the plan lists them, or as the remover found them where that is more: a size that the
-        plan knew too small is no way round a cap, and one that it knew too large counts as listed.
+        Bytes as listed in the plan, or as found by the remover if larger: a size listed too small
+        must not bypass a cap, and one listed too large counts as listed.
     by_user
         Bytes by uid.
     times
-        When how much of it was deleted: time in seconds since 1970, files, bytes, a batch each.
+        Time in seconds since 1970, files and bytes of each batch.
     """
 
     files: int = 0
@@ -194,7 +198,7 @@ class Spent:
     times: tuple[tuple[float, int, int], ...] = field(default=(), compare=False)
 
     def __add__(self, other: Spent) -> Spent:
-        """Return both together."""
+        """Return the sum."""
         by_user = dict(self.by_user)
         for uid, size in other.by_user.items():
             by_user[uid] = by_user.get(uid, 0) + size
@@ -202,7 +206,10 @@ class Spent:
         return Spent(self.files + other.files, self.bytes + other.bytes, by_user, times)
 
     def free_at_s(self, most: Allowance) -> float | None:
-        """Return when a run may delete again under caps; ``None``: now, or it is not known."""
+        """Return when caps allow deletion again, in seconds since 1970.
+
+        ``None`` for now or unknown.
+        """
         files, size, free_at_s = self.files, self.bytes, None
         over_files = math.inf if most.files is None else most.files
         over_bytes = math.inf if most.bytes is None else most.bytes
@@ -216,23 +223,23 @@ class Spent:
 def spent_on(
     files: int, size: int, by_user: Mapping[int, tuple[int, int]], at_s: float | None = None
 ) -> Spent:
-    """Return what counts of so many files and bytes; ``by_user`` are files and bytes by uid."""
+    """Return the deletions of given files and bytes; ``by_user`` has files and bytes by uid."""
     times = () if at_s is None else ((at_s, files, size),)
     return Spent(files, size, {uid: held for uid, (_, held) in by_user.items()}, times)
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The most that may be spent, caps and shares made absolute; ``None`` is no limit.
+    """Caps in absolute numbers; ``None`` for no limit.
 
     Attributes
     ----------
     user_fraction
-        Of what a user holds. The first file of a user in a run may be larger than this share: it
-        would be kept for ever else.
+        Share of a user's bytes. A user's first file in a run may be larger than this share, or it
+        would be retained for ever.
     user_bytes
-        What each user holds, by uid, from the index. Who is not in it holds nothing, so that only
-        a first file of theirs goes.
+        Bytes of each user, by uid, from the index. A missing user counts as holding nothing, so
+        only their first file may be deleted.
     """
 
     files: int | None = None
@@ -241,7 +248,7 @@ class Allowance:
     user_bytes: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def of_user(self, uid: int) -> int | None:
-        """Return how many bytes of one user may go; ``None``: no limit."""
+        """Return how many bytes of a user may be deleted; ``None`` for no limit."""
         if self.user_fraction is None:
             return None
         return share_of(self.user_fraction, self.user_bytes.get(uid, 0))
@@ -249,12 +256,12 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What the plan says of some rows.
+    """Owners and sizes of some rows in the plan.
 
     Attributes
     ----------
     uids, allocated_bytes
-        One number a row.
+        One number per row.
     """
 
     rows: Rows
@@ -262,7 +269,7 @@ class Listed:
     allocated_bytes: NDArray[np.uint64]
 
     def part(self, rows: Rows) -> Listed:
-        """Return the same of some of the rows."""
+        """Return the part for some of the rows."""
         start = rows.first - self.rows.first
         if start < 0 or rows.end > self.rows.end:
             raise UsageError(f"rows {rows} are not within {self.rows}", code="rows-out-of-range")
@@ -272,25 +279,25 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a batch came to.
+    """Outcome of a batch.
 
     Attributes
     ----------
     outcomes
-        Of every row of the batch, those that were left alone too.
+        Outcome of every row of the batch, including those left alone.
     files, bytes
-        Deleted, or in a dry run what would be; bytes as the plan lists them.
+        Files and bytes deleted, or that a dry run would delete; bytes as listed in the plan.
     freed_bytes
-        As the remover counts them; in a dry run as the plan lists them.
+        Bytes counted by the remover; in a dry run as listed in the plan.
     by_user
         Files and listed bytes by uid.
     elapsed_s, latency_s_median, latency_s_p99
-        How long it took, and one deletion in it; ``None`` where there was none. Quantiles are
-        values of rows: the least that so many of them do not exceed.
+        Duration of the batch, and latency of a deletion; ``None`` without deletions. Quantiles are
+        values of actual rows: the smallest not exceeded by that fraction of them.
     recovered
-        It was begun by a run that was interrupted, and brought to its end by this one.
+        Whether the batch was begun by an interrupted run and ended by this one.
     outcome_bytes
-        Bytes as the plan lists them, by outcome.
+        Bytes as listed in the plan, by outcome.
     """
 
     batch: Batch
@@ -307,49 +314,49 @@ class Outcome:
 
     @property
     def lessens_bytes(self) -> int:
-        """By how much less has to go.
+        """Reduction of the need.
 
-        What is gone of an interrupted batch may have been deleted by the host that had it, and its
-        objects may still be destroyed: it is not to be made up for by other files.
+        Files gone from an interrupted batch may have been deleted by its host, with objects still
+        being destroyed, so other files must not replace them.
         """
         return max(self.bytes, self.freed_bytes) if self.recovered else self.freed_bytes
 
     @property
     def spent(self) -> Spent:
-        """What of it counts against the caps."""
+        """Deletions that count against the caps."""
         return spent_on(self.files, max(self.bytes, self.freed_bytes), self.by_user)
 
     def count(self, *wanted: str) -> int:
-        """Return how many rows had one of the outcomes."""
+        """Return the number of rows with one of the outcomes."""
         return sum(count for outcome, count in self.outcomes if outcome in wanted)
 
     @property
     def asked_rows(self) -> int:
-        """Rows of which something was asked."""
+        """Number of rows processed."""
         return self.batch.rows.count - self.count(CAPPED, NOT_BEGUN)
 
     def late_rows(self, limit_s: float) -> int:
-        """Return how many rows took longer than a limit, at least, as the quantiles show."""
+        """Return a lower bound, from the quantiles, of the rows slower than a limit."""
         if self.latency_s_median is not None and self.latency_s_median > limit_s:
             return self.asked_rows // 2 + 1
         late = self.latency_s_p99 is not None and self.latency_s_p99 > limit_s
         return self.asked_rows // 100 + 1 if late else 0
 
     def not_begun(self) -> tuple[Rows, ...]:
-        """Return the rows that have to be done again."""
+        """Return the rows to process again."""
         return tuple(rows_with(self.batch.rows, self.outcomes, NOT_BEGUN))
 
 
 def latency_of(calls: Sequence[tuple[int, float, float]]) -> tuple[float, float] | None:
-    """Return median and 99th percentile of the rows of several calls, as far as theirs show them.
+    """Return median and 99th percentile of the rows of several calls, from those of each call.
 
-    Of a call of 16 rows the 99th percentile is the maximum: the worst of many short calls would
+    In a call of 16 rows the 99th percentile is the maximum, so the worst of many short calls would
     be that of a single row.
 
     Parameters
     ----------
     calls
-        Rows, median and 99th percentile of each; ``None`` is returned where there is none.
+        Rows, median and 99th percentile of each, in seconds; the result is ``None`` without calls.
 
     Examples
     --------
@@ -368,7 +375,7 @@ def latency_of(calls: Sequence[tuple[int, float, float]]) -> tuple[float, float]
 
 
 def _reached(known: Sequence[tuple[float, int]], rows: int) -> float:
-    """Return the latency that so many rows have reached, of latencies in falling order."""
+    """Return the latency reached by a number of rows; latencies are in descending order."""
     so_far = accumulate(count for _, count in known)
     return next(value_s for (value_s, _), sum_ in zip(known, so_far, strict=True) if sum_ >= rows)
 
@@ -385,23 +392,24 @@ def outcome_of(
     dry: bool = False,
     doubtful: Iterable[Rows] = (),
 ) -> Outcome:
-    """Return what a batch came to, from the outcome of each of its rows.
+    """Return the outcome of a batch from those of its rows.
 
-    Of an interrupted batch a file that is gone counts as deleted against the caps: nobody can tell
-    any more who removed it, and a cap is to err on the safe side.
+    In an interrupted batch, a file that is gone counts against the caps as deleted: who removed it
+    is unknown, and a cap must err on the safe side.
 
     Parameters
     ----------
     names
-        One a row, those that were left alone too.
+        One per row, including those left alone.
     doubtful
-        Rows that another host may have deleted after they were taken over from it: of them too, one
-        that is gone counts.
+        Rows that another host may have deleted after they were taken over from it; a file of these
+        that is gone counts too.
     """
     outcomes = stretches(names)
     if sum(count for _, count in outcomes) != batch.rows.count:
         raise UsageError(
-            f"the outcomes are not those of {batch.rows.count} rows", code="rows-out-of-range"
+            f"the number of outcomes is not {batch.rows.count}, the number of rows",
+            code="rows-out-of-range",
         )
     wanted = {WOULD_DELETE} if dry else {DELETED, GONE} if recovered else {DELETED}
     taken = [rows for name in wanted for rows in rows_with(batch.rows, outcomes, name)]
@@ -431,7 +439,7 @@ def _bytes_by_outcome(listed: Listed, outcomes: Iterable[Stretch]) -> dict[str, 
 
 
 def counted(parts: Iterable[Listed]) -> tuple[int, int, dict[int, tuple[int, int]]]:
-    """Return files and bytes of some rows, and the same by uid."""
+    """Return files and bytes of some rows, in total and by uid."""
     import numpy as np
 
     by_user: dict[int, tuple[int, int]] = {}

@@ -1,7 +1,7 @@
-"""The world of a run on this host: its clock, its files, and the file system as it is mounted here.
+"""Surroundings of a run on this host: its clock, files, and the mounted file system.
 
-What only servers know (their clocks, the objects that are being destroyed) is asked for by
-functions that whoever knows the site hands over; without them it is not known.
+Facts that only servers have (their clocks, objects being destroyed) come from functions passed in
+by the caller, who knows the site; without these they are unknown.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from trimtab.record.trusted import opened, synchronise_file_system
 from trimtab.visible import visible
 
 LOOK_EVERY_S: Final = 1.0
-"""The mount table is read so often at most; the kill switch is looked for before every batch."""
+"""Minimum interval of reading the mount table; the kill switch is checked before every batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is asked of others than this host; each may be left out.
+    """Queries to other hosts; each is optional.
 
     Attributes
     ----------
     in_flight
-        Objects whose destruction has to be waited for, over all servers; ``None``: not known.
+        Number of objects still to be destroyed, over all servers; ``None`` if unknown.
     clocks
-        Of the servers.
+        Clocks of the servers.
     keeps_deleted
-        What keeps the space of deleted files, such as a trash can that is switched on.
+        What keeps the space of deleted files, such as an active trash can.
     deleting
-        Called before files are deleted: what ``in_flight`` says after that is of the objects that
-        wait by then, and not of those that others add later.
+        Called before files are deleted: ``in_flight`` then counts only objects pending by that
+        time, not those that others add later.
     """
 
     in_flight: Callable[[], int | None] = lambda: None
@@ -58,7 +58,7 @@ class Site:
 
 @dataclass(eq=False)
 class HostSurroundings:
-    """The surroundings of a run, from what is on this host.
+    """Surroundings of a run, from this host.
 
     Attributes
     ----------
@@ -67,18 +67,19 @@ class HostSurroundings:
     journals
         Directory of the journals.
     canary
-        Whether a canary file is made: by a run that deletes, never by a dry run.
+        Whether to create a canary file: only in a run that deletes, never in a dry run.
     quarantine
-        Of the plan: the reserve in it is given back where a full file system takes no canary.
+        The plan's quarantine, whose reserve is released if a full file system has no space for a
+        canary.
     leftovers
         Finds what runs of other plans left.
     owner
-        Whose the allow-list has to be.
+        Uid that must own the allow-list.
     clock, sleep
-        Of this host.
+        Clock and sleep function of this host.
     root
-        The descriptor of the root that the guards looked at; ``None``: there is none yet. Whatever
-        is done beneath the root goes by it: its path may lead elsewhere by then.
+        Descriptor of the root checked by the guards; ``None`` before that. All operations beneath
+        the root use it, because the path may lead elsewhere later.
     """
 
     policy: Policy
@@ -97,7 +98,7 @@ class HostSurroundings:
     _looked_at_s: float = field(default=0.0, init=False)
 
     def close(self) -> None:
-        """Let go of the root."""
+        """Close the root's descriptor."""
         if self.root is not None:
             os.close(self.root)
             self.root = None
@@ -107,31 +108,33 @@ class HostSurroundings:
         return self.clock()
 
     def wait(self, seconds: float) -> None:
-        """Return after a while."""
+        """Wait."""
         self.sleep(seconds)
 
     def measure(self) -> tuple[Usage, int | None]:
-        """Return how full the file system is, and how many objects are still being destroyed."""
-        # Objects first: what is destroyed between the two is in the use then, and not forgotten.
+        """Return usage, and the number of objects still being destroyed, if known."""
+        # Objects first: those destroyed in between then still show in usage, and are not missed.
         in_flight = self.site.in_flight()
         return collect.usage(self._place), in_flight
 
     def sync(self) -> None:
-        """Return when the file system has on stable storage what was done to it."""
+        """Synchronise all changes of the file system to stable storage."""
         with (
             system_errors(
                 f"{visible(self.policy.root)} cannot be synchronised",
                 code="root-unsynced",
-                hint="run again: what was deleted since the last time is looked for",
+                hint="run again: deletions since the last synchronisation are checked",
             ),
             opened(self._place) as top,
         ):
             synchronise_file_system(top)
 
     def situation(self) -> Situation:
-        """Return the facts; after the first time only those that may change while a run lasts.
+        """Return the facts.
 
-        Nothing is deleted that was not preceded by a look at them.
+        After the first call only those that may change during a run are updated.
+
+        No deletion happens without checking them first.
         """
         self.site.deleting()
         if self._first is None:
@@ -183,11 +186,13 @@ class HostSurroundings:
         after = collect.root_facts(self.policy.root)
         if after.trouble is None and _place_of(after) != _place_of(before):
             shown = visible(self.policy.root)
-            return replace(before, trouble=f"{shown} is another directory than when the run began")
+            return replace(
+                before, trouble=f"{shown} is not the directory it was when the run began"
+            )
         return after
 
 
 def _place_of(root: RootFacts) -> tuple[int | None, int | None, str | None] | None:
-    """Return which directory of which mount it is."""
+    """Return the identity of the root's directory and mount."""
     system = root.file_system
     return None if system is None else (system.device, system.root_inode, system.mount)

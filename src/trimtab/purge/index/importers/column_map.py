@@ -1,11 +1,11 @@
-r"""Any table as an index: which of its columns is which, and in what unit.
+r"""Map the columns of any table, with their units, to those of an index.
 
-A map is text, ``TARGET=COLUMN`` or ``TARGET=COLUMN:UNIT``, parted by commas::
+A map is text, ``TARGET=COLUMN`` or ``TARGET=COLUMN:UNIT``, separated by commas::
 
     path=file_name,uid=owner_id,size_bytes=size,allocated_bytes=blocks:blocks,atime_ns=atime:s
 
-Targets are the columns of the index (`trimtab.purge.index.schema`) and ``path``. Whatever kind of
-column a table has, it goes through text or whole numbers, never through a fraction.
+Targets are the columns of the index (`trimtab.purge.index.schema`) and ``path``. Columns of any
+kind are converted through text or integers, never through floating point.
 """
 
 from __future__ import annotations
@@ -49,11 +49,13 @@ UNITS: Final[Mapping[str, tuple[str, ...]]] = {
     "osts": ("numbers",),
     "pool": ("raw",),
 }
-"""Of each target its units; the first is meant where none is named and none is `_EXPLICIT`."""
+"""Units of each target; the first is the default, except for targets in `_EXPLICIT`."""
 
 _EXPLICIT: Final = frozenset({"id", "atime_ns", "mtime_ns", "ctime_ns", "btime_ns"})
-"""Where a wrong guess would be a wrong number that looks right: seconds read as nanoseconds make
-every file 50 years old."""
+"""Targets without a default unit, because a wrong guess would look plausible.
+
+Seconds read as nanoseconds make every file 50 years old.
+"""
 
 _WORDS: Final = {
     "f": ("f", "file", "regular", "regular file", "reg"),
@@ -66,7 +68,7 @@ _WORDS: Final = {
 }
 _BYTES: Final = {"B": 1, "blocks": 512, "KiB": 1024, "MiB": 1024**2}
 NUMBER_UNITS: Final = frozenset({"inode", "number", *_BYTES, "s", "ms", "us", "ns", "mode"})
-"""Units of whole numbers: their text and the numbers themselves mean the same."""
+"""Units whose values may be text or integers."""
 
 _RESOLUTION_NS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "iso": 1}
 _ISO: Final = (
@@ -77,7 +79,7 @@ _ISO: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """One column of a table: what it is, what it is called there, in what unit it is."""
+    """One column of a table: its target in the index, its name in the table, and its unit."""
 
     target: str
     column: str
@@ -86,7 +88,7 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Numbers of users and groups by their names, for tables that hold names."""
+    """Numbers of users and groups by name, for tables with names."""
 
     users: Mapping[str, int]
     groups: Mapping[str, int]
@@ -101,13 +103,13 @@ def parse_map(texts: Sequence[str]) -> tuple[Mapped, ...]:
     Parameters
     ----------
     texts
-        Each one pair or several with commas between them.
+        Each one pair, or several separated by commas.
 
     Raises
     ------
     UsageError
-        A target or unit is not known, stands twice or is missing; a path, an owner and a length
-        are needed.
+        A target or unit is unknown, repeated or missing; a path, an owner and a length are
+        required.
 
     Examples
     --------
@@ -118,25 +120,25 @@ def parse_map(texts: Sequence[str]) -> tuple[Mapped, ...]:
     for text in (part for whole in texts for part in whole.split(",")):
         mapped = _pair(text.strip())
         if mapped.target in columns:
-            raise UsageError(f"the map names {mapped.target} twice", code="column-repeated")
+            raise UsageError(f"the map has {mapped.target} twice", code="column-repeated")
         columns[mapped.target] = mapped
     placed_by_path = "path" in columns
     if placed_by_path == ("name" in columns) or (placed_by_path and "parent" in columns):
         raise UsageError(
-            "the map has to name the path, or the directory and the name",
+            "the map must have the path, or the directory and the name",
             code="column-missing",
             hint="path=COLUMN, or parent=COLUMN,name=COLUMN",
         )
     if not placed_by_path and "parent" not in columns:
         raise UsageError(
-            "the map names a name without its directory",
+            "the map has a name without its directory",
             code="column-missing",
             hint="parent=COLUMN",
         )
     for needed in ("uid", "size_bytes"):
         if needed not in columns:
             raise UsageError(
-                f"the map does not name {needed}", code="column-missing", hint=f"{needed}=COLUMN"
+                f"the map lacks {needed}", code="column-missing", hint=f"{needed}=COLUMN"
             )
     return tuple(columns.values())
 
@@ -145,7 +147,7 @@ def _pair(text: str) -> Mapped:
     target, equals, column = text.partition("=")
     if not equals or not column or target not in UNITS:
         raise UsageError(
-            f"{visible(text)!r} is no part of a column map",
+            f"{visible(text)!r} is not a column mapping",
             code="column-map-malformed",
             hint=f"write TARGET=COLUMN or TARGET=COLUMN:UNIT; targets are {', '.join(UNITS)}",
         )
@@ -155,7 +157,7 @@ def _pair(text: str) -> Mapped:
         return Mapped(target, name, unit)
     if target in _EXPLICIT:
         raise UsageError(
-            f"{visible(text)!r} does not say in what unit {target} is",
+            f"{visible(text)!r} lacks the unit of {target}",
             code="unit-missing",
             hint=f"write {target}={visible(column)}:{known[0]}; units are {', '.join(known)}",
         )
@@ -163,7 +165,7 @@ def _pair(text: str) -> Mapped:
 
 
 def learn(mapping: Sequence[Mapped], reading: Reading) -> None:
-    """Note what a table with this map tells, and how exact its times are."""
+    """Record which columns a table with this map has, and the resolution of its times."""
     reading.columns |= {mapped.target for mapped in mapping}
     times = [
         mapped
@@ -180,15 +182,15 @@ def frame_of(
     reading: Reading,
     names: Names = NO_NAMES,
 ) -> pl.DataFrame:
-    """Return the rows of a table that can be taken, in the types of the index.
+    """Return the acceptable rows of a table, in the types of the index.
 
     Parameters
     ----------
     texts
-        The columns of the table by name, null where there is no value: as Binary, those in one of
-        `NUMBER_UNITS` also as whole numbers.
-    found
-        The record of each row, to name what is refused.
+        Columns of the table by name, with null for missing values: as Binary, or as integers for
+        `NUMBER_UNITS`.
+    locate
+        Finds the record of a row, to report rejected rows.
     """
     columns: list[pl.Series] = []
     paths: dict[str, list[bytes | None]] = {}
@@ -206,7 +208,7 @@ def frame_of(
     for mapped in mapping:
         if mapped.target == "id":
             frame = frame.with_columns(id_kind=pl.lit(mapped.unit))
-    # b"" is refused by what splits paths; a value that cannot be decoded becomes one.
+    # Splitting paths rejects b"", which stands for a value that cannot be decoded.
     texts_of_paths = _joined(paths)
     if "path" in paths:
         reading.take_kind(texts_of_paths)
@@ -255,7 +257,7 @@ def _reader(mapped: Mapped, names: Names) -> Reader:
         return lambda text: text.replace_strict(
             list(numbers),
             list(numbers.values()),
-            default=fields.whole(text, pl.UInt32),  # how tools write an owner without a name
+            default=fields.whole(text, pl.UInt32),  # tools print unnamed owners so
             return_dtype=pl.UInt32,
         )
     if mapped.target == "id":
@@ -281,12 +283,12 @@ def _time(text: pl.Series, unit: str) -> pl.Series:
         return _iso(text)
     parts = 10**9 // _RESOLUTION_NS[unit]
     number = fields.signed(text)
-    # Floor division: what is left is never negative.
+    # Floor division: the remainder is never negative.
     return fields.nanoseconds(number // parts, number % parts * _RESOLUTION_NS[unit])
 
 
 def _iso(text: pl.Series) -> pl.Series:
-    """Return RFC 3339 as nanoseconds; a time without a zone is null, for it could be any."""
+    """Return RFC 3339 times as nanoseconds; null without a zone, because it could be any."""
     col = pl.col
     parts = text.str.extract_groups(_ISO).struct.unnest()
     parts.columns = ["date", "clock", "places", "zone"]

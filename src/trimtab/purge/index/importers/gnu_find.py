@@ -1,8 +1,8 @@
-r"""Lists of GNU find: ``find ROOT -printf FORMAT``, records that end with NUL.
+r"""Read lists of GNU find: ``find ROOT -printf FORMAT``, records that end with NUL.
 
-What it prints was looked at with GNU findutils 4.9: a time has ten places of which the last is 0; a
-time before 1970 is printed as ``tv_sec`` and ``tv_nsec`` side by side, so that half a second before
-1969-12-31 23:59:59 is ``-2.5000000000``; a birth time that is not known is ``-1.-000000010``.
+Output verified with GNU findutils 4.9: a time has ten decimals, the last one 0; a time before 1970
+is printed as ``tv_sec`` and ``tv_nsec`` side by side, so half a second before 1969-12-31 23:59:59
+is ``-2.5000000000``; an unknown birth time is ``-1.-000000010``.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     import polars as pl
 
 FULL: Final = r"%i\t%y\t%D\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%B@\t%p\t%i\0"
-"""What Trimtab asks for: the inode number at both ends shows that nothing between them is lost."""
+"""Format that Trimtab requests: the inode number at both ends shows that the record is complete."""
 OPEN: Final = r"%D\t%i\t%y\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%B@\t%p\0"
-"""What it asked for before records were closed."""
+"""Earlier format, without the closing inode number."""
 SHORT: Final = r"%i\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%p\0"
-"""What many sites have: of regular files, by ``-type f``."""
+"""Format of many sites, for regular files (``-type f``)."""
 
 
 def script(root: str) -> str:
-    """Return shell commands that print a complete list of what is beneath a directory.
+    """Return shell commands that print a complete list of everything beneath a directory.
 
-    The list says when it was begun and, if find came to its end without an error, when that was.
+    The list has its start time and, if find finished without an error, its end time.
     """
     find = shell_text(
         ["find", root, "-ignore_readdir_race", "-xdev", "-mindepth", "1", "-printf", FULL]
@@ -58,14 +58,14 @@ def read(
     Parameters
     ----------
     format_text
-        What was given to ``-printf``; ``None``: `FULL`, `OPEN` or `SHORT`, whichever fits.
+        Argument of ``-printf``; ``None`` for `FULL`, `OPEN` or `SHORT`, whichever matches.
 
     Raises
     ------
     UsageError
         The format cannot be read.
     DataError
-        The list is of none of these formats.
+        The list matches none of these formats.
     """
     form = None if format_text is None else parse_format(format_text, GNU)
     terminator = b"\0" if form is None else form.terminator
@@ -86,9 +86,11 @@ def read(
 
 
 def _no_directories(frame: pl.DataFrame, directory: bytes) -> bytes:
-    """Return the path of the last row; raise where a path turns out to be a directory.
+    """Return the path of the last row.
 
-    find prints a directory just before what is in it. A list with types tells them.
+    Raise if a path is a directory. find prints a directory just before its contents.
+
+    A list with types needs no check.
     """
     if "type" in frame.columns or frame.is_empty():
         return directory
@@ -98,7 +100,7 @@ def _no_directories(frame: pl.DataFrame, directory: bytes) -> bytes:
         before = joined(parents[at - 1], names[at - 1]) if at else directory
         if before and parents[at] == before:
             raise DataError(
-                "the list has directories in it and does not tell what is one",
+                "the list has directories but no types to tell them apart",
                 code="types-ambiguous",
                 hint="make it with -type f, or with %y in the format",
             )

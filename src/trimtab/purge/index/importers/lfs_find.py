@@ -1,20 +1,20 @@
-r"""Lists of ``lfs find ROOT --printf FORMAT``, records that end with a line feed.
+r"""Read lists of ``lfs find ROOT --printf FORMAT``, records that end with a line feed.
 
-lfs cannot print a NUL, and prints names as they are: a line feed in a name looks like the end of a
-record, and what follows could even look like another record. Two remedies:
+lfs cannot print a NUL and does not escape names: a line feed in a name looks like the end of a
+record, and the rest could even look like another record. Two remedies:
 
-- A list with a token (`script`): every record begins with random digits that nobody knew when the
-  names were made. Whatever does not begin with them belongs to the path before, and every name is
-  read exactly.
-- Without one, a record and what follows it without looking like a record are refused together, and
-  no deletion may rest on the list.
+- A list with a token (`script`): every record begins with random digits that were unknown when the
+  names were created. A line without them continues the previous path, so every name is read
+  exactly.
+- Without a token, a record is rejected together with following lines that are not records, and
+  the list must not be used for deletion.
 
-Seen on Lustre 2.17: times are whole seconds; the FID has no brackets, and is missing where the
-file was gone by then; the layout printed for a directory is that of its metadata, and for a
-symbolic link that of its target, so both are passed over; OSTs are printed component by component
-(``[0][2,3,1,0]``, ``?`` where nothing was written yet), a stripe count that is "all of them" as
-1152921504606846978. The pool, by the source, is that of the last component that has objects, and
-empty where there is none; its bytes are printed as they are.
+Seen on Lustre 2.17: times are whole seconds; the FID has no brackets and is missing if the file was
+already gone; the layout printed for a directory is that of its metadata, and for a symbolic link
+that of its target, so both are ignored; OSTs are printed per component (``[0][2,3,1,0]``, ``?`` if
+nothing was written yet), and a stripe count of "all" as 1152921504606846978. According to the
+source, the pool is that of the last component with objects, empty if there is none, and its bytes
+are not escaped.
 """
 
 from __future__ import annotations
@@ -41,21 +41,24 @@ if TYPE_CHECKING:
     import polars as pl
 
 OPEN: Final = r"%LF\t%Lp\t%y\t%n\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%Lc\t%Lo\t%p\n"
-"""What Trimtab asked for before records were closed. The pool stands before the numbers: tabs in a
-name that somebody made up move the letter of the type onto one of them, and the record is refused.
-Of 15 bytes a name has too few to move it behind the last."""
+"""Earlier format, without the closing FID.
+
+The pool is printed before the numbers: tabs in a forged pool name shift the type letter onto a
+number, and the record is rejected. A pool name of 15 bytes is too short to shift it past the last
+number.
+"""
 FULL: Final = OPEN.replace(r"\n", r"\t%LF\n")
-"""What it asks for: the FID at both ends shows that nothing between them is lost."""
+"""Format that Trimtab requests: the FID at both ends shows that the record is complete."""
 POOLLESS: Final = r"%LF\t%y\t%n\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%Lc\t%Lo\t%p\n"
-"""What it asked for before pools were kept."""
+"""Earlier format, without the pool."""
 SHORT: Final = r"%LF\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%n\t%Li\t%Lo\t%p\n"
-"""Of regular files, by ``-type f``."""
+"""Format for regular files (``-type f``)."""
 
 
 def script(root: str) -> str:
-    """Return shell commands that print a complete list of what is beneath a directory.
+    """Return shell commands that print a complete list of everything beneath a directory.
 
-    The list says when it was begun and, if lfs came to its end without an error, when that was.
+    The list has its start time and, if lfs finished without an error, its end time.
     """
     find = shell_text(["lfs", "find", root, "--printf"])
     return (
@@ -74,15 +77,15 @@ def read(
     Parameters
     ----------
     format_text
-        What was given to ``--printf``, without the token; ``None``: `FULL`, `OPEN`, `POOLLESS` or
-        `SHORT`, whichever fits.
+        Argument of ``--printf``, without the token; ``None`` for `FULL`, `OPEN`, `POOLLESS` or
+        `SHORT`, whichever matches.
 
     Raises
     ------
     UsageError
         The format cannot be read.
     DataError
-        The list is of none of these formats.
+        The list matches none of these formats.
     """
     form = None if format_text is None else parse_format(format_text, LFS)
     reading.times, reading.resolution_ns = TimeTrust.SECONDS, 10**9
@@ -97,13 +100,13 @@ def read(
 
 
 def _fitting(lines: Sequence[bytes], head: Head) -> Format:
-    """Return the format of lines, which begin with the token where there is one."""
+    """Return the format of lines, which begin with the token if there is one."""
     usual = head.usual(FULL, OPEN, POOLLESS, SHORT)
     skip = 0 if head.token is None else len(head.token) + 1
     texts = [line[skip:] for line in lines]
     if head.closed or (head.token is not None and texts[0].startswith(END_WORD)):
-        # It says so itself, or nothing is beneath the root. Lines do not tell: where all names have
-        # line feeds, none of them ends as a closed record does.
+        # The header says so, or the root is empty. Lines cannot decide: if all names have line
+        # feeds, none ends like a closed record.
         return parse_format(usual[0], LFS)
-    # No record fits two of those that are not closed: where one has a letter, others have numbers.
+    # No record matches two of the open formats: where one has a letter, the others have numbers.
     return fitting(usual, LFS, texts, tool="lfs find", option="--printf")

@@ -1,4 +1,4 @@
-"""File lists of mpiFileUtils (``dwalk -o``): versions 3 and 4, numbers of 64 bits, big-endian.
+"""Read file lists of mpiFileUtils (``dwalk -o``): versions 3 and 4, 64-bit big-endian numbers.
 
 ::
 
@@ -9,9 +9,9 @@
     files  x  path[file_chars], mode, uid, gid, three times of seconds and nanoseconds (access,
               modification, change), size
 
-Names and paths are padded with NUL to the longest there is; a list may be a terabyte, so it is
-streamed. Source: ``src/common/mfu_flist_io.c`` of mpiFileUtils at 2dbcf1c (2026-06). There is no
-identity, no count of links and no allocated size in it, and nothing says whether all could be read.
+Names and paths are padded with NUL to the longest one; a list may be a terabyte, so it is streamed.
+Source: ``src/common/mfu_flist_io.c`` of mpiFileUtils at 2dbcf1c (2026-06). It has no identity, link
+count or allocated size, and does not show whether everything could be read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COLUMNS: Final = frozenset(
 )
 _TABLE_MAX_BYTES: Final = 2**32
 _SECONDS_MAX: Final = 10**11
-"""The year 5138: beyond it a header's time is rubbish."""
+"""The year 5138: a later time in a header is invalid."""
 
 
 def read(file: BinaryIO, reading: Reading) -> Iterator[pl.DataFrame]:
@@ -44,7 +44,7 @@ def read(file: BinaryIO, reading: Reading) -> Iterator[pl.DataFrame]:
     Raises
     ------
     DataError
-        It is no list of a version that is known, or its header cannot be.
+        Not a list of a known version, or its header is invalid.
     """
     reading.times, reading.resolution_ns = TimeTrust.EXACT_NS, 1
     reading.columns |= _COLUMNS
@@ -65,17 +65,17 @@ def read(file: BinaryIO, reading: Reading) -> Iterator[pl.DataFrame]:
             )
             return
     if file.read(1):
-        reading.refuse("something follows after the last file", offset=offset)
+        reading.refuse("unexpected data after the last file", offset=offset)
 
 
 def _head(file: BinaryIO, reading: Reading) -> tuple[int, int, int]:
-    """Return the number of files, the length of a path, and where the files begin."""
+    """Return the number of files, the length of a path and the offset of the files, in bytes."""
     version = int.from_bytes(file.read(8), "big")
     if version not in (3, 4):
         raise DataError(
-            "this is no file list of mpiFileUtils of version 3 or 4",
+            "not an mpiFileUtils file list of version 3 or 4",
             code="format-unknown",
-            hint="make one with `dwalk -o LIST.mfu`; its text formats are not exact enough",
+            hint="create one with `dwalk -o LIST.mfu`; its text formats are not exact enough",
         )
     many = 6 if version == 4 else 8
     data = _exactly(file, 8 * many)
@@ -87,11 +87,11 @@ def _head(file: BinaryIO, reading: Reading) -> tuple[int, int, int]:
     tables = users * (user_characters + 8) * bool(user_characters)
     tables += groups * (group_characters + 8) * bool(group_characters)
     if tables > _TABLE_MAX_BYTES or characters > RECORD_MAX_BYTES or (files and not characters):
-        raise DataError("its header cannot be: the list is damaged", code="list-damaged")
+        raise DataError("invalid header: the list is damaged", code="list-damaged")
     if times and 0 < times[0] <= times[1] < _SECONDS_MAX:
         reading.started_ns = times[0] * fields.NS_PER_S
         reading.ended_ns = times[1] * fields.NS_PER_S + fields.NS_PER_S - 1
-    left = tables  # names of users and groups: the numbers are what counts
+    left = tables  # names of users and groups: only the numbers matter
     while left:
         skipped = len(file.read(min(left, CHUNK_BYTES)))
         if not skipped:
@@ -103,7 +103,7 @@ def _head(file: BinaryIO, reading: Reading) -> tuple[int, int, int]:
 
 
 def _exactly(file: BinaryIO, size: int) -> bytes:
-    """Return that many bytes, fewer only at the end of the file."""
+    """Return exactly ``size`` bytes, fewer only at the end of the file."""
     parts = []
     while size and (part := file.read(size)):
         parts.append(part)
@@ -117,7 +117,7 @@ def _frame(
     kind = np.dtype([("path", f"S{characters}"), *((name, ">u8") for name in _NUMBERS)])
     array = np.frombuffer(data, dtype=kind)
     numbers = pl.DataFrame(
-        # A time is a signed number that was written as one without a sign.
+        # Times are signed numbers stored as unsigned.
         {
             name: array[name].astype(np.uint64).view(np.int64 if "time" in name else np.uint64)
             for name in _NUMBERS

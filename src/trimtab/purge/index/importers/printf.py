@@ -1,12 +1,12 @@
-r"""Lists that ``find -printf`` and ``lfs find --printf`` print: fields with tabs, the path last.
+r"""Read lists of ``find -printf`` and ``lfs find --printf``: tab-separated fields, the path last.
 
-The path comes last because it may hold tabs itself. A format is the text that was given to the
-tool, as ``%i\t%n\t%p\0``; directives that are of no use here are passed over.
+The path comes last because it may contain tabs. A format is the tool's argument, such as
+``%i\t%n\t%p\0``; directives of no use here are ignored.
 
-A closed record repeats its first field, the identity, behind the path (``%i\t%n\t%p\t%i\0``). Where
-a part of a list was lost, or two tools wrote it at once, a record begins as one file's and ends as
-another's: their identities differ. Of a list that is not closed only what cannot be is refused: a
-part may be lost from one field to the same field of another record.
+A closed record repeats its first field, the identity, after the path (``%i\t%n\t%p\t%i\0``). If
+part of a list was lost, or two tools wrote it at once, a record begins with one file and ends with
+another, so its identities differ. In a list that is not closed only impossible records are
+rejected: the loss may reach from one field to the same field of another record.
 
 A list may begin and end with a record of its own, as the scripts of `gnu_find` and `lfs_find` do::
 
@@ -14,7 +14,7 @@ A list may begin and end with a record of its own, as the scripts of `gnu_find` 
     ...
     [HEX<tab>]trimtab-end ended=1795335860
 
-It then says itself when it was made, and that the tool came to its end. The records of a list of
+Such a list has its own start and end times, and shows that the tool finished. The records of
 version 2 are closed.
 """
 
@@ -47,16 +47,16 @@ _LOOKED_AT: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """What a directive of a format prints.
+    """Output of one directive of a format.
 
     Attributes
     ----------
     column
-        Of the index; ``None``: it is passed over.
+        Column of the index; ``None`` if ignored.
     shape
-        Of the bytes that it prints: a key of `PATTERNS`.
+        Shape of the printed bytes: a key of `PATTERNS`.
     reader
-        What the core makes of them.
+        How the core converts them.
     """
 
     column: str | None
@@ -65,7 +65,7 @@ class Directive:
 
     @property
     def pattern(self) -> str:
-        """A regular expression over bytes that what it prints fits."""
+        """Regular expression over bytes that matches its output."""
         return PATTERNS[self.shape]
 
 
@@ -107,7 +107,7 @@ GNU: Final = {
 }
 LFS: Final = {
     **COMMON,
-    "%i": Directive(None, "number"),  # the FID, folded so that two may share it
+    "%i": Directive(None, "number"),  # the FID, folded: not unique
     "%A@": Directive("atime_ns", "time", "seconds"),
     "%T@": Directive("mtime_ns", "time", "seconds"),
     "%C@": Directive("ctime_ns", "time", "seconds"),
@@ -124,18 +124,18 @@ LFS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format, taken apart.
+    """A parsed format.
 
     Attributes
     ----------
     text
-        As it was given to the tool.
+        The tool's argument.
     directives
-        Of each field but the path, which is the last.
+        Directives of all fields except the path, which is last.
     terminator
-        What ends a record.
+        Byte that ends a record.
     closed
-        Whether the first field is repeated behind the path.
+        Whether the first field is repeated after the path.
     """
 
     text: str
@@ -145,24 +145,24 @@ class Format:
 
     @property
     def columns(self) -> set[str]:
-        """The columns of the index that it tells."""
+        """Columns of the index that it provides."""
         return {directive.column for directive in self.directives if directive.column is not None}
 
     def looks(self) -> re.Pattern[bytes]:
-        """Return what the beginning of a record fits, and of a closed one its end."""
+        """Return the pattern of a record's start, and of a closed record's end."""
         first, *others = (directive.pattern for directive in self.directives)
         begins = "".join(f"{pattern}\t" for pattern in (f"({first})", *others))
         return re.compile((begins + r"(?s:.*)\t\1\Z" * self.closed).encode("ascii"))
 
 
 def parse_format(text: str, known: dict[str, Directive]) -> Format:
-    r"""Return a format taken apart.
+    r"""Parse a format.
 
     Raises
     ------
     UsageError
-        A directive is not known or stands twice, the path is not the last but for the identity that
-        the format begins with, fields are not parted by ``\t`` or the record does not end with
+        A directive is unknown or repeated, the path is not last (only the identity of the first
+        field may follow it), fields are not separated by ``\t``, or the record does not end with
         ``\0`` or ``\n``.
 
     Examples
@@ -170,7 +170,7 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
     >>> sorted(parse_format(r"%i\t%U\t%s\t%p\0", GNU).columns)
     ['id', 'size_bytes', 'uid']
     """
-    hint = r"write it as it was given to the tool, as '%i\t%n\t%U\t%s\t%T@\t%p\0', the path last"
+    hint = r"write it as for the tool, such as '%i\t%n\t%U\t%s\t%T@\t%p\0', with the path last"
     body, terminator = text[:-2], {r"\0": b"\0", r"\n": b"\n"}.get(text[-2:])
     *before, last = body.split(r"\t")
     closed = len(before) > 1 and before[-1] == "%p" and last == before[0] in {"%i", "%LF"}
@@ -183,9 +183,9 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
     unknown = [directive for directive in before if directive not in known]
     if unknown:
         raise UsageError(
-            f"the format {visible(text)!r} has {visible(unknown[0])!r}, which is not known here",
+            f"the format {visible(text)!r} has the unknown directive {visible(unknown[0])!r}",
             code="directive-unknown",
-            hint=f"known are {' '.join(known)}, parted by \\t; the path, %p, is the last",
+            hint=f"known are {' '.join(known)}, separated by \\t; the path, %p, is last",
         )
     form = Format(text, tuple(known[directive] for directive in before), terminator, closed)
     columns = [directive.column for directive in form.directives if directive.column is not None]
@@ -198,7 +198,7 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
     for needed in ("uid", "size_bytes"):
         if needed not in columns:
             raise UsageError(
-                f"the format {visible(text)!r} does not tell {needed}",
+                f"the format {visible(text)!r} lacks {needed}",
                 code="column-missing",
                 hint=hint,
             )
@@ -206,7 +206,7 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
 
 
 def choose(formats: Sequence[Format], texts: Sequence[bytes]) -> Format | None:
-    """Return the format that fits most of the first records of a list; ``None``: none fits."""
+    """Return the format that matches most of the first records of a list; ``None`` if none does."""
     scores = [
         (sum(match is not None for match in map(form.looks().match, texts)), form)
         for form in formats
@@ -223,66 +223,65 @@ def fitting(
     tool: str,
     option: str,
 ) -> Format:
-    """Return which of the usual formats of a tool the first records of a list are in.
+    """Return the usual format of a tool that the first records of a list match.
 
     Parameters
     ----------
     usual
-        What Trimtab asks for first.
+        Formats, Trimtab's own first.
     tool, option
-        What made the list, and what a format is given to it with.
+        The tool that made the list, and its option for a format.
 
     Raises
     ------
     DataError
-        None of them.
+        None of them matches.
     """
     form = choose([parse_format(text, known) for text in usual], texts)
     if form is None:
         raise DataError(
-            f"this is no list of {tool} in a format that is known here",
+            f"not a list of {tool} in a known format",
             code="format-unknown",
-            hint=f"name the one that was given to {option} with --printf; "
-            f"Trimtab's own is {usual[0]}",
+            hint=f"name the format passed to {option} with --printf; Trimtab's own is {usual[0]}",
         )
     return form
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The record that a list begins with.
+    """The first record of a list.
 
     Attributes
     ----------
     closed
-        Whether the list says of its records that they are, or are not; ``None``: nothing says it.
+        Whether the records are closed; ``None`` if the list does not say.
     token
-        What each record begins with.
+        Random digits that each record begins with, if any.
     """
 
     closed: bool | None = None
     token: bytes | None = None
 
     def usual(self, closed: str, *others: str) -> tuple[str, ...]:
-        """Return which of the formats of a tool the list may be in."""
+        """Return the formats that the list may have."""
         return {None: (closed, *others), True: (closed,), False: others}[self.closed]
 
 
 def _take_head(block: Block, reading: Reading) -> Head | None:
-    """Return the head of a list; ``None`` where the first of some records is none."""
+    """Return the head of a list; ``None`` if the first record is not one."""
     (text,) = block.first(1)
     if not text.startswith(_HEAD_WORD):
         return None
     match = _HEAD.fullmatch(text)
     if match is None:
-        block.refuse_first("it is no head of a list that this program knows", reading)
+        block.refuse_first("not a known head of a list", reading)
         return Head()
     reading.started_ns = int(match[2]) * fields.NS_PER_S
     return Head(match[1] == b"2", match[3])
 
 
 def _before_end(block: Block, headed: bool, reading: Reading) -> Block | None:
-    """Return records without the one that ends the list; nothing may come after that."""
+    """Return the records before the one that ends the list; nothing may follow that."""
     if reading.ended_well:
         reading.ended_well = False
         block.refuse_first("it comes after the end of the list", reading)
@@ -296,7 +295,7 @@ def _before_end(block: Block, headed: bool, reading: Reading) -> Block | None:
 
 
 def _end(reading: Reading, ended_s: int) -> None:
-    """Take down when the tool ended: within that second."""
+    """Record when the tool ended: within that second."""
     reading.ended_ns = ended_s * fields.NS_PER_S + fields.NS_PER_S - 1
 
 
@@ -315,13 +314,13 @@ def read_list(
     Parameters
     ----------
     begin
-        Given the first records and the head of the list, what takes its records.
+        Returns the `Taker` of the records, from the first records and the head of the list.
     tool
-        What made it: ``find``.
+        The tool that made it: ``find``.
     headed
-        Whether it may have a head, and then has to say that it came to its end.
+        Whether it may have a head, and then needs an end record.
     plain_end
-        Whether it says so in a record without a token.
+        Whether the end record has no token.
     """
     head: Head | None = None
     rows: Taker | None = None
@@ -337,25 +336,25 @@ def read_list(
             yield from rows.rows(left)
     yield from rows.last() if rows is not None else ()
     if head is not None and not reading.ended_well:
-        reading.refuse(f"the list has no end: {tool} failed, or the list was cut off")
+        reading.refuse(f"the list has no end: {tool} failed, or the list was truncated")
     if "type" not in reading.columns:
-        reading.note("the list does not tell types: all were taken to be regular files (-type f)")
+        reading.note("the list has no types: all names are taken to be regular files (-type f)")
 
 
 Reader = Callable[["pl.Series"], "pl.Series"]
 
 
 class Taker:
-    """Makes rows of the records of a list, and refuses those that are not in its format.
+    """Converts the records of a list to rows, and rejects those not in its format.
 
     Parameters
     ----------
     core
         Reads the records.
     columns
-        What the list tells, once it has a record.
+        Columns of the list, once it has a record.
     kind
-        Of identities.
+        Kind of identities.
     """
 
     def __init__(self, core: RecordReader, reading: Reading, columns: set[str], kind: str) -> None:
@@ -363,7 +362,7 @@ class Taker:
         self._bytes = 0
 
     def rows(self, block: Block) -> Iterator[pl.DataFrame]:
-        """Take records; yield rows where there are enough of them."""
+        """Add records; yield rows once there are enough."""
         self._core.add(block.data, block.begin, block.end, block.number, block.offset)
         self._bytes += block.end - block.begin
         self._learn()
@@ -372,7 +371,7 @@ class Taker:
             yield from self._frames()
 
     def last(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows of the records that are left, with the one that the list ends with."""
+        """Yield the rows of the remaining records, including the last."""
         self._core.finish()
         self._learn()
         yield from self._frames()
@@ -398,19 +397,20 @@ class Taker:
 def taker(
     form: Format, reading: Reading, *, joined: bool = False, token: bytes | None = None
 ) -> Taker:
-    """Return what makes rows of records of a format.
+    """Return the converter for records of a format.
 
     Parameters
     ----------
     joined
-        Whether a name may hold what ends a record: a record is whole when the next one begins.
+        Whether names may contain the terminator, so that a record is complete only when the next
+        begins.
     token
-        What each record begins with.
+        Random digits that each record begins with, if any.
     """
     from trimtab._core import RecordReader
 
     readers = {directive.reader for directive in form.directives}
-    # With a token a path may hold what looks like a record; a user cannot know the token.
+    # With a token a path may contain text that looks like a record; users cannot know the token.
     foreign = token or (b"" if form.closed else b"\t" + reading.root.rstrip(b"/") + b"/")
     core = RecordReader(
         [(field.column or "", field.shape, field.reader) for field in form.directives],

@@ -1,9 +1,9 @@
-"""CSV and Parquet, as vendors' indexes arrive: with a column map.
+"""Read CSV and Parquet, the formats of vendors' indexes, with a column map.
 
-CSV is read byte for byte: names may be any bytes, quoted with ``"`` where they hold the delimiter,
-a quote or a line feed. Parquet is read a slice at a time; of each column its values are taken as
-whole numbers or as text, which is exact for times with a zone and bytes too, and what is not exact
-is refused (a fraction of a ``double`` is no nanosecond).
+CSV is read byte for byte: names may be any bytes, quoted with ``"`` if they contain the delimiter,
+a quote or a line feed. Parquet is read in slices; values are converted as integers or as text,
+which is exact for times with a zone and for bytes too, and inexact values are rejected (a fraction
+in a ``double`` does not give nanoseconds).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from trimtab.visible import visible
 
 _ROWS: Final = 100_000
 _SHOWN: Final = 200
-"""Bytes of a row, to show where it is refused."""
+"""Bytes of a row to show if it is rejected."""
 
 
 def read_csv(
@@ -51,9 +51,9 @@ def read_csv(
     Raises
     ------
     UsageError
-        The map names a column that is not there, or the delimiter is no character.
+        The map names a missing column, or the delimiter is not one character.
     DataError
-        There is no first line.
+        The first line is missing or malformed.
     """
     from trimtab._core import csv_rows
     from trimtab.purge.index.schema import TIMES
@@ -78,13 +78,15 @@ def read_csv(
         if frame.height:
             columns = frame.get_columns()
             texts = dict(zip(at, columns[3:], strict=True))
-            # An empty field is no value, but as a directory the root.
+            # An empty field is no value, but for a directory it is the root.
             texts |= {column: texts[column].fill_null(b"") for column in roots}
             located = _located(data, columns[:3], number, offset)
             yield frame_of(texts, mapping, located, reading, names)
         number, offset, data = number + records, offset + length, data[length:]
         if cut and data:
-            reading.refuse("the list ends within it", record=number, offset=offset, text=data)
+            reading.refuse(
+                "the list ends within this record", record=number, offset=offset, text=data
+            )
             return
         if len(data) > RECORD_MAX_BYTES:
             reading.refuse("it has no end", record=number, offset=offset, text=data)
@@ -93,26 +95,24 @@ def read_csv(
 
 def _delimiter(delimiter: str) -> bytes:
     if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise UsageError(
-            f"{visible(delimiter)!r} is no delimiter of a table", code="option-unfitting"
-        )
+        raise UsageError(f"{visible(delimiter)!r} cannot be a delimiter", code="option-unfitting")
     return delimiter.encode("utf-8", "surrogateescape")
 
 
 def _head(file: BinaryIO, delimiter: bytes) -> tuple[bytes, list[str], int]:
-    """Return what follows the first line, the names of the columns in it, and its length."""
+    """Return the data after the first line, its column names, and its length in bytes."""
     from trimtab._core import csv_head
 
     data = file.read(CHUNK_BYTES)
     ended, marked = len(data) < CHUNK_BYTES, data.startswith(codecs.BOM_UTF8)
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data:
-        raise DataError("it is empty: the first line has to name the columns", code="table-empty")
+        raise DataError("empty: the first line must have the column names", code="table-empty")
     try:
         head = csv_head(data, delimiter, ended)
     except ValueError as error:
         raise DataError(
-            f"its first line is no CSV: {error}", code="table-malformed", line=1
+            f"its first line is not CSV: {error}", code="table-malformed", line=1
         ) from error
     if head is None:
         raise DataError("its first line has no end", code="table-malformed", line=1)
@@ -144,9 +144,9 @@ def read_parquet(
     Raises
     ------
     UsageError
-        The map names a column that is not there, or is of a kind that cannot be read exactly.
+        The map names a column that is missing, or of a type that cannot be read exactly.
     DataError
-        It is no Parquet, or damaged.
+        Not Parquet, or damaged.
     """
     _begin(mapping, reading)
     shown = visible(file)
@@ -166,7 +166,7 @@ def read_parquet(
             yield frame_of(texts, mapping, located, reading, names)
             first += batch.height
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        # A panic, which is no Exception: pages that were damaged, where Polars relies on them.
+        # A panic is not an Exception: Polars panics on some damaged pages.
         raise DataError(
             f"it cannot be read as Parquet: {visible(str(error))}",
             code="table-malformed",
@@ -187,7 +187,7 @@ def _begin(mapping: Sequence[Mapped], reading: Reading) -> None:
     exact = reading.resolution_ns < 10**9
     reading.times = TimeTrust.EXACT_NS if exact else TimeTrust.SECONDS
     if "type" not in reading.columns:
-        reading.note("the table does not tell types: all were taken to be regular files")
+        reading.note("the table has no types: all names are taken to be regular files")
 
 
 def _places(mapping: Sequence[Mapped], head: Sequence[str]) -> dict[str, int]:
@@ -205,12 +205,12 @@ def _places(mapping: Sequence[Mapped], head: Sequence[str]) -> dict[str, int]:
 
 
 def _exactly(schema: pl.Schema, mapped: Mapped) -> pl.Expr:
-    """Return a column as `frame_of` takes it; null where a value cannot be said exactly."""
+    """Return a column in the form for `frame_of`; null if a value is not exact."""
     column, kind = pl.col(mapped.column), schema[mapped.column]
     if kind == pl.Binary:
         return column
     if kind.is_float():
-        # What is whole and below 2^53 is exact; a fraction of a second in a double is not.
+        # Integers below 2^53 are exact; fractions of a second in a double are not.
         whole = (column == column.floor()) & (column.abs() < 2**53)
         column, kind = pl.when(whole).then(column.cast(pl.Int64, strict=False)), pl.Int64()
     if kind.is_integer() and mapped.unit in NUMBER_UNITS:
@@ -222,22 +222,23 @@ def _exactly(schema: pl.Schema, mapped: Mapped) -> pl.Expr:
     if isinstance(kind, pl.List) and mapped.target == "osts":
         return column.cast(pl.List(pl.String)).list.join(",").cast(pl.Binary)
     raise UsageError(
-        f"column {visible(mapped.column)!r} holds {kind}, which is not readable as {mapped.target}",
+        f"column {visible(mapped.column)!r} has type {kind}, which cannot be read as "
+        f"{mapped.target}",
         code="column-type",
-        hint="write it as a whole number or as text",
+        hint="write it as integer or text",
     )
 
 
 def _datetime(column: pl.Expr, kind: pl.Datetime, mapped: Mapped) -> pl.Expr:
     if mapped.unit != "iso":
         raise UsageError(
-            f"the column {visible(mapped.column)!r} holds times, not numbers of {mapped.unit}",
+            f"column {visible(mapped.column)!r} has times, not numbers of {mapped.unit}",
             code="unit-mismatch",
             hint=f"write {mapped.target}={visible(mapped.column)}:iso",
         )
     if kind.time_zone is None:
         raise UsageError(
-            f"the times in {visible(mapped.column)!r} are without a zone",
+            f"the times in {visible(mapped.column)!r} have no zone",
             code="zone-missing",
             hint="write them with one, or as seconds since 1970",
         )
