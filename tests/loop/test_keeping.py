@@ -23,7 +23,7 @@ from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import incidents_of
 from trimtab.loop.keeping import keeping
 from trimtab.loop.site_judgement import Terms, judge_site
-from trimtab.loop.standing import standing_of
+from trimtab.loop.standing import whole_standing
 from trimtab.loop.status import status_of
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import identifier_of
@@ -84,7 +84,7 @@ def answers(store: Store, place: Place = PLACE) -> tuple[str, ...]:
             (
                 status_of(store, SITE, goal=limits.cov, window_s=limits.window_s),
                 judge_site(store, place).judgement,
-                standing_of(store, place),
+                whole_standing(store, place),
                 replace(explained, store="", judged_at=hour(HOURS), bases={}),
             ),
         )
