@@ -192,7 +192,6 @@ class _Judged:
     judgement: SeriesJudgement
     first: datetime | None
     last: datetime | None
-    walked: Walked | None
 
 
 @dataclass(frozen=True)
@@ -272,10 +271,11 @@ class _SiteJudging:
             progress(f"judging {visible(series.probe)}", number / (len(self.stored) + 1))
             metrics = taken_over[series.key]
             if metrics is None:
-                metrics = tuple(
-                    _judged(question, next(answers)) for question in questions[series.key]
-                )
+                answered = [(question, next(answers)) for question in questions[series.key]]
+                metrics = tuple(_judged(question, answer[0]) for question, answer in answered)
                 if self._is_whole and self.terms.metric is None:
+                    walked = {question.key.metric: answer[1] for question, answer in answered}
+                    self.look.note(*self._place_of_walked(series), walked)
                     metrics = self.look.note(*self._place_of(series), metrics)
             requested = self.apart.get(series.key, {})
             parts += [
@@ -324,10 +324,18 @@ class _SiteJudging:
 
         return f"judged {series.comparability}", tuple[_Judged, ...], rests_on
 
+    def _place_of_walked(self, series: Series) -> tuple[str, Any, RestsOn]:
+        """Return as `_place_of` where it stands from which the next look at a series goes on.
+
+        Apart from what was judged, whose windows are megabytes.
+        """
+        rests_on = self._place_of(series)[2]
+        return f"walked {series.comparability}", dict[str, Walked | None], rests_on
+
     def _questions(self, series: Series) -> Iterator[_OfSeries]:
         goes_on = self._is_whole and not is_afresh()
-        before = self.look.before(*self._place_of(series)[:2]) if goes_on else ()
-        walked = {part.judgement.key.metric: part.walked for part in before or ()}
+        before = self.look.before(*self._place_of_walked(series)[:2]) if goes_on else None
+        walked: dict[str, Walked | None] = before or {}
         left = self.store.left_out(*series.key)
         due = _due(self.store, self.place.name, series)
         for key, frame in frames_of(series, self.history(series), self.terms.metric):
@@ -370,11 +378,10 @@ class _SiteJudging:
                 yield _OfTargets(of_metric, metric, self.place.timezone)
 
 
-def _judged(question: _OfSeries, answer: tuple[SeriesJudgement, Walked | None]) -> _Judged:
-    judgement, walked = answer
+def _judged(question: _OfSeries, judgement: SeriesJudgement) -> _Judged:
     times = between(question.frame, question.since, question.until)["at"]
     first, last = (times[0], times[-1]) if len(times) else (None, None)
-    return _Judged(judgement, first, last, walked)
+    return _Judged(judgement, first, last)
 
 
 def _set_apart(judgement: SeriesJudgement, requested: Mapping[str, object]) -> SeriesJudgement:
