@@ -222,6 +222,25 @@ def test_a_value_that_was_made_while_its_rows_changed_is_not_kept(tmp_path):
             assert look.known("count", int, rests_on) is None
 
 
+def test_a_look_reads_a_series_once_and_again_when_its_rows_are_others(tmp_path, monkeypatch):
+    with Store.open(small_site(tmp_path / "t.db")) as store, keeping(store, SITE) as look:
+        series = next(entry for entry in look.series() if entry.probe == "hourly")
+        points = look.history(series)
+        with monkeypatch.context() as patched:
+            for name in ("series", "history"):
+                patched.setattr(store, name, lambda *a, **k: 1 / 0)
+            with keeping(store, SITE) as within:
+                assert within.series() is look.series()
+                assert within.history(series) is points
+        store.add_run(run(HOURS, 1e9))
+        with keeping(store, SITE) as later:
+            assert later.history(series)[: len(points)] == points
+            assert len(later.history(series)) == len(points) + 2
+            assert next(e.runs for e in later.series() if e.key == series.key) == series.runs + 1
+    with Store.open(tmp_path / "t.db") as store, keeping(store, SITE) as another:
+        assert another.history(series) is not points
+
+
 def test_a_store_that_may_only_be_read_answers_the_same(tmp_path, monkeypatch):
     from trimtab.errors import UnreadableError
 

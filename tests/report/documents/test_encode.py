@@ -15,7 +15,7 @@ import pytest
 
 from trimtab.message import Message
 from trimtab.model.verdict import Interval
-from trimtab.report.documents.encode import schema, shape, to_json
+from trimtab.report.documents.encode import dumps, schema, shape, to_json
 from trimtab.units import EpochHour, EpochNs, EpochS
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -164,3 +164,14 @@ def test_a_shape_that_names_no_field_is_a_bug() -> None:
         shape(Bare, omit=["sise"])
     with pytest.raises(TypeError, match="twice"):
         shape(Whole)
+
+
+def test_a_shape_holds_for_what_was_written_before_it_was_declared() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Late:
+        size_bytes: int
+        hidden: int = 0
+
+    assert json.loads(dumps(Late(1))) == {"size_bytes": 1, "hidden": 0}
+    shape(Late, omit=["hidden"])
+    assert json.loads(dumps(Late(1))) == {"size_bytes": 1}

@@ -95,6 +95,9 @@ def shape(
     if unknown or of in _SHAPES:
         raise TypeError(f"shape of {of.__name__}: {sorted(unknown) or 'declared twice'}")
     _SHAPES[of] = _Shape(frozenset(omit), derived, inlined)
+    # Whoever wrote a value of the type before this was imported writes it like all others now.
+    plain_of.cache_clear()
+    _entries.cache_clear()
 
 
 def mapped(path: str, function: Callable[[Any], Any], kind: Any) -> Derived:
