@@ -38,7 +38,8 @@ def command(
             record.store, place, now=now, since=since, until=until, progress=progress
         )
         standing = cache(partial(standing_beside, record.store, place, search))
-        if afresh or not options.wants_json():  # which shows the incidents alone
+        # JSON shows the incidents alone; after a search the rest is kept for who asks next.
+        if afresh or not options.wants_json() or search.explained.judged_at == now:
             standing()
     explained = search.explained
     for note in filter(None, (search.why_none, search.unkept)):
