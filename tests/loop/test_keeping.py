@@ -23,7 +23,7 @@ from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import incidents_of
 from trimtab.loop.keeping import keeping
 from trimtab.loop.site_judgement import Terms, judge_site
-from trimtab.loop.standing import standing_of
+from trimtab.loop.standing import whole_standing
 from trimtab.loop.status import status_of
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import identifier_of
@@ -84,7 +84,7 @@ def answers(store: Store, place: Place = PLACE) -> tuple[str, ...]:
             (
                 status_of(store, SITE, goal=limits.cov, window_s=limits.window_s),
                 judge_site(store, place).judgement,
-                standing_of(store, place),
+                whole_standing(store, place),
                 replace(explained, store="", judged_at=hour(HOURS), bases={}),
             ),
         )
@@ -220,6 +220,25 @@ def test_a_value_that_was_made_while_its_rows_changed_is_not_kept(tmp_path):
             assert look.remembered("count", int, rests_on, changing) == 7
         with keeping(store, SITE) as look:
             assert look.known("count", int, rests_on) is None
+
+
+def test_a_look_reads_a_series_once_and_again_when_its_rows_are_others(tmp_path, monkeypatch):
+    with Store.open(small_site(tmp_path / "t.db")) as store, keeping(store, SITE) as look:
+        series = next(entry for entry in look.series() if entry.probe == "hourly")
+        points = look.history(series)
+        with monkeypatch.context() as patched:
+            for name in ("series", "history"):
+                patched.setattr(store, name, lambda *a, **k: 1 / 0)
+            with keeping(store, SITE) as within:
+                assert within.series() is look.series()
+                assert within.history(series) is points
+        store.add_run(run(HOURS, 1e9))
+        with keeping(store, SITE) as later:
+            assert later.history(series)[: len(points)] == points
+            assert len(later.history(series)) == len(points) + 2
+            assert next(e.runs for e in later.series() if e.key == series.key) == series.runs + 1
+    with Store.open(tmp_path / "t.db") as store, keeping(store, SITE) as another:
+        assert another.history(series) is not points
 
 
 def test_a_store_that_may_only_be_read_answers_the_same(tmp_path, monkeypatch):

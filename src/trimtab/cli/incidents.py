@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
+
 import click
 
 from trimtab.cli import options
@@ -25,17 +27,22 @@ def command(
     probability and evidence, and the measurement that would decide between them; --all shows each.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.verdicts import bring_up_to_date
+    from trimtab.loop.verdicts import look_for_incidents, standing_beside
     from trimtab.record.kept import value_of
     from trimtab.report import documents
     from trimtab.report.incidents import incidents_document
 
     with opened(where, store_url) as record, compared(afresh), progress_bar() as progress:
-        verdicts = bring_up_to_date(
-            record.store, record.place, now=record.now, since=since, until=until, progress=progress
+        place, now = record.place, record.now
+        search = look_for_incidents(
+            record.store, place, now=now, since=since, until=until, progress=progress
         )
-    explained = verdicts.explained
-    for note in filter(None, (verdicts.why_none, verdicts.unkept)):
+        standing = cache(partial(standing_beside, record.store, place, search))
+        # JSON shows the incidents alone; after a search the rest is kept for who asks next.
+        if afresh or not options.wants_json() or search.explained.judged_at == now:
+            standing()
+    explained = search.explained
+    for note in filter(None, (search.why_none, search.unkept)):
         click.echo(f"note: {note}", err=True)
     show_page(
         lambda: value_of(
@@ -45,7 +52,7 @@ def command(
             explained.explanations,
             explained.standing,
             explained.lone_runs,
-            verdicts.standing,
+            standing(),
             in_full=options.extent().rows(1),
             where=options.site_argument(explained.site),
         ),

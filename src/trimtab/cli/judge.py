@@ -90,7 +90,7 @@ def command(where: str | None, file: str | None, **settings: Any) -> None:
         judged, standing = (
             (_of_file(file, settings), None)
             if file is not None
-            else _of_site(str(where), settings, stack)
+            else _of_site(str(where), settings, stack, report)
         )
         _answer(judged, standing, report)
     missed = any(series.verdict.status.value == "missed" for series in judged.judgement.series)
@@ -98,7 +98,9 @@ def command(where: str | None, file: str | None, **settings: Any) -> None:
         raise click.exceptions.Exit(10)
 
 
-def _of_site(where: str, settings: dict[str, Any], stack: ExitStack) -> tuple[Any, SiteStanding]:
+def _of_site(
+    where: str, settings: dict[str, Any], stack: ExitStack, report: str | None
+) -> tuple[Any, SiteStanding | None]:
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.site_judgement import Terms, judge_site
     from trimtab.loop.standing import standing_of
@@ -110,9 +112,12 @@ def _of_site(where: str, settings: dict[str, Any], stack: ExitStack) -> tuple[An
             raise UsageError(problem, code="option-needs-csv", hint=hint)
     store_url, goal = settings.pop("store_url"), settings.pop("cov_goal")
     record = stack.enter_context(opened(where, store_url))
-    with compared(settings.pop("afresh")), progress_bar() as progress:
+    afresh = settings.pop("afresh")
+    with compared(afresh), progress_bar() as progress:
         terms = Terms(**settings, goal=goal)
         judged = judge_site(record.store, record.place, terms, progress=progress)
+        if options.wants_json() and report is None and not afresh:
+            return judged, None  # of which only a page begins with it
         until = record.place.moment(terms.until)
         return judged, standing_of(
             record.store, record.place, judgement=judged.judgement, until=until

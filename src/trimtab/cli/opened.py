@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -22,7 +23,7 @@ _UNKNOWN: Final = {"store-missing", "site-unknown"}
 """Codes of errors that a mistyped name of a site leads to: its store is not looked at."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Opened:
     """A site's store, open; ``site`` is ``None`` where no site file is named."""
 
@@ -35,12 +36,12 @@ class Opened:
         """Where results are kept, as people may see it."""
         return str(self.store.location)
 
-    @property
+    @cached_property
     def place(self) -> Place:
         """The site as its results are kept; raises UsageError where nothing is kept of it."""
-        from trimtab.loop.event_log import place_of
+        from trimtab.loop.event_log import place_with
 
-        return place_of(self.store, self.where or "")
+        return place_with(self.store, self.where or "", self.site)
 
     @property
     def now(self) -> datetime:

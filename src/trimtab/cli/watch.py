@@ -196,7 +196,7 @@ def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
         if dry_run:
             plans = plans_of(Place(site, store, clock), open_driver(site, clock=clock))
     show_page(
-        lambda: documents.kept.WatchStateDocument(state, plans or ()),
+        lambda: documents.acting.WatchStateDocument(state, plans or ()),
         lambda: state_document(state, plans, standing),
     )
 

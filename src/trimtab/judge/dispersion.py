@@ -200,8 +200,7 @@ def _events_or_breadth(
         return Noise.ALWAYS_NOISY, Message(
             "always-noisy", f"{measures}: broad noise, not single outliers"
         )
-    phi = corrected_autocorrelation(levelled.finished)
-    independent = max(1.0, effective_n_cov(len(levelled.finished), phi))
+    independent = max(1.0, effective_n_cov(len(levelled.finished), measured.autocorrelation or 0.0))
     if ratio < math.exp(_SURE * math.sqrt(_MAD_AGAINST_DEVIATION / (2 * independent))):
         return Noise.CANNOT_TELL, Message(
             "too-few-independent-runs",

@@ -10,8 +10,9 @@ Every function takes finite numbers and raises ``ValueError`` on any other; what
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice
 from operator import mul
 from statistics import fmean, median
@@ -169,9 +170,11 @@ def corrected_autocorrelation(values: Sequence[float], *, cautious: bool = False
     promise more information than there are numbers.
     """
     n = len(values)
-    if n < 6:
-        return 0.0
-    phi = (n * lag1_autocorrelation(values) + 1) / (n - 4)
+    return _corrected(lag1_autocorrelation(values), n, cautious=cautious) if n >= 6 else 0.0
+
+
+def _corrected(lag1: float, n: int, *, cautious: bool) -> float:
+    phi = (n * lag1 + 1) / (n - 4)
     if cautious:
         phi += 1 / math.sqrt(n)
     return min(max(phi, 0.0), AUTOCORRELATION_MAXIMUM)
@@ -240,9 +243,10 @@ def cov_interval_of_history(values: Sequence[float], *, within: float = 0.0) -> 
         return None
     if k == 0:
         return Interval(0.0, 0.0)
-    hidden = 1 / max(effective_n_mean(n, corrected_autocorrelation(values)), 2.0)
+    lag1 = lag1_autocorrelation(values)
+    hidden = 1 / max(effective_n_mean(n, _corrected(lag1, n, cautious=False)), 2.0)
     raised = k * math.sqrt(max(1.0, (n - 1) / (n * (1 - hidden))))
-    phi = corrected_autocorrelation(values, cautious=True)
+    phi = _corrected(lag1, n, cautious=True)
     return cov_interval(raised, max(2.0, effective_n_cov(n, phi, excess_kurtosis(values))))
 
 
@@ -272,8 +276,18 @@ def _normal_scores(values: Sequence[float]) -> list[float]:
     # Blom's plotting positions; all ranks alike (a constant series) give scores of 0.
     if n >= _MANY:
         return _many_scores(values)
-    ordered = sorted(values)
-    return [_score((bisect_left(ordered, v) + 1 + bisect_right(ordered, v)) / 2, n) for v in values]
+    of_rank, of_value, below = _scores(n), dict[float, float](), 0
+    for value, count in Counter(sorted(values)).items():
+        # Equal numbers share their mean rank.
+        tied = count > 1
+        of_value[value] = _score(below + (count + 1) / 2, n) if tied else of_rank[below]
+        below += count
+    return [of_value[value] for value in values]
+
+
+@lru_cache(maxsize=8)  # both metrics of a series, and what is made of them, have as many runs
+def _scores(n: int) -> tuple[float, ...]:
+    return tuple(_score(rank, n) for rank in range(1, n + 1))
 
 
 def _score(rank: float, n: int) -> float:

@@ -96,9 +96,7 @@ def _series_between(
     metric: str | None,
 ) -> list[tuple[SeriesKey, pl.DataFrame]]:
     """Return the series that have runs enough, each named by what sets it apart."""
-    stored = {
-        (entry.site, entry.comparability): entry for entry in series_of(store, place.name, probe)
-    }
+    stored = {entry.key: entry for entry in series_of(store, store.series(place.name), probe)}
     histories = {name: store.history(*name, since=begin, until=end) for name in stored}
     last_runs = {name: points[-1].run if points else None for name, points in histories.items()}
     apart = series_apart(store, tuple(stored.values()), last_runs)

@@ -60,12 +60,21 @@ def place_of(store: Store, where: str) -> Place:
     UsageError
         There is none.
     """
+    loaded = site_file(where)
+    return place_with(store, where, None if loaded is None else loaded.site)
+
+
+def place_with(store: Store, where: str, site: Site | None) -> Place:
+    """Return the site that a word names, whose site file was read; ``None``: it has none.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
     from trimtab.loop.status import site_of
 
-    loaded = site_file(where)
-    if loaded is not None:
-        return Place(loaded.site.name, loaded.site)
-    return Place(site_of(store, where), None)
+    return Place(site_of(store, where) if site is None else site.name, site)
 
 
 def add_event(

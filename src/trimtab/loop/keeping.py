@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -32,6 +32,10 @@ from trimtab.loop.answers import NotOfType, packed, unpacked
 from trimtab.record.kept import Derived, Sums
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trimtab.model.check import HistoryPoint
+    from trimtab.record.kept import Series
     from trimtab.record.store import Store
 
 Value = TypeVar("Value")
@@ -86,15 +90,40 @@ def is_afresh() -> bool:
     return _comparison.get() is not None
 
 
+_read_before: ContextVar[dict[tuple[object, ...], Any] | None] = ContextVar("read", default=None)
+"""What the outermost look and those within it have read of the record."""
+
+
 @dataclass
 class Keeping:
-    """One look at a site's record; ``of_short`` as `keeping` has it."""
+    """One look at a site's record; ``of_short`` as `keeping` has it.
+
+    What it and the looks that it lies in have read of the record is not read again, as long as the
+    sums of those rows are the same.
+    """
 
     store: Store
     site: str
     sums: Sums
     of_short: bool = False
+    _read: dict[tuple[object, ...], Any] = field(default_factory=dict)
     _made: dict[str, tuple[RestsOn, str, bytes]] = field(default_factory=dict)
+
+    def series(self) -> tuple[Series, ...]:
+        """Return the series of the site, the longest first."""
+        return self._once("series", self.sums.runs.items(), lambda: self.store.series(self.site))
+
+    def history(self, series: Series, until: datetime | None = None) -> tuple[HistoryPoint, ...]:
+        """Return one point for each run and metric of a series of the site, by time."""
+        name = series.comparability
+        rows = [(name, self.sums.runs.get(name))]
+        return self._once(until, rows, lambda: self.store.history(self.site, name, until=until))
+
+    def _once(self, noun: object, rows: Iterable[object], read: Callable[[], Value]) -> Value:
+        key = self.store, self.site, noun, frozenset(rows)
+        if key not in self._read:
+            self._read[key] = read()
+        return self._read[key]
 
     def remembered(
         self, noun: str, kind: Any, rests_on: RestsOn, make: Callable[[], Value]
@@ -124,7 +153,7 @@ class Keeping:
         present = self._present(noun)
         if present is None or present.basis != self.basis(rests_on):
             return None
-        return _read(kind, present.document)
+        return _unpacked(kind, present.document)
 
     def basis(self, rests_on: RestsOn) -> str:
         """Return the digest of what a value rests on now."""
@@ -133,7 +162,7 @@ class Keeping:
     def before(self, noun: str, kind: Any) -> Any:
         """Return the value that is kept under a noun, whether it holds or not, else ``None``."""
         present = self._present(noun)
-        value = None if present is None else _read(kind, present.document)
+        value = None if present is None else _unpacked(kind, present.document)
         return None if value is None else value[0]
 
     @cached_property
@@ -155,7 +184,7 @@ class Keeping:
         except ValueError:  # text that is no UTF-8 is not kept
             return value
         self._made[noun] = (rests_on, self.basis(rests_on), document)
-        read = _read(kind, document)
+        read = _unpacked(kind, document)
         self._compare(noun, kind, rests_on, read)
         return value if read is None else read[0]
 
@@ -200,12 +229,18 @@ def keeping(store: Store, site: str, *, of_short: bool = False) -> Iterator[Keep
     of_short
         Whether values of a short record are kept too.
     """
-    look = Keeping(store, site, store.sums(site), of_short)
-    yield look
-    look.keep()
+    before = _read_before.get()
+    read = {} if before is None else before
+    token = _read_before.set(read)
+    try:
+        look = Keeping(store, site, store.sums(site), of_short, read)
+        yield look
+        look.keep()
+    finally:
+        _read_before.reset(token)
 
 
-def _read(kind: Any, document: bytes) -> tuple[Any] | None:
+def _unpacked(kind: Any, document: bytes) -> tuple[Any] | None:
     try:
         return (unpacked(kind, zlib.decompress(document)),)
     except (NotOfType, zlib.error):

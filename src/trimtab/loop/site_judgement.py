@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -192,7 +192,6 @@ class _Judged:
     judgement: SeriesJudgement
     first: datetime | None
     last: datetime | None
-    walked: Walked | None
 
 
 @dataclass(frozen=True)
@@ -206,7 +205,7 @@ class _SiteJudging:
 
     @cached_property
     def stored(self) -> list[Series]:
-        return series_of(self.store, self.place.name, self.terms.probe)
+        return series_of(self.store, self.look.series(), self.terms.probe)
 
     @cached_property
     def since(self) -> datetime | None:
@@ -219,7 +218,7 @@ class _SiteJudging:
     @cached_property
     def last_runs(self) -> dict[tuple[str, str], str | None]:
         if self.until is None:
-            return last_runs(self.store, self.stored, self.look)
+            return last_runs(self.stored, self.look)
         histories = {series.key: self.history(series) for series in self.stored}
         return {key: points[-1].run if points else None for key, points in histories.items()}
 
@@ -227,19 +226,21 @@ class _SiteJudging:
     def apart(self) -> dict[tuple[str, str], dict[str, object]]:
         return series_apart(self.store, self.stored, self.last_runs)
 
-    @cached_property
-    def _histories(self) -> dict[tuple[str, str], tuple[HistoryPoint, ...]]:
-        return {}
-
     def history(self, series: Series) -> tuple[HistoryPoint, ...]:
-        if series.key not in self._histories:
-            points = self.store.history(*series.key, until=self.until)
-            self._histories[series.key] = points
-        return self._histories[series.key]
+        return self.look.history(series, self.until)
 
     @cached_property
     def surveys(self) -> pl.DataFrame:
-        return _surveys(self.store, self.place.name, self.since, self.until)
+        """What was measured of single targets, each with the server that serves it now."""
+        import polars as pl
+
+        frame = self.store.survey_frame(self.place.name, since=self.since, until=self.until)
+        servers = {} if frame.is_empty() else self._servers
+        named = pl.DataFrame(
+            {"target": list(servers), "server": list(servers.values())},
+            schema={"target": pl.String, "server": pl.String},
+        )
+        return frame.join(named, on="target", how="left", maintain_order="left")
 
     def frames(self) -> dict[SeriesKey, pl.DataFrame]:
         """Return the runs of each series."""
@@ -270,10 +271,11 @@ class _SiteJudging:
             progress(f"judging {visible(series.probe)}", number / (len(self.stored) + 1))
             metrics = taken_over[series.key]
             if metrics is None:
-                metrics = tuple(
-                    _judged(question, next(answers)) for question in questions[series.key]
-                )
+                answered = [(question, next(answers)) for question in questions[series.key]]
+                metrics = tuple(_judged(question, answer[0]) for question, answer in answered)
                 if self._is_whole and self.terms.metric is None:
+                    walked = {question.key.metric: answer[1] for question, answer in answered}
+                    self.look.note(*self._place_of_walked(series), walked)
                     metrics = self.look.note(*self._place_of(series), metrics)
             requested = self.apart.get(series.key, {})
             parts += [
@@ -298,7 +300,7 @@ class _SiteJudging:
             to=max((part.last for part in parts if part.last is not None), default=None),
             series=tuple(sorted(judged, key=_most_runs_first)),
             tails=tuple(tail for tail in tails if self.terms.metric in (None, tail.metric)),
-            notes=left_out_notes(self.store, self.look, self.terms.probe),
+            notes=left_out_notes(self.look, self.terms.probe),
         )
         progress("judged", 1.0)
         location = str(self.store.location)
@@ -322,10 +324,18 @@ class _SiteJudging:
 
         return f"judged {series.comparability}", tuple[_Judged, ...], rests_on
 
+    def _place_of_walked(self, series: Series) -> tuple[str, Any, RestsOn]:
+        """Return as `_place_of` where it stands from which the next look at a series goes on.
+
+        Apart from what was judged, whose windows are megabytes.
+        """
+        rests_on = self._place_of(series)[2]
+        return f"walked {series.comparability}", dict[str, Walked | None], rests_on
+
     def _questions(self, series: Series) -> Iterator[_OfSeries]:
         goes_on = self._is_whole and not is_afresh()
-        before = self.look.before(*self._place_of(series)[:2]) if goes_on else ()
-        walked = {part.judgement.key.metric: part.walked for part in before or ()}
+        before = self.look.before(*self._place_of_walked(series)[:2]) if goes_on else None
+        walked: dict[str, Walked | None] = before or {}
         left = self.store.left_out(*series.key)
         due = _due(self.store, self.place.name, series)
         for key, frame in frames_of(series, self.history(series), self.terms.metric):
@@ -339,10 +349,18 @@ class _SiteJudging:
 
     @cached_property
     def _servers(self) -> dict[str, str | None]:
-        return servers_of(self.store, self.place.name)
+        """Target to the server that serves it, by the last stored snapshot."""
+
+        def make() -> dict[str, str | None]:
+            last = self.store.latest_snapshot(self.place.name)
+            targets = () if last is None else [each.target for each in last.targets]
+            return {target.name: target.server for target in targets}
+
+        kind = dict[str, str | None]
+        return self.look.remembered("servers", kind, lambda sums: sums.tables.get("snapshot"), make)
 
     def _place_of_tails(self) -> tuple[str, Any, RestsOn]:
-        surveying = surveying_series(self.store, self.place.name, self.look)
+        surveying = surveying_series(self.look)
         servers = sorted(self._servers.items()) if surveying else ()
 
         def rests_on(sums: Sums) -> object:
@@ -360,11 +378,10 @@ class _SiteJudging:
                 yield _OfTargets(of_metric, metric, self.place.timezone)
 
 
-def _judged(question: _OfSeries, answer: tuple[SeriesJudgement, Walked | None]) -> _Judged:
-    judgement, walked = answer
+def _judged(question: _OfSeries, judgement: SeriesJudgement) -> _Judged:
     times = between(question.frame, question.since, question.until)["at"]
     first, last = (times[0], times[-1]) if len(times) else (None, None)
-    return _Judged(judgement, first, last, walked)
+    return _Judged(judgement, first, last)
 
 
 def _set_apart(judgement: SeriesJudgement, requested: Mapping[str, object]) -> SeriesJudgement:
@@ -389,7 +406,7 @@ def _nothing_to_judge(
             hint="trimtab runs lists them, trimtab show RUN shows one with its output",
         )
     name = visible(place.name)
-    for note in left_out_notes(store, look, terms.probe):
+    for note in left_out_notes(look, terms.probe):
         return UsageError(
             f"nothing of {name} can be judged; {note}",
             code="no-series",
@@ -411,15 +428,13 @@ def _nothing_to_judge(
     )
 
 
-def _left_out(
-    store: Store, look: Keeping, probe: str, comparabilities: Sequence[str]
-) -> dict[str, int]:
+def _left_out(look: Keeping, probe: str, comparabilities: Sequence[str]) -> dict[str, int]:
     """Return why runs of a probe are in no series, and how many are."""
     return look.remembered(
         f"left out of {probe}",
         dict[str, int],
         lambda sums: [sums.runs.get(comparability) for comparability in comparabilities],
-        lambda: store.unjudged(look.site, probe),
+        lambda: look.store.unjudged(look.site, probe),
     )
 
 
@@ -431,13 +446,13 @@ _LEFT_OUT: Final = {
 }
 
 
-def left_out_notes(store: Store, look: Keeping, probe: str | None) -> tuple[Message, ...]:
+def left_out_notes(look: Keeping, probe: str | None) -> tuple[Message, ...]:
     """Return what of a site is in no series, and what would bring it in; nothing if all is."""
     counts: Counter[str] = Counter()
-    by_probe = grouped(store.series(look.site), attrgetter("probe"))
+    by_probe = grouped(look.series(), attrgetter("probe"))
     for name, series in by_probe.items():
         if probe in (None, name):
-            counts.update(_left_out(store, look, name, [each.comparability for each in series]))
+            counts.update(_left_out(look, name, [each.comparability for each in series]))
     parts = [f"{counts[why]:,} {text}" for why, text in _LEFT_OUT.items() if why in counts]
     if not parts:
         return ()
@@ -454,11 +469,11 @@ def mistyped(store: Store, place: Place, probe: str | None, metric: str | None) 
     return None
 
 
-def series_of(store: Store, site: str, probe: str | None) -> list[Series]:
-    """Return the series of a site, or of one probe; the settings of a sweep are left out."""
-    stored = [entry for entry in store.series(site) if probe in (None, entry.probe)]
-    of_sweeps = {(entry.site, entry.probe) for entry in sweeps_of(store, stored)}
-    return [entry for entry in stored if (entry.site, entry.probe) not in of_sweeps]
+def series_of(store: Store, stored: Iterable[Series], probe: str | None) -> list[Series]:
+    """Return the series of a probe, or all; the settings of a sweep are left out."""
+    wanted = [entry for entry in stored if probe in (None, entry.probe)]
+    of_sweeps = {(entry.site, entry.probe) for entry in sweeps_of(store, wanted)}
+    return [entry for entry in wanted if (entry.site, entry.probe) not in of_sweeps]
 
 
 def frames_of(
@@ -495,27 +510,6 @@ def _invalid(left: Sequence[LeftOut]) -> tuple[InvalidRun, ...]:
         for run in left
         if run.status is RunStatus.INVALID_WORKLOAD
     )
-
-
-def _surveys(
-    store: Store, site: str, since: datetime | None, until: datetime | None
-) -> pl.DataFrame:
-    """Return what was measured of single targets, each with the server that serves it now."""
-    import polars as pl
-
-    frame = store.survey_frame(site, since=since, until=until)
-    servers = {} if frame.is_empty() else servers_of(store, site)
-    named = pl.DataFrame(
-        {"target": list(servers), "server": list(servers.values())},
-        schema={"target": pl.String, "server": pl.String},
-    )
-    return frame.join(named, on="target", how="left", maintain_order="left")
-
-
-def servers_of(store: Store, site: str) -> dict[str, str | None]:
-    """Return target to the server that serves it, by the last stored snapshot."""
-    last = store.latest_snapshot(site)
-    return {} if last is None else {each.target.name: each.target.server for each in last.targets}
 
 
 def edge(

@@ -43,6 +43,8 @@ def standing_of(
 ) -> SiteStanding:
     """Return how a site stands, as far as its store and what was just looked at tell.
 
+    Nothing of it is kept: the readings of 300 targets are megabytes (`whole_standing` has none).
+
     Parameters
     ----------
     snapshot
@@ -54,38 +56,6 @@ def standing_of(
     until
         What came later is not looked at.
     """
-
-    def make() -> SiteStanding:
-        return _standing(
-            store,
-            place,
-            snapshot=snapshot,
-            judgement=judgement,
-            explanations=explanations,
-            until=until,
-        )
-
-    if not (snapshot is judgement is explanations is until is None):
-        return make()
-    where = None if place.site is None else where_of(place.site)
-
-    def rests_on(sums: Sums) -> object:
-        rows = (sums.runs, sums.slots, sums.tables)
-        return [sorted(of.items()) for of in rows], place.limits, where
-
-    with keeping(store, place.name) as look:
-        return look.remembered("standing", SiteStanding, rests_on, make)
-
-
-def _standing(
-    store: Store,
-    place: Place,
-    *,
-    snapshot: Snapshot | None,
-    judgement: SiteJudgement | None,
-    explanations: Sequence[Explanation] | None,
-    until: datetime | None,
-) -> SiteStanding:
     name = place.name
     slow = slow_targets(store, name, until=until)
     stored = snapshot is None
@@ -145,12 +115,15 @@ def with_series(standing: SiteStanding, status: Status) -> SiteStanding:
 def standings_of(
     store: Store, status: Status, site: Site | None = None
 ) -> tuple[SiteStanding, ...]:
-    """Return how each site of a status stands; ``site``: the file of the one that was named."""
+    """Return how each site of a status stands; ``site``: the file of the one that was named.
+
+    Of each target its troubles are known, not its readings.
+    """
     places = [
         Place(name, site if site is not None and site.name == name else file_of(name))
         for name in status.sites
     ]
-    return tuple(with_series(standing_of(store, place), status) for place in places)
+    return tuple(with_series(_brief_standing(store, place), status) for place in places)
 
 
 def file_of(name: str) -> Site | None:
@@ -164,10 +137,31 @@ def file_of(name: str) -> Site | None:
 def whole_standing(
     store: Store, place: Place, *, explanations: Sequence[Explanation] | None = None
 ) -> SiteStanding:
-    """Return how a site stands with its series; ``explanations`` as `standing_of` has them."""
+    """Return how a site stands with its series; ``explanations`` as `standing_of` has them.
+
+    Of each target its troubles are known, not its readings.
+    """
     limits = place.limits
     status = status_of(store, place.name, goal=limits.cov, window_s=limits.window_s)
+    if explanations is None:
+        return with_series(_brief_standing(store, place), status)
     return with_series(standing_of(store, place, explanations=explanations), status)
+
+
+def _brief_standing(store: Store, place: Place) -> SiteStanding:
+    where = None if place.site is None else where_of(place.site)
+
+    def rests_on(sums: Sums) -> object:
+        rows = (sums.runs, sums.slots, sums.tables)
+        return [sorted(of.items()) for of in rows], place.limits, where
+
+    def make() -> SiteStanding:
+        standing = standing_of(store, place)
+        state = None if standing.state is None else standing.state.without_readings()
+        return replace(standing, state=state)
+
+    with keeping(store, place.name) as look:
+        return look.remembered("standing", SiteStanding, rests_on, make)
 
 
 def _as_kept(explanation: Explanation) -> IncidentStatus:

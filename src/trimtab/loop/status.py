@@ -81,20 +81,20 @@ def status_of(
 def _status(
     store: Store,
     looks: Mapping[str, Keeping],
-    lines_of: Callable[[Store, Series, Keeping], _Lines],
+    lines_of: Callable[[Series, Keeping], _Lines],
     window_s: float,
     progress: Callable[[str, float], None],
 ) -> Status:
     sites = tuple(looks)
     site = sites[0] if len(sites) == 1 else None
-    stored = store.series(site)
+    stored = store.series() if site is None else looks[site].series()
     sweeps = sweeps_of(store, stored)
     of_sweeps = {(sweep.site, sweep.probe) for sweep in sweeps}
     stored = tuple(entry for entry in stored if (entry.site, entry.probe) not in of_sweeps)
     lines: dict[_Key, _Lines] = {}
     for number, entry in enumerate(stored):
         progress(f"judging {visible(entry.probe)}", number / len(stored))
-        lines[entry.key] = lines_of(store, entry, looks[entry.site])
+        lines[entry.key] = lines_of(entry, looks[entry.site])
     last_runs = {key: of.last_run for key, of in lines.items()}
     apart = series_apart(store, stored, last_runs)
     series = [
@@ -135,9 +135,9 @@ class _Lines:
     lines: tuple[SeriesStatus, ...]
 
 
-def _lines(store: Store, entry: Series, look: Keeping, *, goal: float, window_s: float) -> _Lines:
+def _lines(entry: Series, look: Keeping, *, goal: float, window_s: float) -> _Lines:
     def make() -> _Lines:
-        points = store.history(*entry.key)
+        points = look.history(entry)
         lines = _series_status(entry, points, goal=goal, window_s=window_s)
         return _Lines(points[-1].run if points else None, tuple(lines))
 
@@ -147,12 +147,11 @@ def _lines(store: Store, entry: Series, look: Keeping, *, goal: float, window_s:
     return look.remembered(f"status of {entry.comparability}", _Lines, rests_on, make)
 
 
-def last_runs(store: Store, stored: Sequence[Series], look: Keeping) -> dict[_Key, str | None]:
+def last_runs(stored: Sequence[Series], look: Keeping) -> dict[_Key, str | None]:
     """Return of each series of a site the last run that can be judged; ``None``: none can."""
 
     def last(entry: Series) -> str | None:
-        recent = None if entry.last_at is None else entry.last_at - HISTORY
-        points = store.history(*entry.key, since=recent) or store.history(*entry.key)
+        points = look.history(entry)
         return points[-1].run if points else None
 
     return {
@@ -442,7 +441,7 @@ def slow_targets(
     if until is not None:
         return _slow_targets(store, site, until)
     with keeping(store, site) as look:
-        surveys = surveying_series(store, site, look)
+        surveys = surveying_series(look)
 
         def rests_on(sums: Sums) -> object:
             return [sums.runs.get(entry.comparability) for entry in surveys]
@@ -453,16 +452,16 @@ def slow_targets(
         )
 
 
-def surveying_series(store: Store, site: str, look: Keeping) -> list[Series]:
+def surveying_series(look: Keeping) -> list[Series]:
     """Return the series of a site of which any run measured single targets."""
     return [
         entry
-        for entry in store.series(site)
+        for entry in look.series()
         if look.remembered(
             f"whether targets are measured by {entry.comparability}",
             bool,
             _runs_of(entry),
-            lambda entry=entry: store.measures_targets(*entry.key),
+            lambda entry=entry: look.store.measures_targets(*entry.key),
         )
     ]
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
-    """What is said of a site.
+class IncidentSearch:
+    """What a look for incidents found.
 
     Attributes
     ----------
@@ -34,15 +34,31 @@ class Verdicts:
         Why no run can be judged yet; ``None``: some can.
     unkept
         Why the incidents could not be kept; ``None``: they are.
+    as_kept
+        Whether the incidents that are kept are those that were found.
     """
 
     explained: Explained
-    standing: SiteStanding
     why_none: str | None = None
     unkept: str | None = None
+    as_kept: bool = False
 
 
 def bring_up_to_date(
+    store: Store, place: Place, *, now: datetime, progress: Progress = lambda text, fraction: None
+) -> tuple[IncidentSearch, SiteStanding]:
+    """Return what is said of a site, worked out as far as it is not kept, and kept.
+
+    Raises
+    ------
+    UsageError
+        Nothing is kept of the site.
+    """
+    search = look_for_incidents(store, place, now=now, progress=progress)
+    return search, standing_beside(store, place, search)
+
+
+def look_for_incidents(
     store: Store,
     place: Place,
     *,
@@ -50,8 +66,8 @@ def bring_up_to_date(
     since: str | None = None,
     until: str | None = None,
     progress: Progress = lambda text, fraction: None,
-) -> Verdicts:
-    """Return what is said of a site, worked out as far as it is not kept, and kept.
+) -> IncidentSearch:
+    """Return the incidents of a site, worked out as far as they are not kept, and kept.
 
     Parameters
     ----------
@@ -64,22 +80,23 @@ def bring_up_to_date(
     UsageError
         Nothing is kept of the site.
     """
-    why_none = None
     try:
         explained = incidents_of(store, place, now=now, since=since, until=until, progress=progress)
     except UsageError as error:
         if error.code not in NOTHING_TO_JUDGE:
             raise
-        explained = Explained(place.name, str(store.location), now, None, ())
-        why_none = error.message
-    is_whole = since is None and until is None and why_none is None
-    unkept = keep_incidents(store, explained) if is_whole else None
-    # A standing shows incidents as they are kept.
-    as_kept = why_none is not None or (is_whole and unkept is None)
-    standing = whole_standing(
-        store, place, explanations=None if as_kept else explained.explanations
-    )
-    return Verdicts(explained, standing, why_none, unkept)
+        none = Explained(place.name, str(store.location), now, None, ())
+        return IncidentSearch(none, error.message, as_kept=True)
+    if since is not None or until is not None:
+        return IncidentSearch(explained)
+    unkept = keep_incidents(store, explained)
+    return IncidentSearch(explained, unkept=unkept, as_kept=unkept is None)
+
+
+def standing_beside(store: Store, place: Place, search: IncidentSearch) -> SiteStanding:
+    """Return how a site stands with its series, and with the incidents that were found."""
+    explanations = None if search.as_kept else search.explained.explanations
+    return whole_standing(store, place, explanations=explanations)
 
 
 def bring_verdicts_up_to_date(store: Store, place: Place) -> None:
@@ -109,6 +126,6 @@ def rebuilt(
     for place in places:
         dropped = store.drop_derived(place.name)
         now = clock_of(place.site)()
-        verdicts = bring_up_to_date(store, place, now=now, progress=progress)
-        counts = len(verdicts.standing.verdicts or ()), len(verdicts.explained.explanations)
-        yield RebuiltSite(place.name, dropped, *counts, verdicts.why_none)
+        search, standing = bring_up_to_date(store, place, now=now, progress=progress)
+        counts = len(standing.verdicts or ()), len(search.explained.explanations)
+        yield RebuiltSite(place.name, dropped, *counts, search.why_none)

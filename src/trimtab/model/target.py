@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimtab.model.finding import Severity
 from trimtab.model.telemetry import Snapshot, TargetSnapshot
@@ -80,3 +80,11 @@ class SiteState:
     targets: tuple[TargetState, ...]
     hosts: tuple[HostState, ...] = ()
     kept: bool = False
+
+    def without_readings(self) -> SiteState:
+        """Return the targets and machines with their troubles alone."""
+        snapshot = replace(self.snapshot, targets=(), hosts=())
+        targets = tuple(
+            replace(each, seen=TargetSnapshot(each.seen.target, ())) for each in self.targets
+        )
+        return replace(self, snapshot=snapshot, targets=targets)

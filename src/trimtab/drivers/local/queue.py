@@ -23,6 +23,10 @@ _SPEED: Final = re.compile(r"([0-9.]+) GT/s")
 
 def kind_and_label(host: Host, directory: str) -> tuple[DeviceKind, str | None]:
     """Return what kind of device a sysfs directory is, and the name people know it by."""
+    # A drive and everything that shows itself as one has a link to its device, and only those:
+    # looked for first, since most devices of a large server are drives.
+    if host.exists(f"{directory}/device"):
+        return ("nvme-multipath" if "/nvme-subsystem/" in directory else "disk"), None
     if host.exists(f"{directory}/partition"):
         return "partition", None
     if host.exists(f"{directory}/loop"):
@@ -33,10 +37,7 @@ def kind_and_label(host: Host, directory: str) -> tuple[DeviceKind, str | None]:
         return ("dm-multipath" if uuid.startswith("mpath-") else "device-mapper"), label
     if host.exists(f"{directory}/md"):
         return "md", _text(host, f"{directory}/md/level")
-    if "/nvme-subsystem/" in directory:
-        return "nvme-multipath", None
-    # A drive and everything that shows itself as one has a link to its device; zram has none.
-    return ("disk" if host.exists(f"{directory}/device") else "other"), None
+    return ("nvme-multipath" if "/nvme-subsystem/" in directory else "other"), None
 
 
 def queue_attributes(host: Host, directory: str, *, link_rates: bool = True) -> dict[str, Any]:

@@ -60,8 +60,8 @@ def look(store: Store, place: Place, now: datetime, *, incidents: bool = True) -
     if not incidents:
         bring_verdicts_up_to_date(store, place)
         return Looked((), None)
-    verdicts = bring_up_to_date(store, place, now=now)
-    return Looked(verdicts.explained.explanations, verdicts.unkept)
+    search, _ = bring_up_to_date(store, place, now=now)
+    return Looked(search.explained.explanations, search.unkept)
 
 
 def look_elsewhere(store: Store, place: Place, now: datetime, *, incidents: bool = True) -> Looked:

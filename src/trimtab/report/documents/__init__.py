@@ -32,7 +32,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "watch": "kept.WatchDocument",
     "alerts": "kept.AlertsDocument",
     "alerts-test": "kept.AlertsTestDocument",
-    "watch-status": "kept.WatchStateDocument",
+    "watch-status": "acting.WatchStateDocument",
     "import": "measured.ImportDocument",
     "status": "kept.StatusDocument",
     "judge": "judged.JudgeDocument",

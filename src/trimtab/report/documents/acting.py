@@ -1,4 +1,4 @@
-"""Documents of acting: tune, trim, balance, actions, revert."""
+"""Documents of acting: tune, trim, balance, actions, revert, and what the watch would do."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from trimtab.model.action import Action, Plan
 from trimtab.model.compare import PlanEffect
+from trimtab.record.slots import WatchState
 from trimtab.report.documents import judged  # noqa: F401 (declares comparisons)
 from trimtab.report.documents.encode import shape
 
@@ -58,4 +59,19 @@ class ActionsDocument:
     effects: tuple[PlanEffect, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class WatchStateDocument:
+    """``trimtab watch --status | --dry-run --json``: what ran last, and what comes next.
+
+    Attributes
+    ----------
+    plans
+        With ``--dry-run``: what the armed policies would change now.
+    """
+
+    state: WatchState
+    plans: tuple[Plan, ...]
+
+
 shape(Plan, derive={"id": "id"})
+shape(WatchStateDocument, inline={"state": ()})

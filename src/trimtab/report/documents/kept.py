@@ -1,11 +1,10 @@
-"""Documents of what is kept: status, runs, show, event, watch."""
+"""Documents of what is kept: status, runs, show, event, watch --once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trimtab.model.action import Plan
 from trimtab.model.alert import Alert
 from trimtab.model.event import Event
 from trimtab.model.finding import Finding
@@ -13,8 +12,8 @@ from trimtab.model.run import Run
 from trimtab.model.status import SeriesStatus, Status
 from trimtab.record.integrity import DamagedRun
 from trimtab.record.kept import KeptOutput
-from trimtab.record.slots import Slot, WatchState
-from trimtab.report.documents import acting, measured  # noqa: F401 (declare plans, runs, verdicts)
+from trimtab.record.slots import Slot
+from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
 from trimtab.report.documents.encode import shape
 
 
@@ -186,20 +185,6 @@ class WatchDocument:
     slots: tuple[Slot, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WatchStateDocument:
-    """``trimtab watch --status | --dry-run --json``: what ran last, and what comes next.
-
-    Attributes
-    ----------
-    plans
-        With ``--dry-run``: what the armed policies would change now.
-    """
-
-    state: WatchState
-    plans: tuple[Plan, ...]
-
-
 shape(SeriesStatus, derive={"metric": "verdict.metric", "unit": "verdict.unit"})
 shape(
     Status,
@@ -208,7 +193,6 @@ shape(
 )
 shape(OutputRow, inline={"output": ()})
 shape(StatusDocument, inline={"status": ()})
-shape(WatchStateDocument, inline={"state": ()})
 
 
 @dataclass(frozen=True, slots=True)
