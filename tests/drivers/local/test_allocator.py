@@ -52,7 +52,7 @@ def test_lists_that_leave_groups_out_give_no_number() -> None:
     """A disk of 15 TB and lists of 8 groups: nearly all groups were not read since the mount."""
     free = read_free_space(host("nvme-partition"), NVME, space=SPACE, device_bytes=15362990366720)
     assert isinstance(free.extent_mean_bytes, NotAvailable)
-    assert "of 114464 groups were not read yet" in free.extent_mean_bytes.reason
+    assert "of 114464 groups are not loaded yet" in free.extent_mean_bytes.reason
     assert isinstance(free.fragmented_fraction, NotAvailable)
     assert free.source == "/proc/fs/ext4/nvme0n1p2/mb_structs_summary"
 

@@ -163,7 +163,7 @@ def test_a_loop_device_leads_to_what_holds_its_file() -> None:
     loop = found.devices[0]
     assert loop.backing_file == "/data/images/my disk.img"
     assert loop.direct_to_backing is True
-    assert found.notes == ("the file system's UUID is in none of udev's files",)
+    assert found.notes == ("udev has no UUID for the file system",)
 
 
 def test_a_loop_device_says_itself_whether_it_is_flash() -> None:
@@ -283,7 +283,7 @@ def test_a_btrfs_on_several_devices_says_so(
                 failure=Failure("stat", "ENOENT", "No such file or directory"),
             ),
             UsageError,
-            "/x is a link to nothing",
+            "/x is a dangling link",
         ),
         (
             PathState("/x", exists=False, failure=Failure("lstat", "EACCES", "denied")),
