@@ -135,7 +135,7 @@ def test_a_setting_that_cannot_be_put_back_is_an_error(
 
     monkeypatch.setattr(Host, "write_text", fails_on_0)
     with (
-        raises(ToolError, "setting-not-restored", "back to 0"),
+        raises(ToolError, "setting-not-restored", "restored to 0"),
         counting(machine, Ext4("dm-0"), allowed=True),
     ):
         pass
