@@ -212,8 +212,8 @@ def test_no_core_file_is_left(tmp_path: Path) -> None:
     [
         (["no-such-program-here"], "not found"),
         (["/no/such/program"], "not found"),
-        (["/etc"], "may not be executed"),
-        (["/etc/passwd"], "may not be executed"),
+        (["/etc"], "is not executable"),
+        (["/etc/passwd"], "is not executable"),
         (["echo", "a\0b"], "cannot start"),
     ],
 )

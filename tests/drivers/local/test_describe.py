@@ -293,7 +293,7 @@ def test_a_btrfs_on_several_devices_says_so(
         (
             PathState("/x", exists=False, failure=Failure("stat", "EIO", "I/O error")),
             ToolError,
-            "/x answers with an I/O error",
+            "I/O error on /x",
         ),
     ],
 )
