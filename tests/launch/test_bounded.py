@@ -552,7 +552,7 @@ def test_silent_file_system_costs_the_deadline_and_no_more(tmp_path: Path, mute:
 
 def test_child_that_is_killed_is_a_tool_error() -> None:
     question = partial(os.kill, 0, signal.SIGKILL)  # its group: it leads a session of its own
-    with pytest.raises(ToolError, match=r"asking about /scratch failed \(-9\)"):
+    with pytest.raises(ToolError, match=r"access to /scratch failed \(-9\)"):
         ask_child(question, "/scratch", deadline_s=10)
 
 

@@ -152,7 +152,7 @@ def test_a_slurm_that_can_be_used(tmp_path: Path) -> None:
     [
         (b"slurm 20.02.7\n", None, "Slurm 20.02.7 has no srun --overlap"),
         (b"slurm 19.05.5\n", None, "20.11 or later is needed"),
-        (b"Flux 0.61\n", None, "is not the one that is known: Flux 0.61"),
+        (b"Flux 0.61\n", None, "is not supported: Flux 0.61"),
         (b"", None, "no message"),
         (
             b"slurm 22.05.8\n",

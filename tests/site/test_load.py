@@ -246,7 +246,9 @@ permanent = ["lod/qos_prio_free"]
             "ior or builtin",
         ),
         at_end(
-            '[probe.a]\noptions = {fsync = 1, "-F" = ""}', "benchmark-missing", "name the benchmark"
+            '[probe.a]\noptions = {fsync = 1, "-F" = ""}',
+            "benchmark-missing",
+            "options need a benchmark",
         ),
         at_end("[probe.a]\ndirect = 1", "wrong-type"),
         at_end('[probe.a]\nbenchmark = "iro"', "unknown-value", "'ior'"),

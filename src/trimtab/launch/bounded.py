@@ -204,7 +204,9 @@ def ask(
     Raises
     ------
     NoAnswer
-        No answer in ``deadline_s``. TrimtabError The system's error, from `error_of`.
+        No answer in ``deadline_s``.
+    TrimtabError
+        The system's error, from `error_of`.
     """
     path = absolute(path)
     question = partial(function, path, *arguments, **named)

@@ -53,7 +53,9 @@ def ask_child(
     Raises
     ------
     NoAnswer
-        No answer in ``deadline_s``. ToolError The child could not be started, or was killed.
+        No answer in ``deadline_s``.
+    ToolError
+        The child could not be started, or was killed.
     """
     reap()
     # The child must decode paths like this process. It does not start in the caller's directory,

@@ -1,9 +1,9 @@
-"""The constants of the twin that are fitted, all of them; everything else is printed or follows.
+"""All fitted constants of the twin; every other value is published or derived.
 
-A constant stands for one physical cause, and names the rows of
-``benchmarks/reproduction/statements.csv`` that its fit may see; they were written down before the
-first fit, and every other row is held out.
-``benchmarks/reproduction/fit.py`` fits and writes the values here.
+A constant represents one physical cause and names the rows of
+``benchmarks/reproduction/statements.csv`` that its fit may use. They were fixed before the first
+fit; all other rows are held out. ``benchmarks/reproduction/fit.py`` fits the values and writes them
+here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Constant:
     unit
         ``1`` for a plain factor.
     low, high
-        What physics allows; a fit that ends there is a finding, not a value.
+        Physical bounds; a fit that ends at one is a finding, not a value.
     fitted_on
         Rows of ``statements.csv``.
     """
@@ -46,7 +46,7 @@ def _fitted(
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """The values alone, by name, as the layers take them."""
+    """The values by name, as the layers use them."""
 
     raid_write_efficiency: float = _fitted(
         0.917,
@@ -172,4 +172,4 @@ TABLE: Final = tuple(
     Constant(each.name, getattr(FITTED, each.name), *each.metadata[_ORIGIN])
     for each in fields(Constants)
 )
-"""The fitted constants with what is known of each, in the order of `Constants`."""
+"""The fitted constants with their metadata, in the order of `Constants`."""

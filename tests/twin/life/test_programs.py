@@ -135,7 +135,7 @@ def test_writing_again_writes_the_drives_and_takes_no_more_room() -> None:
     [
         (("-a", "POSIX", "-w", "-F", "-Z", "-o", f"{WHERE}/data"), "'-Z'"),
         (("-a", "MPIIO", "-w", "-F", "-o", f"{WHERE}/data"), "-a MPIIO"),
-        (("-w", "-o", f"{WHERE}/data"), "file for each task"),
+        (("-w", "-o", f"{WHERE}/data"), "only a file per task"),
         (("-w", "-F", "-t", "many", "-o", f"{WHERE}/data"), "-t many"),
         (("-w", "-F"), "-o"),
         (("-w", "-F", "-o", "/twin/nowhere/data"), "/twin/nowhere does not exist"),
@@ -251,7 +251,7 @@ def test_stripes_spread_a_file_evenly() -> None:
 def test_lfs_says_what_it_does_not_play() -> None:
     result = a_driver().programs.execute(("lfs", "migrate", WHERE), timeout_s=5.0)
     assert (result.exit_code, b"lfs migrate" in result.stderr) == (1, False)
-    assert b"does not play migrate" in result.stderr
+    assert b"does not simulate migrate" in result.stderr
 
 
 # What goes wrong
