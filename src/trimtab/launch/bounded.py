@@ -87,7 +87,7 @@ def remove_probe_directory(parent: str, name: str, *, deadline_s: float = FILES_
     RefusedError
         The name does not start with `PROBE_PREFIX`.
     NoAnswer, TrimtabError
-        No answer in time; what the system said.
+        No answer in time; the system's error.
     """
     _check_name(name)
     return ask(touch.remove_probe_directory, deadline_s, parent, name)
@@ -110,7 +110,7 @@ def remove_probe_tree(parent: str, name: str, *, limit_s: float = 1800.0) -> Rem
     RefusedError
         The name does not start with `PROBE_PREFIX`.
     NoAnswer, TrimtabError
-        No answer in time; what the system said.
+        No answer in time; the system's error.
     """
     _check_name(name)
     end_s = time.monotonic() + limit_s

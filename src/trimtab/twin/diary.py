@@ -81,7 +81,7 @@ class Diary:
     def begin(
         self, fingerprint: str, watched_from: datetime, at: datetime, *, version: str
     ) -> None:
-        """Start it anew: the fingerprint, the start of watching, and the current time.
+        """Start it again: the fingerprint, the start of watching, and the current time.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class Diary:
             raise UnreadableError(
                 f"{self.path} is not the diary of a twin: line {number + 1}",
                 code="diary-unreadable",
-                hint="remove it to start anew",
+                hint="remove it to start again",
             )
         if not number and line[_BEGUN] is not None and not line.keys() >= _BESIDE_IT:
             again = "simulate again: trimtab twin run SCENARIO --directory NEW"

@@ -240,7 +240,7 @@ class Life:
                 raise UnreadableError(
                     f"{path} is not the diary of this twin: line {number + 2}",
                     code="diary-unreadable",
-                    hint="remove it to begin anew",
+                    hint="remove it to start again",
                 ) from error
         self._written_until = self._now
 

@@ -32,8 +32,8 @@ def found() -> Sizing:
 def test_figures_stand_in_peoples_units(found, capsys, monkeypatch):
     show = partial(print_document, size_document(found))
     usual = "\n".join(printed(show, capsys, monkeypatch, width=120))
-    for words in ("274 OSTs of 12 x pm1733", "32.9 PiB (37.0 PB)", "not met", "not the requested 9,000 GB/s",
-                  "<- asked"):  # fmt: skip
+    for words in ("274 OSTs of 12 x pm1733", "32.9 PiB (37.0 PB)", "not met",
+                  "not the requested 9,000 GB/s", "<- asked"):  # fmt: skip
         assert words in usual
     assert found.assumptions[0][:40] not in usual
     everything = Extent(everything=True)

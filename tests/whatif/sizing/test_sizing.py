@@ -121,7 +121,7 @@ def test_what_cannot_be_had_is_said():
     text = "\n".join(found.shortfalls)
     for word in (
         "days, not the requested 400",
-        "not the requested",
+        "GB/s, not the requested",
         "rated for",
         "inodes for",
         "all day",

@@ -39,7 +39,7 @@ def ask_users(
     Raises
     ------
     ToolError
-        There is no ssh, or no such Python here.
+        ssh, or the Python to run here, is missing.
     DataError
         A server's answer cannot be read.
     """

@@ -81,7 +81,7 @@ def ask_deleted_space(servers: Servers, file_system: str, *, fan_out: FanOut) ->
     Raises
     ------
     ToolError
-        There is no ssh, or no such Python here.
+        ssh, or the Python to run here, is missing.
     """
     if not servers.mds:
         return DeletedSpace(None, problems=("the site names no MDS",))

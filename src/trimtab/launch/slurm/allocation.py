@@ -411,4 +411,4 @@ class SlurmAllocation:
 
 def _meaning(view: JobView) -> str:
     state = view.final_state
-    return f"{MEANING.get(state, 'Slurm says')} ({state})"
+    return f"{MEANING.get(state, 'Slurm reports')} ({state})"

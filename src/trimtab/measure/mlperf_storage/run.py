@@ -202,7 +202,7 @@ class _Run:
 
     def _note_caching(self) -> None:
         if not self.document.numbers("metric", "train_throughput_samples_per_second"):
-            return  # checkpoints are not epochs, and are always written anew
+            return  # checkpoints are not epochs and are always rewritten
         flags = as_list(self.document.value.get("potential_caching"))
         cached = sum(1 for flag in flags if flag in (1, True))
         if cached:

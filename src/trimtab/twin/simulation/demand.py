@@ -44,7 +44,7 @@ class Demand:
     Parameters
     ----------
     seed
-        Of the scenario.
+        Seed of the scenario.
     """
 
     def __init__(self, seed: int) -> None:

@@ -27,7 +27,7 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     Parameters
     ----------
     seed
-        Of the scenario.
+        Seed of the scenario.
     names
         Subject of the draws: a noun, then an epoch or an entity. An additional fault has its own
         names and so does not change users' draws.

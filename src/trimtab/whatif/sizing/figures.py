@@ -69,7 +69,7 @@ def ost_write_bytes_per_s(
     Parameters
     ----------
     walks
-        Block groups that a request looks at in vain, in parts of all groups.
+        Block groups searched in useless loops per request, as a fraction of all groups.
     """
     scenario, amplifications = request.scenario, np.array([amplification])
     terms = OstTerms(
@@ -340,7 +340,7 @@ def metadata_section(
 def _files(request: SizingRequest, stored: float) -> Figure:
     title = "files"
     if request.files is not None:
-        return Figure("files", title, request.files, "", "as asked", "--files")
+        return Figure("files", title, request.files, "", "as requested", "--files")
     if request.mean_file_bytes is None:
         why = "unknown without --files or --mean-file"
         return Figure("files", title, None, "", "", "", why)
