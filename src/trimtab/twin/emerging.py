@@ -78,7 +78,7 @@ class Emerging:
         self._looping = _Stretches("allocator-loops", "{:.0%} of the drives' writes are lost")
         self._over = _Stretches("targets-over-limit", "{:.1%} full")
         self._filling = _Stretches(
-            "target-filling", "{:.1%} of its capacity more than others per day"
+            "target-filling", "{:.1%} of its capacity more than others a day"
         )
         self._closed: tuple[datetime, float] | None = None
         self._fullness: list[tuple[datetime, Array]] = []
@@ -143,7 +143,7 @@ class Emerging:
 
 
 def _few(closed: tuple[datetime, float], until: datetime | None) -> TrueCause:
-    detail = f"{closed[1]:.0%} of all accept new files"
+    detail = f"{closed[1]:.0%} of all take new files"
     return TrueCause("few-targets-open", closed[0], until, detail=detail, emerged=True)
 
 

@@ -157,7 +157,7 @@ def test_reading_past_the_end_of_a_file_fails() -> None:
     words = ("ior", "-r", "-F", "-k", "-b", str(16 * MIB), "-t", str(MIB), "-o", f"{WHERE}/data")
     result = run(driver, *words)
     assert result.exit_code == 1
-    assert b"ends before" in result.stderr
+    assert b"is shorter than the read" in result.stderr
 
 
 def test_what_is_not_installed_is_said() -> None:

@@ -137,7 +137,7 @@ def test_a_drive_is_a_name_or_a_table_or_both() -> None:
             SMALL.replace('"small"', '"My Scratch"'),
             "2 scenario.name",
             "name-invalid",
-            "small letters",
+            "lower-case letters",
         ),
         (SMALL + "[change]\nat = 2026-01-06\n", "21 change", "wrong-type", "[[change]]"),
         (SMALL + "[[change]]\nat = 2026-01-06\n", "21 change.0.set", "missing-key", ""),

@@ -49,7 +49,7 @@ def sentence(resolution: Resolution) -> str:
     size = f"{resolution.groups} groups, superblocks of {resolution.superblock_units:,} units"
     known = OFF.get((resolution.groups, resolution.superblock_units))
     if known is None:
-        return f"{size}; the error of write amplification for this size is unknown"
+        return f"{size}; the error of write amplification for this size was not measured"
     least, most, probed = (
         f"{'+' * (part > 0)}{format_percent(part)}"
         for part in (known.least, known.most, known.probed)
